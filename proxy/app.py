@@ -21,13 +21,13 @@ from policies.chain import Chain
 from policies.hook_runner import HookRunner
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
+from proxy.client_authentication import ClientAuthentication
 from proxy.config.sizing import budget_of
+from proxy.config.small_files import FileError
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.topology import Topology
-from proxy.dynamic_config import dynamic_settings, graces_of
+from proxy.dynamic_config import dynamic_settings, graces_of, pool_limits_of
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell import files
 from proxy.shell.acceptor import Acceptor, connection_limit
@@ -87,7 +87,7 @@ class App:
             pass_unknown=config.unknown_apis(),
             fixed_user=config.identity.user,
             graces=graces_of(config),
-            bounds=_pool_limits(config, self._budget),
+            bounds=pool_limits_of(config, self._budget),
             keeps_traces=self._telemetry.keeps_traces,
             sample_every=config.traces.sample_every_requests if self._telemetry.tracer else 0,
             slow_ms=config.traces.slow_ms,
@@ -97,6 +97,9 @@ class App:
             topic_usage=self._telemetry.topic_usage,
         )
         self._event_loop = EventLoop(self._engine, self._clock)
+        self._authentication = ClientAuthentication(
+            config.listen.sasl, self._engine, self._event_loop
+        )
         self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
         dialer = Dialer(
             self._topology,
@@ -122,6 +125,7 @@ class App:
             observer,
             dynamic_settings(self._engine, self._acceptor, others, self._telemetry.tracer),
             self._clock,
+            (self._authentication.load_changed,),
         )
         self._admin_socket: AdminSocket | None = None
         self._service = self._admin_service()
@@ -170,6 +174,7 @@ class App:
                 self._telemetry.start()
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
+                    nursery.start_soon(self._authentication.run)
                     if (
                         self._engine.chain.entries
                     ):  # so that the first refusal does not wait for the codec
@@ -339,7 +344,7 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
     sys.setswitchinterval(0.0005)
     try:
         return trio.run(App(config, budget, load).run)
-    except (OSError, TracesError) as error:
+    except (OSError, TracesError, FileError) as error:
         reason = str(
             error
         )  # for example a port that is taken; later errors are handled where they occur
@@ -376,16 +381,3 @@ def _within_budget(load: Callable[[], Config]) -> Config:
     if problems := tuple(budget_of(config).problems()):
         raise SettingsError(problems)
     return config
-
-
-def _pool_limits(config: Config, budget: Budget) -> PoolLimits:
-    memory = config.memory
-    limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
-    return PoolLimits(
-        request_bytes=budget.request_bytes,
-        response_bytes=budget.response_bytes,
-        requests=memory.queued_max_requests,
-        max_share=config.max_share(),
-        announced_bytes=memory.upstream_announced_max_bytes,
-        read_limits=limits,
-    )

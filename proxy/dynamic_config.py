@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.config.sizing import budget_of
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.grace_times import GraceTimes
 from proxy.core.session.shared_state import NEVER_US
 from proxy.shell.acceptor import connection_limit
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.config import Config
+    from proxy.config.budget import Budget
     from proxy.core.engine import Engine
     from proxy.shell.acceptor import Acceptor
     from proxy.telemetry.traces.tracer import Tracer
@@ -108,4 +111,18 @@ def graces_of(config: Config) -> GraceTimes:
         purgatory.fetch_grace_ms,
         purgatory.max_wait_ms,
         purgatory.silence_ms,
+    )
+
+
+def pool_limits_of(config: Config, budget: Budget) -> PoolLimits:
+    """Return the sizes of the pools, and what a client has to keep to while it uses them."""
+    memory = config.memory
+    limits = ReadLimits(memory.request_read_timeout_ms, memory.request_min_bytes_per_second)
+    return PoolLimits(
+        request_bytes=budget.request_bytes,
+        response_bytes=budget.response_bytes,
+        requests=memory.queued_max_requests,
+        max_share=config.max_share(),
+        announced_bytes=memory.upstream_announced_max_bytes,
+        read_limits=limits,
     )

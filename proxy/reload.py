@@ -6,6 +6,7 @@ Rules:
 - New policies are built while the old ones run, and adopt the state of the policy with the same name: no connection is
   dropped and no quota history is lost. Requests in flight end with the hooks they began with. A held request is judged
   again by the policy that replaced its holder, and is forwarded if there is none.
+- Files that are watched (users) are loaded first, if they have changed; if one cannot be used, nothing else is applied.
 - One reload at a time; a second is refused, not queued.
 """
 
@@ -26,7 +27,7 @@ from policies.validation import SettingsError, join_path
 from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from policies.api import Services
     from policies.chain import Entry, Reporter
@@ -71,6 +72,7 @@ class Reloader:
     """Reads the configuration again and applies it.
 
     `dynamic` has the function that applies each setting that may change live; a key path covers the paths below it.
+    `load_files` load what is in other files: each returns why that cannot be used, "" if it can.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Reloader:
         reporter: Reporter,
         dynamic: Mapping[str, Callable[[Config], None]],
         now_ms: Callable[[], int],
+        load_files: Sequence[Callable[[], Awaitable[str]]] = (),
     ) -> None:
         self.config = config
         self.config_hash = hash_of(config)
@@ -92,6 +95,7 @@ class Reloader:
         self._reporter = reporter
         self._dynamic = dynamic
         self._now_ms = now_ms
+        self._load_files = load_files
         self._reading: object = None  # stands for the reload that runs
         self._log = structlog.get_logger()
 
@@ -116,6 +120,9 @@ class Reloader:
         return result
 
     async def _reload(self, reading: object) -> ReloadResult:
+        for load in self._load_files:
+            if refused := await load():
+                return ReloadResult(ok=False, problems=(refused,))
         try:
             # Off the loop: it makes policies and reads files.
             config, compared = await run_in_bursts(partial(self._read, reading))

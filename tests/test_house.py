@@ -62,6 +62,7 @@ TESTED_WITH = {
     f"{_CORE}/session/policy_calls.py": f"{_CORE}/test_policy_faults.py",
     f"{_CORE}/session/rewrites.py": f"{_CORE}/test_engine_rewrites.py",
     f"{_CORE}/session/sasl_listener.py": f"{_CORE}/session/test_session_sasl.py",
+    f"{_CORE}/session/sasl_side.py": f"{_CORE}/session/test_sasl_gate.py",
     f"{_CORE}/session/settled.py": f"{_CORE}/session/test_session.py",
     f"{_CORE}/session/shared_state.py": f"{_CORE}/test_engine.py",
 }

@@ -18,7 +18,8 @@ from proxy.config.secret import (
     SecretError,
     read_secret,
 )
-from proxy.config.small_files import FileError, is_open_to_others, read_small_file
+from proxy.config.small_files import FileError, is_open_to_others
+from proxy.config.users_file import load_users
 from proxy.core.auth.mechanisms import TOKEN
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 SOON_DAYS: Final = 14
 _DAY_S: Final = 86_400
-_MAX_USERS_BYTES: Final = 64 << 20
 
 
 def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterator[Problem | str]:
@@ -45,7 +45,7 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
     if config.listen.sasl:
         path, file = "listen.sasl.users_file", config.listen.sasl.users_file
         try:
-            read_small_file(file, _MAX_USERS_BYTES, "a users file, as `sluice users add` writes it")
+            load_users(file)
         except FileError as error:
             yield Problem(path, error.found, error.expected)
         yield from _open_file(path, file)

@@ -20,7 +20,7 @@ from proxy.core.session.shared_state import SharedState, within
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
+    from collections.abc import Callable, Collection, Container, Hashable
 
     from policies.api import QuotaViolation
     from policies.chain import Chain
@@ -133,6 +133,17 @@ class Engine(SharedState):
         for session in tuple(self.sessions):
             session.drain()
             self.attend(session)
+
+    def disconnect_removed_users(self, users: Container[str]) -> int:
+        """End the sessions whose user has authenticated to Sluice and is not in `users`; return their number."""
+        removed = 0
+        for session in tuple(self.sessions):
+            sasl = session.sasl
+            if sasl is not None and sasl.user and sasl.user not in users:
+                removed += 1
+                detail = f"user {sasl.user!r} is not in the users file"
+                session.end_and_attend(CloseReason.USER_REMOVED, detail, self.now_ms)
+        return removed
 
     # -- memory ----------------------------------------------------------------------------------
 

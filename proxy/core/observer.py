@@ -5,7 +5,7 @@ Telemetry implements this interface; the core never imports telemetry.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,18 @@ if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
     from proxy.core.stats.request_trace import RequestTrace
     from proxy.core.stats.usage import UsageRow
+
+
+class AuthenticationFailure(NamedTuple):
+    """A client has failed to authenticate to Sluice. `user` is what it claimed to be, and may be any text.
+
+    `why` says it in words, without a secret.
+    """
+
+    mechanism: str
+    user: str
+    why: str
+    now_ms: int
 
 
 class Observer:
@@ -28,6 +40,9 @@ class Observer:
 
     def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
         """A session has ended, or a policy has refused it at connect. `detail` explains `reason`."""
+
+    def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
+        """A client has failed to authenticate to Sluice. Its session ends soon after."""
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         """The bootstrap broker at `address` closed without answering the client. `likely` is the probable cause."""

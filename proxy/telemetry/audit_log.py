@@ -2,7 +2,8 @@
 
 Rules:
 - One line when an administrative request (`wire.administrative`) has ended, when any request that a policy refused
-  has ended, and when a client is refused at its connect. Names and figures come from headers, never from a body.
+  has ended, when a client is refused at its connect, and when one fails to authenticate to Sluice. Names and figures
+  come from headers, never from a body; of an authentication only the mechanism and the claimed user.
 - The loop makes the line and queues it; a thread writes it. Lines that the disk refuses are counted (`lost`), and a
   line `lines_lost` marks the gap. No request waits.
 - The file is bounded. Each user at each address has LINES_PER_SECOND, so one client cannot push out the lines of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from policies.decision import PolicyDecision
+    from proxy.core.observer import AuthenticationFailure
     from proxy.core.stats.request_trace import RequestTrace
 
 LINES_PER_SECOND: Final = 100
@@ -92,6 +94,17 @@ class AuditLog(Observer):
         if is_refused:
             line |= _refusal(trace.refused_by, error_name(trace.refused), trace.refused_because)
         self._put(line)
+
+    def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
+        """See Observer. Its `user` is still unknown; `claimed_user` is what the client has said."""
+        if self._is_within_rate(peer, failure.now_ms):
+            line = {"ts": _time(failure.now_ms * 1000), "event": "authentication_failed"}
+            said = {
+                "mechanism": failure.mechanism,
+                "claimed_user": _text(failure.user),
+                "reason": _text(failure.why),
+            }
+            self._put({**line, **_client(peer), **said})
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer. Only clients refused at their connect: refused requests come by `on_audited`."""

@@ -62,6 +62,8 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "admin_bad_request": EventLimit(1, 10 * _S, "a caller"),
     "admin_error": EventLimit(1, _S, "a caller, where Sluice has a bug"),
     # operators
+    "users_loaded": EventLimit(5, _S, "an operator"),
+    "users_refused": EventLimit(1, 60 * _S, "an operator"),
     "config_reloaded": EventLimit(5, _S, "an operator"),
     "config_reload_failed": EventLimit(5, _S, "an operator"),
     "draining": EventLimit(5, _S, "an operator"),

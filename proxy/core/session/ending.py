@@ -26,6 +26,7 @@ from wire.errors import WireError
 if TYPE_CHECKING:
     from proxy.core.session.held_request import HeldRequest
     from proxy.core.session.request_stream import RequestStream
+    from proxy.core.session.sasl_side import SaslSide
 
 LAST_REPLIES_MS = 30_000
 """How long a session may still wait for the replies that are due after a fault at a request."""
@@ -39,7 +40,7 @@ class EndingOwner(Owner, Protocol):
     @property
     def requests(self) -> RequestStream | None: ...
     @property
-    def has_spoken_sasl(self) -> bool: ...
+    def sasl(self) -> SaslSide | None: ...
     def drop_kept_requests(self) -> None: ...
     def forget_requests(self, now_ms: int) -> None: ...
     def forget_replies(self) -> None: ...
@@ -178,7 +179,7 @@ class Ending:
         if not owner.node.heard_ms or guess_protocol(owner.broker.carry):
             likely = WANTS_TLS
         elif (
-            not owner.has_spoken_sasl
+            owner.sasl is None
             and not topology.knows_any
             and isinstance(head, Exchange)
             and not head.plan.spared

@@ -127,6 +127,16 @@ def refuse(
         owner.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
 
 
+def refuse_unanswered(
+    owner: Owner, exchange: ObservedExchange, verdict: Reject, now_ms: int
+) -> None:
+    """Refuse a request that is too large to be kept for an error reply: the connection is closed."""
+    on_refused(owner.shared, exchange, verdict)
+    owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+    why = f"refused; request size {4 + exchange.size_bytes} is too large for a reply"
+    owner.end_after_replies(CloseReason.POLICY, why)
+
+
 def send_answers(owner: Owner, place: int, now_ms: int) -> None:
     """Send the replies made here from `place` in the queue on, because their turn has come."""
     while (waiting := owner.queue.maybe_take_answer(place)) is not None:

@@ -72,6 +72,11 @@ class Owner(Protocol):
     @property
     def replied_ms(self) -> int: ...
 
+    # -- who speaks ------------------------------------------------------------------------------
+
+    def become(self, peer: Peer) -> None:
+        """Replace the peer, because more is known of the client."""
+
     # -- the event loop --------------------------------------------------------------------------
 
     def call_attention(self) -> None:

@@ -23,7 +23,8 @@ from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFligh
 from proxy.core.session.mutes import Mutes
 from proxy.core.session.plan_book import PlanBook
 from proxy.core.session.request_stream import RequestStream
-from proxy.core.session.sasl_listener import SaslListener, listening
+from proxy.core.session.sasl_gate import SaslGate
+from proxy.core.session.sasl_listener import SaslListener
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ if TYPE_CHECKING:
     from proxy.core.session.held_request import HeldRequest
     from proxy.core.session.policy_calls import PolicyCalls
     from proxy.core.session.reply_stream import ReplyStream
-    from proxy.core.session.rewrites import Rewrite
+    from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
-    from wire.apis import Api
 
 
 class SessionParts:
@@ -44,7 +44,6 @@ class SessionParts:
     __slots__ = (
         "_claim",
         "_ending",
-        "_sasl",
         "_uncounted",
         "attention",
         "broker",
@@ -66,6 +65,7 @@ class SessionParts:
         "requests",
         "sample_left",
         "samples",
+        "sasl",
         "shared",
         "usage",
         "waits",
@@ -103,7 +103,8 @@ class SessionParts:
         self.in_flight: InFlight | None = None
         self._uncounted = UNCOUNTED  # with more exchanges in flight, what they cost is counted
         self.held: HeldRequest | None = None
-        self._sasl: SaslListener | None = None
+        server = shared.sasl_server
+        self.sasl: SaslSide | None = None if server is None else SaslGate(self, server)
         self._ending: Ending | None = None
         self.questions: list[InsertedRequest] | None = None
 
@@ -173,28 +174,17 @@ class SessionParts:
         self.usage = usage
         self.count_muted_time(self.client.muted, 1)
 
-    @property
-    def is_authenticating(self) -> bool:
-        """Whether a SASL exchange is under way."""
-        return self._sasl is not None and self._sasl.is_authenticating
+    def takes_sasl(
+        self, exchange: ObservedExchange, frame: bytearray, body_at: int, now_ms: int
+    ) -> bool:
+        """Handle a whole SASL request; return whether it is answered here, and not forwarded."""
+        return self.sasl_now().takes(exchange, bytes(memoryview(frame)[body_at:]), now_ms)
 
-    @property
-    def has_spoken_sasl(self) -> bool:
-        """Whether the client has begun to authenticate."""
-        return self._sasl is not None
-
-    def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None:
-        """Tell the SASL listener of a request that is forwarded to the broker."""
-        self._sasl_now().on_request(exchange, body)
-
-    def sasl_listener(self, api: Api) -> Rewrite:
-        """Return a rewrite that passes the replies of this SASL API to the listener, and changes nothing."""
-        return listening(self._sasl_now(), api)
-
-    def _sasl_now(self) -> SaslListener:
-        if self._sasl is None:
-            self._sasl = SaslListener(self)
-        return self._sasl
+    def sasl_now(self) -> SaslSide:
+        """Return the part that handles the client's SASL requests, made now if this is the first."""
+        if self.sasl is None:
+            self.sasl = SaslListener(self)
+        return self.sasl
 
     # -- what is counted -------------------------------------------------------------------------
 
@@ -206,6 +196,8 @@ class SessionParts:
         if plan.is_special:
             if plan.spared:
                 usage.mark_exempt(size_bytes)
+                if self.sasl is not None:
+                    self.sasl.on_sign_on(plan.api.key)
             else:
                 trace = trace_of(self.shared, exchange)
                 if trace is not None:

@@ -15,7 +15,7 @@ from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from policies.api import Peer
-    from proxy.core.session.rewrites import Rewrite
+    from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.usage import Usage
     from wire.apis import Api
@@ -37,9 +37,9 @@ class Speaker(Protocol):
     @property
     def usage(self) -> Usage: ...
     @property
-    def is_authenticating(self) -> bool: ...
+    def sasl(self) -> SaslSide | None: ...
     def on_client_id(self, client_id: str) -> None: ...
-    def sasl_listener(self, api: Api) -> Rewrite: ...
+    def sasl_now(self) -> SaslSide: ...
 
 
 class PlanBook:
@@ -75,7 +75,8 @@ class PlanBook:
     def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
         """Return the plan for the head at `pos` and where its body begins; None if the head is incomplete.
 
-        Raises ClientProtocolError for an API or version that is not offered, and for a frame over its API's limit.
+        Raises ClientProtocolError for an API or version that is not offered, and for a frame over its API's limit;
+        SessionFault for a request that is not allowed before the client is authenticated.
         """
         speaker = self._speaker
         shared = speaker.shared
@@ -124,7 +125,8 @@ class PlanBook:
         if client_id != speaker.peer.client_id:
             speaker.on_client_id(client_id)
         listens = api.key in SASL
-        rewrite = speaker.sasl_listener(api) if listens else shared.rewrites.rewrite_for(api)
+        rewrites = speaker.sasl_now() if listens else shared.rewrites
+        rewrite = rewrites.rewrite_for(api)
         prefix = bytes(memoryview(buf)[pos + 12 : head_end])
         peer = speaker.peer
         hooks = shared.chain.hooks(api.key, timed=shared.measures(peer.session_id))
@@ -141,8 +143,11 @@ class PlanBook:
     def _max_bytes(self, api: Api) -> int:
         shared = self._speaker.shared
         max_bytes = min(shared.request_max_bytes, api.request_max_bytes or shared.request_max_bytes)
-        if self._speaker.is_authenticating and api.key != ApiKey.SASL_AUTHENTICATE:
-            return min(max_bytes, MAX_UNAUTHENTICATED_BYTES)
+        sasl = self._speaker.sasl
+        if sasl is not None and sasl.is_authenticating:
+            sasl.check(api.key, api.name)
+            if api.key != ApiKey.SASL_AUTHENTICATE:
+                return min(max_bytes, MAX_UNAUTHENTICATED_BYTES)
         return max_bytes
 
     def _plan_for_unknown(self, api_key: int, api_version: int) -> Plan:
@@ -163,7 +168,7 @@ class PlanBook:
             hooks = shared.chain.hooks(api_key)._replace(need=Need.HEADER)
         else:
             raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered")
-        max_bytes = shared.request_max_bytes
+        max_bytes = self._max_bytes(api)
         plan = Plan(api, speaker.peer, b"", None, hooks, None, max_bytes, shared, speaker.usage)
         if api_key == ApiKey.API_VERSIONS:
             plan.answer = versions.unsupported_version(shared.rewrites.offered)

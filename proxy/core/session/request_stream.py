@@ -35,9 +35,9 @@ from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.held_request import HoldOwner, hold
 from proxy.core.session.kept_produce import keep, leave_to_broker, on_sent, on_streamed
-from proxy.core.session.local_replies import answer, refuse, respond
+from proxy.core.session.local_replies import answer, refuse, refuse_unanswered, respond
 from proxy.core.session.plan import SASL
-from proxy.core.session.traces import add_stage, on_received, on_refused
+from proxy.core.session.traces import add_stage, on_received
 from proxy.core.stats.request_trace import Stage
 from wire import header, produce
 from wire.apis import ApiKey
@@ -84,7 +84,9 @@ class RequestOwner(HoldOwner, Protocol):
     def has_questions(self) -> bool: ...
     def put_questions(self) -> None: ...
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
-    def observe_sasl(self, exchange: ObservedExchange, body: bytes) -> None: ...
+    def takes_sasl(
+        self, exchange: ObservedExchange, frame: bytearray, body_at: int, now_ms: int
+    ) -> bool: ...
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
     def give_back_claim(self) -> None: ...
@@ -426,11 +428,8 @@ class RequestStream:
             self.left, self._mode = whole, DROP
         else:
             assert isinstance(verdict, Reject)  # noqa: S101 - all else is dealt with above
-            on_refused(shared, exchange, verdict)
-            owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             self.left, self._mode = whole, DROP
-            why = f"refused; request size {whole} is too large for a reply"
-            owner.end_after_replies(CloseReason.POLICY, why)
+            refuse_unanswered(owner, exchange, verdict, now_ms)
         return pos
 
     def _begin_stream(
@@ -582,8 +581,10 @@ class RequestStream:
         now_ms: int,
     ) -> None:
         owner, shared = self._owner, self._owner.shared
-        sent_on = changed(owner, exchange, frame, body_at, verdict, now_ms)
         plan = exchange.plan
+        if plan.api.key in SASL and owner.takes_sasl(exchange, frame, body_at, now_ms):
+            return
+        sent_on = changed(owner, exchange, frame, body_at, verdict, now_ms)
         if plan.api.key == ApiKey.FETCH:
             exchange.plan = plan = with_new_wait(plan, sent_on, body_at, shared.graces)
             owner.plans.note_wait(plan.wait_ms)
@@ -595,6 +596,4 @@ class RequestStream:
         owner.on_kept(exchange)
         if plan.topics and plan.api.key == ApiKey.PRODUCE:
             on_produced_whole(shared, exchange, sent_on, body_at)
-        if plan.api.key in SASL:
-            owner.observe_sasl(exchange, bytes(memoryview(frame)[body_at:]))
         self._forward(exchange, now_ms)

@@ -7,32 +7,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 from sys import intern
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
-from proxy.core.session.owner import Owner
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from policies.api import Peer
     from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.owner import Owner
     from proxy.core.session.rewrites import Rewrite
     from wire.apis import Api
 
 
-class SpeakingOwner(Owner, Protocol):
-    """The session as a listener sees it: an `Owner` that takes a new peer."""
-
-    def become(self, peer: Peer) -> None: ...
-
-
 class SaslListener:
-    """Reads the SASL exchange of one connection. Made when its client begins to authenticate."""
+    """Reads the SASL exchange of one connection. Made when its client begins to authenticate. See `SaslSide`."""
 
     __slots__ = ("_identity", "_owner")
 
-    def __init__(self, owner: SpeakingOwner) -> None:
+    def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._identity = Identity()
 
@@ -41,14 +34,26 @@ class SaslListener:
         """Whether a SASL exchange is under way; until its end only smaller requests are accepted."""
         return self._identity.authenticating
 
-    def on_request(self, exchange: ObservedExchange, body: bytes) -> None:
-        """Read the body of a SASL request that is forwarded to the broker."""
+    @property
+    def user(self) -> str:
+        """Return "": the broker authenticates its users."""
+        return ""
+
+    def check(self, api_key: int, api_name: str) -> None:
+        """Allow any request: the broker judges it."""
+
+    def on_sign_on(self, api_key: int) -> None:
+        """Note nothing: the broker counts them."""
+
+    def takes(self, exchange: ObservedExchange, body: bytes, now_ms: int) -> bool:
+        """Read the body of a SASL request; it is forwarded to the broker."""
         api = exchange.plan.api
         self._identity.heard_request(api.key, api.version, body)
         if api.key == ApiKey.SASL_HANDSHAKE:
             self._owner.plans.clear()
         else:
             self._owner.mute_after_request(Mute.UPSTREAM_AUTH)
+        return False
 
     def on_reply(self, api: Api, body: bytes) -> None:
         """Read a SASL reply of the broker. Raises PrincipalChangedError, and WireError if it is malformed."""
@@ -66,11 +71,13 @@ class SaslListener:
         if api.key == ApiKey.SASL_AUTHENTICATE:
             owner.unmute(Mute.UPSTREAM_AUTH)
 
+    def rewrite_for(self, api: Api) -> Rewrite:
+        """Return a rewrite that reads the replies of this API, and changes nothing."""
 
-def listening(listener: SaslListener, api: Api) -> Rewrite:
-    """Return a rewrite that passes the replies of this API to the listener, and changes nothing."""
+        def on_reply(buf: bytearray, start: int, end: int) -> None:
+            self.on_reply(api, bytes(memoryview(buf)[start:end]))
 
-    def on_reply(buf: bytearray, start: int, end: int) -> None:
-        listener.on_reply(api, bytes(memoryview(buf)[start:end]))
+        return on_reply
 
-    return on_reply
+    def release(self, now_ms: int) -> None:
+        """Do nothing: its requests are in the session's queue."""

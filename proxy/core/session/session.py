@@ -377,10 +377,12 @@ class Session(SessionParts):
         self.forget_replies()
         self.upstream_closed()
         self.forget_in_flight()
+        if self.sasl is not None:
+            self.sasl.release(now_ms)
         for part in (self.mutes, self.waits, self._claim, self.plans):
             if part is not None:
                 part.release()
         self.on_released(self, now_ms)
         # the parts refer to the session
-        self.requests = self.replies = self.mutes = self.waits = self._claim = self._sasl = None
+        self.requests = self.replies = self.mutes = self.waits = self._claim = self.sasl = None
         self.broker.watcher = None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from policies.chain import Chain
+    from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.memory.reply_reservations import Taker
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
@@ -87,6 +88,8 @@ class SharedState:
         self.topic_usage = topic_usage
         self.usage = UsageBook(now_ms, observer.on_second)
         self.auth_failures = 0
+        self.sasl_server: SaslServer | None = None
+        """Authenticates the clients of sessions that are opened from now on; None: the brokers do."""
         self.measuring_until_ms = 0  # 0: only some sessions are
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms

@@ -252,7 +252,7 @@ DIAL_FAILURES = Metric(
 AUTH_FAILURES = Metric(
     "sluice_authentication_failures_total",
     _COUNTER,
-    "SASL exchanges that a broker refused. Kafka: failed-authentication-total.",
+    "SASL exchanges that a broker, or Sluice itself, refused. Kafka: failed-authentication-total.",
 )
 UNMAPPED = Metric(
     "sluice_unmapped_nodes_total",

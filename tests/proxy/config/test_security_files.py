@@ -49,6 +49,13 @@ def files_of(pair: Pair) -> dict[str, object]:
     return {"CERT_FILE": pair.cert_file, "KEY_FILE": pair.key_file}
 
 
+def users(folder: Path) -> Path:
+    file = folder / "users"
+    file.write_text("# no user\n")
+    file.chmod(0o600)
+    return file
+
+
 def secret(folder: Path, content: str = CANARY) -> Path:
     file = folder / "secret"
     file.write_text(content)
@@ -64,7 +71,7 @@ def test_usable_files_have_no_problem_and_no_hint(
     files = files_of(pair)
     assert found("UPSTREAM_TLS", {**files, "CA_FILE": authority.ca_file}) == ([], [])
     assert found("LISTEN_TLS", {**files, "CLIENT_CA_FILE": authority.ca_file}) == ([], [])
-    assert found("LISTEN_SASL", {"USERS_FILE": password}) == ([], [])
+    assert found("LISTEN_SASL", {"USERS_FILE": users(tmp_path)}) == ([], [])
     assert found("UPSTREAM_SASL", {**SCRAM, "PASSWORD_FILE": password}) == ([], [])
     assert found("UPSTREAM_SASL", SCRAM, SLUICE_UPSTREAM_SASL_PASSWORD=CANARY) == ([], [])
     assert found("UPSTREAM_SASL", {**TOKEN, "TOKEN_FILE": password}) == ([], [])
@@ -241,11 +248,11 @@ def test_a_secret_that_every_user_can_read_has_a_hint(pair: Pair, tmp_path: Path
             {**ENDPOINT, "CLIENT_SECRET_FILE": file},
             "upstream.sasl.client_secret_file",
         ),
-        ("LISTEN_SASL", {"USERS_FILE": file}, "listen.sasl.users_file"),
+        ("LISTEN_SASL", {"USERS_FILE": users(tmp_path)}, "listen.sasl.users_file"),
         ("LISTEN_TLS", files_of(pair), "listen.tls.key_file"),
         ("UPSTREAM_TLS", files_of(pair), "upstream.tls.key_file"),
     )
-    for each in (file, pair.key_file):
+    for each in (file, tmp_path / "users", pair.key_file):
         each.chmod(0o644)
     for section, settings, path in cases:
         problems, (hint,) = found(section, settings)

@@ -8,7 +8,7 @@ from policies.api import Peer, Reject
 from policies.chain import Reporter
 from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
-from proxy.core.observer import Observer
+from proxy.core.observer import AuthenticationFailure, Observer
 from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.log import LogObserver
 from tests.support import frames as f
@@ -20,6 +20,7 @@ RULING = PolicyDecision("mine", Reject(44), PEER, "Fetch", 7)
 TELLINGS = {
     "on_session_opened": (PEER,),
     "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),
+    "on_authentication_failed": (PEER, AuthenticationFailure("PLAIN", "bob", "wrong", 7)),
     "on_bootstrap_closed": (PEER, "kafka-1:9092", "tls"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
@@ -40,8 +41,9 @@ TELLINGS = {
     "on_slow_step": (50, ["mine"]),
 }
 HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
-OFTEN = {"on_trace", "on_unmuted", "on_second", "on_audited"}
-"""Reported very often or each second: for metrics, traces and the audit log, not for the log."""
+OFTEN = {"on_trace", "on_unmuted", "on_second", "on_audited", "on_authentication_failed"}
+"""Reported very often, each second, or again by `on_session_closed`: for metrics, traces and the audit log, not for the
+log."""
 
 
 def test_the_lists_above_have_every_hook():

@@ -14,9 +14,11 @@ from policies.decision import PolicyDecision
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
 from tests.support import frames as f
+from tests.support import sasl
 from tests.support.ledger import Ledger
 from tests.support.policies import Recorder
 from tests.support.request_traces import EPOCH_US, PEER, trace
+from tests.support.sasl_service import sasl_server
 from tests.support.sessions import Wire, make_engine
 from wire.apis import ApiKey
 
@@ -132,6 +134,24 @@ def test_a_client_that_is_refused_at_connect_is_written(book):
     (line,) = book.lines()
     assert (line["event"], line["host"], line["node"]) == ("connect_refused", "10.0.0.66", 2)
     assert (line["policy"], line["reason"]) == ("p0", "not today")
+
+
+def test_a_client_that_fails_to_authenticate_is_written(book):
+    """With the user that it claimed to be, and not with its password."""
+    wire = book.wire()
+    wire.engine.sasl_server, checker = sasl_server()
+    gated = Wire(wire.engine)
+    gated.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("bob", "pa55word")))
+    checker.run_all()
+    (line,) = book.lines()
+    assert (line["event"], line["user"], line["claimed_user"]) == (
+        "authentication_failed",
+        "ANONYMOUS",
+        "bob",
+    )
+    assert line["mechanism"] == "PLAIN"
+    assert line["reason"].endswith("Invalid username or password")
+    assert "pa55word" not in book.path.read_text()
 
 
 @pytest.mark.parametrize("verdict", [FORWARD, Hold(9000, "key")], ids=["forwarded", "held"])

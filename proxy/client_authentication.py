@@ -1,0 +1,85 @@
+"""The authentication of clients by Sluice, as `listen.sasl` wants it: the users file, read again when it changes.
+
+Rules:
+- The file is read every POLL_S seconds, and at each reload. A file that cannot be used changes nothing: the old users
+  stay, and the log says why.
+- A user that is no longer in the file is disconnected at once. A changed password counts at the next authentication.
+- The key under which verified passwords are remembered is made at the start, and is in memory only.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final
+
+import structlog
+import trio
+
+from proxy.config.small_files import FileError
+from proxy.config.users_file import load_text, users_of
+from proxy.core.auth.passwords import Passwords
+from proxy.core.auth.sasl_server import SaslServer
+from proxy.pacing import run_in_bursts
+from proxy.shell.driver import nudge
+from proxy.shell.password_thread import PasswordThread
+
+if TYPE_CHECKING:
+    from proxy.config.security import ListenSasl
+    from proxy.core.engine import Engine
+    from proxy.shell.event_loop import EventLoop
+
+POLL_S: Final = 5.0
+KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 24
+
+
+class ClientAuthentication:
+    """Gives the engine a `SaslServer` if `settings` is not None. Raises FileError for a file that is none."""
+
+    def __init__(self, settings: ListenSasl | None, engine: Engine, event_loop: EventLoop) -> None:
+        self._engine = engine
+        self._event_loop = event_loop
+        self._thread = PasswordThread(lambda: nudge(event_loop), engine.report)
+        self._path = self._text = ""
+        self._server: SaslServer | None = None
+        self._log = structlog.get_logger()
+        if settings is None:
+            return
+        self._path = settings.users_file
+        self._text = load_text(self._path)
+        self._server = engine.sasl_server = SaslServer(
+            settings.mechanisms,
+            users_of(self._path, self._text),
+            Passwords(secrets.token_bytes(KEY_BYTES), self._thread.submit),
+            lambda: secrets.token_urlsafe(NONCE_BYTES),
+            settings.max_reauth_ms,
+        )
+
+    async def run(self) -> None:
+        """Verify passwords and load the changed file, until cancelled."""
+        if self._server is None:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._thread.run)
+            while True:
+                await trio.sleep(POLL_S)
+                await self.load_changed()
+
+    async def load_changed(self) -> str:
+        """Load the file if it has changed since the last call; return why it cannot be used, "" if it can."""
+        server = self._server
+        if server is None:
+            return ""
+        try:
+            text = await trio.to_thread.run_sync(load_text, self._path)
+            if text == self._text:
+                return ""
+            users = await run_in_bursts(lambda: users_of(self._path, text))
+        except FileError as error:
+            self._log.warning("users_refused", reason=str(error), effect="the old users stay")
+            return f"listen.sasl.users_file: {error}"
+        self._text, server.users = text, users
+        removed = self._engine.disconnect_removed_users(users)
+        nudge(self._event_loop)
+        self._log.info("users_loaded", users=len(users), disconnected=removed)
+        return ""

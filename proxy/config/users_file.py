@@ -1,0 +1,32 @@
+"""The users file of `listen.sasl`: read whole, of bounded size, and judged."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from proxy.config.small_files import FileError, read_small_file
+from proxy.core.auth.stored_users import Users, UsersFileError, read_users
+
+MAX_BYTES: Final = 64 << 20
+EXPECTED: Final = "a users file, as `sluice users add` writes it"
+
+
+def load_users(path: str) -> Users:
+    """Return the users of the file. Raises FileError."""
+    return users_of(path, load_text(path))
+
+
+def load_text(path: str) -> str:
+    """Return the text of the file. Raises FileError."""
+    try:
+        return read_small_file(path, MAX_BYTES, EXPECTED).decode()
+    except UnicodeDecodeError:
+        raise FileError(f"{path!r}, which is not UTF-8 text", EXPECTED) from None
+
+
+def users_of(path: str, text: str) -> Users:
+    """Return the users of the file at `path` with this text. Raises FileError."""
+    try:
+        return read_users(text)
+    except UsersFileError as error:
+        raise FileError(f"{path!r}, {error}", EXPECTED) from None

@@ -1,0 +1,234 @@
+"""The users of Sluice's own listener: their names and the salted keys of their passwords (SCRAM, RFC 5802).
+
+One credential a line, in the words of Kafka's `kafka-configs --describe`:
+
+    alice SCRAM-SHA-512=salt=...,stored_key=...,server_key=...,iterations=16384
+
+- A user may have a line for each mechanism. Empty lines, and lines that begin with `#`, are comments.
+- With these keys a reader of the file cannot authenticate as a user. It can guess passwords offline, and pretend to be
+  the server.
+- `stand_in` makes keys for a name that has none, so that a client cannot find out which users exist.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections import Counter
+from hashlib import sha256
+from hmac import digest
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from proxy.core.auth.scram import (
+    MAX_ITERATIONS,
+    MAX_SALT_BYTES,
+    MECHANISMS,
+    MIN_ITERATIONS,
+    ScramMechanism,
+    salted_password,
+    stored_keys,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+DEFAULT_ITERATIONS: Final = 16384
+"""The most that Kafka's own brokers store, so that every client is known to take it. About 10 ms of CPU."""
+SALT_BYTES: Final = 24
+MAX_NAME_CHARS: Final = 255
+MAX_USERS: Final = 100_000
+"""The most credentials in one file."""
+PLAIN_ORDER: Final = tuple(sorted(MECHANISMS, reverse=True))
+"""The keys that a password of PLAIN is verified with: the first mechanism that the user has."""
+
+_IS_NAME: Final = re.compile(r"[^\s#\x00-\x1f\x7f-\x9f][^\s\x00-\x1f\x7f-\x9f]*").fullmatch
+_IS_CREDENTIAL: Final = re.compile(
+    r"salt=([^,]+),stored_key=([^,]+),server_key=([^,]+),iterations=([0-9]{1,9})"
+).fullmatch
+_FORM: Final = (
+    "NAME MECHANISM=salt=BASE64,stored_key=BASE64,server_key=BASE64,iterations=NUMBER, "
+    f"where MECHANISM is {' or '.join(MECHANISMS)}"
+)
+
+
+class UsersFileError(ValueError):
+    """The text is no users file. The message names the line, and contains nothing of it."""
+
+
+class Credential(NamedTuple):
+    """The keys of one user for one mechanism."""
+
+    mechanism: ScramMechanism
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __str__(self) -> str:
+        """Return the credential as a line of the file has it."""
+        salt, stored, server = (b64encode(each).decode() for each in self[1:4])
+        return (
+            f"{self.mechanism.name}=salt={salt},stored_key={stored},server_key={server},"
+            f"iterations={self.iterations}"
+        )
+
+
+class Found(NamedTuple):
+    """A credential for a name, which is a stand-in unless the user `exists`."""
+
+    credential: Credential
+    exists: bool
+
+
+def new_credential(
+    mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int
+) -> Credential:
+    """Return the keys of a password. It takes milliseconds (PBKDF2)."""
+    salted = salted_password(mechanism, password, salt, iterations)
+    return Credential(mechanism, salt, *stored_keys(mechanism, salted), iterations)
+
+
+def name_problem(name: str) -> str | None:
+    """Return what a user's name must be, if this is none; else None."""
+    if len(name) <= MAX_NAME_CHARS and _IS_NAME(name):
+        return None
+    return f"1 to {MAX_NAME_CHARS} characters without white space and control characters, and no # first"
+
+
+class Users:
+    """All users of a file, by name."""
+
+    __slots__ = ("_by_name", "_stand_in_key", "_usual", "_usual_for_plain")
+
+    def __init__(self, credentials: Iterable[tuple[str, Credential]] = ()) -> None:
+        """Take (name, credential) pairs, one for each name and mechanism."""
+        self._by_name: dict[str, dict[str, Credential]] = {}
+        seen: Counter[tuple[str, int, int]] = Counter()
+        self._stand_in_key = b""
+        for name, credential in credentials:
+            mechanism = credential.mechanism.name
+            self._by_name.setdefault(name, {})[mechanism] = credential
+            seen[mechanism, len(credential.salt), credential.iterations] += 1
+            if not self._stand_in_key:
+                self._stand_in_key = sha256(credential.server_key).digest()
+        self._usual = [usual for usual, _ in seen.most_common()]
+        strongest = Counter(max(each) for each in self._by_name.values())
+        self._usual_for_plain = max(strongest, key=strongest.__getitem__, default=PLAIN_ORDER[0])
+
+    def __len__(self) -> int:
+        """Return the number of users."""
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names, in the order of the file."""
+        return iter(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a user with this name."""
+        return name in self._by_name
+
+    def credentials(self, name: str) -> tuple[Credential, ...]:
+        """Return all keys of a user; none if there is no such user."""
+        return tuple(self._by_name.get(name, {}).values())
+
+    def find(self, name: str, mechanism: str) -> Found:
+        """Return the keys of a user for a SCRAM mechanism, or others in their place."""
+        stand_in = self.stand_in(name, mechanism)  # made in any case: it takes time
+        credential = self._by_name.get(name, {}).get(mechanism)
+        return Found(stand_in, exists=False) if credential is None else Found(credential, True)
+
+    def find_any(self, name: str) -> Found:
+        """Return the keys of a user to verify a password with, or others in their place."""
+        stand_in = self.stand_in(name, self._usual_for_plain)
+        known = self._by_name.get(name, {})
+        for mechanism in PLAIN_ORDER:
+            if mechanism in known:
+                return Found(known[mechanism], exists=True)
+        return Found(stand_in, exists=False)
+
+    def stand_in(self, name: str, mechanism: str) -> Credential:
+        """Return keys that no password has: the same for the same name, and like those that most users have.
+
+        They derive from the first user's keys, so that they are the same in each process that has the file.
+        """
+        kind = MECHANISMS[mechanism]
+        salt_bytes, iterations = SALT_BYTES, DEFAULT_ITERATIONS
+        for usual in self._usual:
+            if usual[0] == mechanism:
+                _, salt_bytes, iterations = usual
+                break
+        key = digest(self._stand_in_key, f"{mechanism} {name}".encode(errors="replace"), "sha512")
+        salt = b"".join(
+            sha256(key + bytes((part,))).digest() for part in range(salt_bytes // 32 + 1)
+        )
+        return Credential(
+            kind, salt[:salt_bytes], kind.hash(key + b"1"), kind.hash(key + b"2"), iterations
+        )
+
+
+def read_users(text: str) -> Users:
+    """Return the users of a file. Raises UsersFileError."""
+    found: dict[tuple[str, str], Credential] = {}
+    for number, line in enumerate(_lines(text), 1):
+        name = _name_of(line)
+        if name is None:
+            continue
+        credential = _credential_of(name, line, number)
+        kind = name, credential.mechanism.name
+        if kind in found:
+            raise UsersFileError(f"line {number}: user {name!r} has {kind[1]} twice")
+        if len(found) >= MAX_USERS:
+            raise UsersFileError(f"line {number}: more than {MAX_USERS} credentials")
+        found[kind] = credential
+    return Users((name, credential) for (name, _), credential in found.items())
+
+
+def with_credentials(text: str, name: str, credentials: Iterable[Credential]) -> str:
+    """Return the file's text with these keys as the only ones of a user. Other lines stay as they are.
+
+    They stand where the user's first line was, or at the end.
+    """
+    new = [f"{name} {credential}" for credential in credentials]
+    lines = _lines(text)
+    place = next((at for at, line in enumerate(lines) if _name_of(line) == name), len(lines))
+    before = [line for line in lines[:place] if _name_of(line) != name]
+    after = [line for line in lines[place:] if _name_of(line) != name]
+    return "".join(f"{line}\n" for line in (*before, *new, *after))
+
+
+def without_user(text: str, name: str) -> str:
+    """Return the file's text without the lines of a user. Other lines stay as they are."""
+    return with_credentials(text, name, ())
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def _name_of(line: str) -> str | None:
+    """Return the first word of a line; None for a comment or an empty line."""
+    words = line.split(None, 1)
+    return None if not words or words[0].startswith("#") else words[0]
+
+
+def _credential_of(name: str, line: str, number: int) -> Credential:
+    mechanism, _, values = line.strip()[len(name) :].strip().partition("=")
+    found = _IS_CREDENTIAL(values)
+    if found is None or mechanism not in MECHANISMS or name_problem(name):
+        raise UsersFileError(f"line {number}: expected {_FORM}")
+    kind = MECHANISMS[mechanism]
+    try:
+        salt, stored, server = (b64decode(each, validate=True) for each in found.group(1, 2, 3))
+    except Base64Error:
+        raise UsersFileError(f"line {number}: a key or the salt is not valid base64") from None
+    iterations, key_bytes = int(found.group(4)), len(kind.hash(b""))
+    if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+        expected = f"{MIN_ITERATIONS}..{MAX_ITERATIONS}"
+        raise UsersFileError(f"line {number}: iterations {iterations} are outside {expected}")
+    if not (len(stored) == len(server) == key_bytes and 0 < len(salt) <= MAX_SALT_BYTES):
+        words = f"keys of {key_bytes} bytes and a salt of 1..{MAX_SALT_BYTES}"
+        raise UsersFileError(
+            f"line {number}: expected {words}, found {len(stored)}, {len(server)}, {len(salt)}"
+        )
+    return Credential(kind, salt, stored, server, iterations)

@@ -1,0 +1,151 @@
+"""The users file while Sluice runs: loaded at the start, again when it changes, and never half."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import trio
+from structlog.testing import capture_logs
+
+from proxy import client_authentication
+from proxy.client_authentication import POLL_S, ClientAuthentication
+from proxy.config.security import ListenSasl
+from proxy.core.errors import CloseReason
+from proxy.shell.clock import Clock
+from proxy.shell.event_loop import EventLoop
+from tests.support import sasl
+from tests.support.sasl import plain
+from tests.support.sasl_service import credentials, password_of
+from tests.support.sessions import Wire, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from proxy.core.engine import Engine
+
+
+class Running:
+    """An engine whose clients authenticate with the users of a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.write("alice", "bob")
+        self.engine: Engine = make_engine()
+        self.event_loop = EventLoop(self.engine, Clock())
+        settings = ListenSasl(users_file=str(path), mechanisms=("PLAIN", "SCRAM-SHA-512"))
+        self.service = ClientAuthentication(settings, self.engine, self.event_loop)
+
+    def write(self, *names: str) -> None:
+        lines = (f"{name} {credential}\n" for name, credential in credentials(names))
+        self.path.write_text("".join(lines))
+
+    @property
+    def users(self) -> list[str]:
+        server = self.engine.sasl_server
+        assert server is not None
+        return list(server.users)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path / "users")
+    yield made
+    made.event_loop.close()
+
+
+@pytest.fixture
+def nudged(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
+    """Return an event that is set when the event loop is to look at what has changed."""
+    event = trio.Event()
+    monkeypatch.setattr(client_authentication, "nudge", lambda _: event.set())
+    return event
+
+
+async def test_a_password_is_verified_by_the_thread(
+    running: Running, nursery: trio.Nursery, nudged: trio.Event
+) -> None:
+    """From the client's token to the reply: over the real service."""
+    nursery.start_soon(running.service.run)
+    wire = Wire(running.engine)
+    token = plain("alice", password_of("alice"))
+    wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, token))
+    assert wire.session.peer.user == "ANONYMOUS"
+    await nudged.wait()
+    wire.settle()
+    assert wire.session.peer.user == "alice"
+    assert len(wire.to_client) > 50
+
+
+async def test_a_changed_file_is_loaded_by_itself(
+    running: Running,
+    nursery: trio.Nursery,
+    nudged: trio.Event,
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """At the next look, POLL_S seconds later at most."""
+    nursery.start_soon(running.service.run)
+    await trio.sleep(POLL_S / 2)
+    running.write("bob", "carol")
+    with capture_logs() as lines:
+        await nudged.wait()
+    assert running.users == ["bob", "carol"]
+    assert [line["event"] for line in lines] == ["users_loaded"]
+
+
+async def test_a_removed_user_is_disconnected(running: Running) -> None:
+    """And the line in the log says how many connections that were."""
+    wire = Wire(running.engine)
+    server = running.engine.sasl_server
+    assert server is not None
+    wire.session.sasl._authentication.user = "alice"  # type: ignore[union-attr]
+    running.write("bob")
+    with capture_logs() as lines:
+        assert await running.service.load_changed() == ""
+    assert wire.session.reason is CloseReason.USER_REMOVED
+    assert lines == [
+        {"event": "users_loaded", "users": 1, "disconnected": 1, "log_level": "info"},
+    ]
+
+
+@pytest.mark.parametrize("content", [b"alice secret\n", b"\xff", None])
+async def test_a_file_that_cannot_be_used_changes_nothing(
+    running: Running, content: bytes | None
+) -> None:
+    """The old users stay; the reload is refused, and says why without the content."""
+    if content is None:
+        running.path.unlink()
+    else:
+        running.path.write_bytes(content)
+    with capture_logs() as lines:
+        problem = await running.service.load_changed()
+    assert problem.startswith("listen.sasl.users_file: ")
+    assert "secret" not in problem
+    assert running.users == ["alice", "bob"]
+    assert [line["event"] for line in lines] == ["users_refused"]
+
+
+async def test_a_repaired_file_is_loaded(running: Running) -> None:
+    """Also if it is the same as before the mistake."""
+    running.path.write_text("nonsense")
+    assert await running.service.load_changed()
+    running.write("alice")
+    assert await running.service.load_changed() == ""
+    assert running.users == ["alice"]
+
+
+async def test_a_file_that_is_still_wrong_is_refused_at_each_reload(running: Running) -> None:
+    """A reload must not succeed because the mistake is an old one."""
+    running.path.write_text("nonsense")
+    assert await running.service.load_changed()
+    assert await running.service.load_changed()
+
+
+async def test_without_the_setting_nothing_is_done(running: Running) -> None:
+    """The brokers authenticate the clients; no file is read, no task runs."""
+    engine = make_engine()
+    service = ClientAuthentication(None, engine, running.event_loop)
+    await service.run()
+    assert await service.load_changed() == ""
+    assert engine.sasl_server is None
