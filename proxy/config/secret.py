@@ -38,6 +38,8 @@ def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.e
         where, content = repr(file), _content(file)
     elif environ.get(variable):
         where, content = variable, os.fsencode(environ[variable])
+        if len(content) > MAX_SECRET_BYTES:
+            raise SecretError(f"{where}, which has more than {MAX_SECRET_BYTES} bytes", _EXPECTED)
     else:
         raise SecretError(
             "nothing", f"a file, or the variable {variable}" if variable else "a file"

@@ -65,7 +65,7 @@ class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         bool,
         Meta(
             description="Whether the certificate and its name are verified (Kafka: "
-            "ssl.endpoint.identification.algorithm). false = anybody between can read the traffic."
+            "ssl.endpoint.identification.algorithm). false = a server in between can read and change the traffic."
         ),
     ] = True
 

@@ -86,6 +86,17 @@ def test_a_fifo_or_a_folder_does_not_block_the_start(tmp_path: Path) -> None:
         read_secret("a\0b")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("\n", "is empty"), (f"{CANARY}\n{CANARY}", "several lines"), (CANARY * 9000, "more than")],
+)
+def test_an_unusable_variable_is_named_and_its_content_is_not(text: str, words: str) -> None:
+    """The rules are those of a file."""
+    with pytest.raises(SecretError, match=f"SECRET, which .*{words}") as caught:
+        read_secret("", "SECRET", {"SECRET": text})
+    assert CANARY not in str(caught.value)
+
+
 @pytest.mark.parametrize("environ", [{}, {"SECRET": ""}])
 def test_a_missing_secret_names_the_variable(environ: dict[str, str]) -> None:
     """An empty variable counts as not set."""
