@@ -5,6 +5,7 @@ through Sluice, at Sluice itself, and Sluice authenticates by every mechanism at
 """
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,17 @@ from typing import Final
 
 import pytest
 
+from bench.harness.ports import free_ports
 from tests.support.canaries import Canaries, answers_of, files_below, forms, new_secret, outputs_of
 from tests.support.command_line import invoke, written
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import SASL_PLAINTEXT
 from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
 from tests.support.load import await_that
+from tests.support.relay import Relay
 from tests.support.sasl import FAILED, Scram, bearer, plain, unsigned_token
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import CANARY
+from tests.support.security_setups import CANARY, needs, write_users
 from tests.support.sluice_process import SluiceProcess
 from wire.sasl import AuthenticateReply
 
@@ -143,6 +146,72 @@ def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
     assert len(passthrough.canaries.known) >= 16
     assert sum(USER.encode() in each for each in outputs.values()) >= 3  # or nothing was looked at
     assert any(path.endswith("traces.json") and data for path, data in outputs.items())
+
+
+@pytest.mark.kafka
+@needs("upstream.sasl")
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("mechanism", [PLAIN, *SCRAMS, OAUTH])
+def test_sluices_own_secrets_are_kept(
+    mechanism: str, *, right: bool, kafka_secure: KafkaCluster, tmp_path: Path
+) -> None:
+    """Sluice authenticates, or is refused; its password, proof and token are nowhere but in their file."""
+    broker = kafka_secure.brokers[1]
+    front = (broker.host, free_ports(broker.host))
+    secret = PASSWORD if right else new_secret()
+    if mechanism == OAUTH:
+        secret = unsigned_token(new_secret(), 3600 if right else -60)
+        settings = {"mechanism": mechanism, "token_file": str(tmp_path / "secret")}
+    else:
+        settings = {
+            "mechanism": mechanism,
+            "username": USER,
+            "password_file": str(tmp_path / "secret"),
+        }
+    (tmp_path / "secret").write_text(secret)
+    with Relay(
+        [front], [(broker.host, broker.further[SASL_PLAINTEXT])], keeps_requests=True
+    ) as relay:
+        upstream = f"{front[0]}:{front[1]}"
+        made = loud(upstream, tmp_path, upstream_settings={"sasl": settings})
+        made.canaries.add("secret", secret.split(".")[1] if mechanism == OAUTH else secret)
+        with made.sluice:
+            with Talk(made.sluice.port) as talk:
+                assert talk.metadata() is right
+            await_that(lambda: "session_closed" in made.sluice.said(), "the session's end")
+            outputs = made.outputs()
+    proofs = re.findall(rb",p=([A-Za-z0-9+/=]+)", bytes(relay.requests))
+    assert bool(proofs) is (mechanism in SCRAMS)
+    for place, proof in enumerate(proofs):
+        made.canaries.add(f"proof {place}", proof)
+
+    assert made.canaries.found_in(outputs) == []
+    assert mechanism.encode() in b"".join(outputs.values())
+
+
+@pytest.mark.kafka
+@needs("listen.sasl")
+def test_the_secrets_of_sluices_own_users_are_kept(
+    kafka_secure: KafkaCluster, tmp_path: Path
+) -> None:
+    """Clients authenticate to Sluice: their passwords and proofs, and the keys of the users file, are nowhere else."""
+    write_users(tmp_path / "users", {USER: PASSWORD})
+    sasl = {"mechanisms": [PLAIN, *SCRAMS], "users_file": str(tmp_path / "users")}
+    made = loud(kafka_secure.bootstrap, tmp_path, listen_settings={"sasl": sasl})
+    for place, key in enumerate(
+        re.findall(r"[A-Za-z0-9+/]{22,}={0,2}", (tmp_path / "users").read_text())
+    ):
+        made.canaries.add(f"key {place}", key)
+    assert len(made.canaries.known) >= 4
+    with made.sluice:
+        for mechanism in (PLAIN, *SCRAMS):
+            for right in (True, False):
+                speak(made.sluice.port, made.canaries, mechanism, right=right)
+        await_that(lambda: made.sluice.said().count("session_closed") == 6, "6 closed sessions")
+        outputs = made.outputs()
+
+    assert made.canaries.found_in(outputs) == []
+    assert sum(USER.encode() in each for each in outputs.values()) >= 3
 
 
 @pytest.mark.parametrize("shape", sorted(forms(b"0123456789/abcdef+~=")), ids=lambda s: s.decode())

@@ -17,7 +17,7 @@ from tests.support.kafka_listeners import MTLS, SASL_SSL
 from tests.support.kafka_sasl import SCRAM_512
 from tests.support.sasl import FAILED, Scram
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, SLUICE, WORKS, Files, write_users
+from tests.support.security_setups import ALICE, SLUICE, Files, needs, write_users
 from tests.support.sluice_process import SluiceProcess
 from tests.support.three_libraries import COUNT, LIBRARIES, move
 from tests.support.token_endpoint import TokenEndpoint
@@ -36,12 +36,6 @@ SECRET: Final = "the-client's-secret"  # noqa: S105 - a made-up secret
 def topics(kafka_secure: KafkaCluster) -> Topics:
     """Topics by the listener without authentication."""
     return Topics(kafka_secure.bootstrap, 1)
-
-
-def needs(*features: str) -> pytest.MarkDecorator:
-    """Skip the test until Sluice has these."""
-    missing = {*features} - WORKS
-    return pytest.mark.skipif(bool(missing), reason=f"not there yet: {sorted(missing)}")
 
 
 def example(name: str, upstream: str, directory: Path, **variables: str) -> SluiceProcess:

@@ -19,13 +19,18 @@ _CHUNK = 256 * 1024
 
 @dataclass(slots=True)
 class Relay:
-    """Relays `listen[i]` to `targets[i]`, each an (address, port); a context manager."""
+    """Relays `listen[i]` to `targets[i]`, each an (address, port); a context manager.
+
+    With `keeps_requests`, `requests` has every byte that clients sent.
+    """
 
     listen: list[tuple[str, int]]
     targets: list[tuple[str, int]]
     received: list[bytearray] = field(default_factory=list)
     accepted: Counter[int] = field(default_factory=Counter)
     bytes_from_clients: int = 0
+    keeps_requests: bool = False
+    requests: bytearray = field(default_factory=bytearray)
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
     _listeners: dict[socket.socket, tuple[str, int]] = field(default_factory=dict)
     _pairs: dict[socket.socket, socket.socket] = field(default_factory=dict)
@@ -105,6 +110,8 @@ class Relay:
                     record += data
                 else:
                     self.bytes_from_clients += len(data)
+                    if self.keeps_requests:
+                        self.requests += data
         except OSError:
             data = b""
         if not data:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import pytest
+
 from tests.support.canaries import new_secret
 from tests.support.certificates import Pair
 from tests.support.client_security import ClientSecurity
@@ -237,6 +239,12 @@ HEAD: Final = (
 def table(setups: Sequence[SetUp]) -> str:
     """Return the table of these set-ups between its two marks, as it stands in the documents."""
     return "\n".join((BEGIN, "", HEAD, *(each.row for each in setups), "", END))
+
+
+def needs(*features: str) -> pytest.MarkDecorator:
+    """Skip the test until Sluice has these."""
+    missing = {*features} - WORKS
+    return pytest.mark.skipif(bool(missing), reason=f"not there yet: {sorted(missing)}")
 
 
 def write_users(file: Path, known: dict[str, str]) -> None:
