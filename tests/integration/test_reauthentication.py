@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT, SASL_SSL
+from tests.support.kafka_listeners import SASL_SSL
 from tests.support.kafka_sasl import OAUTH, SCRAM_512
 from tests.support.load import LoadProducer
 from tests.support.sasl import Scram, plain, unsigned_token
@@ -41,7 +41,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 SECONDS: Final = float(os.environ.get("SLUICE_REAUTH_SECONDS", "20"))
 JAVA_RATE: Final = 50
 TOKEN_SECONDS: Final = 9
-BY_THE_CLIENT: Final = SetUp("plain", PASSTHROUGH, SASL_PLAINTEXT)
+BY_THE_CLIENT: Final = SetUp("TLS", PASSTHROUGH, SASL_SSL)
 BY_THE_CLIENT_AT_SLUICE: Final = SetUp("TLS", OURS, SASL_SSL, OAUTH)
 BY_SLUICE: Final = SetUp("plain", NONE, SASL_SSL, SCRAM_512)
 SETUPS: Final = [
