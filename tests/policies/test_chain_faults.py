@@ -144,33 +144,19 @@ def test_a_watcher_that_raises_at_connect_accepts_the_client():
     assert len(reporter.errors) == 1
 
 
-def test_every_policy_learns_of_a_disconnect_although_one_raises():
-    """They are called in order, and the bug is reported."""
+@pytest.mark.parametrize(
+    ("bug", "event", "heard"),
+    [
+        ("disconnect", lambda chain: chain.on_disconnect(PEER, 0), ["a", "b"]),
+        ("tick", lambda chain: [chain.tick(each, 0) for each in chain.entries], ["a", "b"]),
+        ("close", lambda chain: chain.close(), ["b", "a"]),
+    ],
+)
+def test_a_bug_that_no_request_caused_is_only_reported(bug, event, heard):
+    """Every policy is called although one raises; when closing, the last one first: it may depend on the others."""
     diary: list[str] = []
-    chain, reporter = make(
-        Told("a", diary, disconnect=RuntimeError("bug")), OnlyCounts(), Told("b", diary)
-    )
-    chain.on_disconnect(PEER, 0)
-    assert diary == ["a disconnect", "b disconnect"]
-    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_disconnect")]
-
-
-def test_a_tick_is_one_entrys_own_and_its_bugs_are_only_reported():
-    """No session caused it, so none is closed."""
-    diary: list[str] = []
-    chain, reporter = make(Told("a", diary, tick=RuntimeError("bug")), Told("b", diary))
-    chain.tick(chain.entries[0], 0)
-    chain.tick(chain.entries[1], 0)
-    assert diary == ["a tick", "b tick"]
-    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_tick")]
-
-
-def test_policies_are_closed_last_first_although_one_raises():
-    """A later policy may depend on an earlier one."""
-    diary: list[str] = []
-    chain, reporter = make(
-        Told("a", diary), Told("b", diary, close=RuntimeError("bug")), Told("c", diary)
-    )
-    chain.close()
-    assert diary == ["c close", "b close", "a close"]
-    assert [(name, hook) for name, hook, _ in reporter.errors] == [("b", "close")]
+    chain, reporter = make(Told("a", diary, **{bug: RuntimeError("bug")}), Told("b", diary))
+    event(chain)
+    assert diary == [f"{name} {bug}" for name in heard]
+    hook = bug if bug == "close" else f"on_{bug}"
+    assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", hook)]

@@ -1,29 +1,22 @@
 """Enforcement `channel`: Kafka's own figures, its sawtooth and its gaps."""
 
 import heapq
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import EXEMPT, FORWARD, Forward, Patch, Peer, Throttle
-from policies.quota.policy import Quota
 from policies.quota.rate import SampledRate, throttle_time_ms
 from policies.testing import PolicyBench
+from tests.support import quota_policies
 from tests.support.golden import cases
+from tests.support.quota_policies import EPOCH_MS, peer
 from wire.apis import OFFERED, ApiKey, name_of
 from wire.fetch import FetchHead
 
-EPOCH_MS = 1_700_000_000_000
-
-
-def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
-    config = {"enforcement": "channel", "quotas": list(quotas), **settings}
-    return PolicyBench(Quota, config, EPOCH_MS)
-
-
-def peer(session_id: int = 1, client_id: str = "c", user: str = "alice") -> Peer:
-    return Peer(session_id, "127.0.0.1", 50_000 + session_id, client_id=client_id, user=user)
+bench = partial(quota_policies.bench, enforcement="channel")
 
 
 def answered(made: PolicyBench, name: str = "Metadata", who: Peer | None = None, **reply: int):

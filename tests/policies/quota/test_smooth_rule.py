@@ -1,58 +1,47 @@
 """Enforcement `entity`: when and in which order requests pass, and that no client escapes it."""
 
 import random
-from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.api import ANONYMOUS, FORWARD, Forward, Hold, Outcome, Patch, Peer, Throttle
+from policies.api import FORWARD, Hold, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
-from policies.quota.policy import Quota
 from policies.quota.smooth_rule import REVIEW_BATCH
 from policies.testing import PolicyBench
-from wire.fetch import FetchHead
+from tests.support.quota_policies import (
+    EPOCH_MS,
+    asked_by_others,
+    bench,
+    burst,
+    peer,
+    released,
+)
 
-EPOCH_MS = 1_700_000_000_000
 ALICE = QuotaEntity("alice")
 
 
-def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
-    made = PolicyBench(Quota, {"quotas": list(quotas), **settings}, EPOCH_MS)
-    made.request("ApiVersions")  # exchange 1 is another matter
+def spent() -> PolicyBench:
+    """Return a bench on which alice, who has 10 requests a second, has used her burst."""
+    made = bench({"user": "alice", "request_rate": 10})
+    burst(made, 21)
     return made
-
-
-def peer(session_id: int = 1, client_id: str = "c", user: str = "alice") -> Peer:
-    return Peer(session_id, "127.0.0.1", 50_000 + session_id, client_id=client_id, user=user)
-
-
-def burst(made: PolicyBench, size: int, who: Peer) -> list[object]:
-    return [made.ask(made.request("Metadata"), who) for _ in range(size)]
-
-
-def released(made: PolicyBench) -> list[tuple[int, int, object]]:
-    return [
-        (each.now_ms - EPOCH_MS, each.request.exchange_id, each.verdict) for each in made.released
-    ]
 
 
 def test_a_burst_passes_and_its_last_request_is_throttled():
     """Two seconds' worth and one more pass; the throttle lasts until the next may pass."""
     made = bench({"user": "alice", "request_rate": 10})
-    assert burst(made, 21, peer()) == [FORWARD] * 20 + [Throttle(100)]
+    assert burst(made, 21) == [FORWARD] * 20 + [Throttle(100)]
 
 
 def test_a_request_over_the_limit_waits_for_its_slot():
     """On any connection; requests pass in order, each with the remaining throttle."""
-    made = bench({"user": "alice", "request_rate": 10})
-    burst(made, 21, peer())
-    asked = [made.request("Metadata") for _ in range(3)]
-    for session_id, each in enumerate(asked, 2):
-        assert isinstance(made.ask(each, peer(session_id)), Hold)
+    made = spent()
+    asked = asked_by_others(made, 3)
+    assert len(made._held) == 3
     made.advance(99)
     assert made.released == []
     made.advance(1000)
@@ -66,8 +55,7 @@ def test_a_request_over_the_limit_waits_for_its_slot():
 
 def test_a_new_connection_queues_after_waiting_requests():
     """Even if its request would be the first after the slot."""
-    made = bench({"user": "alice", "request_rate": 10})
-    burst(made, 21, peer())
+    made = spent()
     assert isinstance(made.ask(made.request("Metadata"), peer(2)), Hold)
     made.now_ms += 100  # the slot has come, its alarm has not rung yet
     assert isinstance(made.ask(made.request("Metadata"), peer(3)), Hold)
@@ -77,11 +65,8 @@ def test_a_new_connection_queues_after_waiting_requests():
 
 def test_a_disconnect_frees_the_place_in_the_queue():
     """The next request gets the slot, and the one that left is not charged."""
-    made = bench({"user": "alice", "request_rate": 10})
-    burst(made, 21, peer())
-    asked = [made.request("Metadata") for _ in range(3)]
-    for session_id, each in enumerate(asked, 2):
-        made.ask(each, peer(session_id))
+    made = spent()
+    asked = asked_by_others(made, 3)
     made.disconnect(peer(2))
     made.advance(1000)
     assert [each[:2] for each in released(made)] == [
@@ -92,11 +77,8 @@ def test_a_disconnect_frees_the_place_in_the_queue():
 
 def test_a_waiter_without_a_session_is_skipped():
     """The core wakes no request for it, so the next is served at once."""
-    made = bench({"user": "alice", "request_rate": 10})
-    burst(made, 21, peer())
-    asked = [made.request("Metadata") for _ in range(2)]
-    for session_id, each in enumerate(asked, 2):
-        made.ask(each, peer(session_id))
+    made = spent()
+    asked = asked_by_others(made, 2)
     made._held.pop(0)
     made.advance(1000)
     assert [each[:2] for each in released(made)] == [(100, asked[1].exchange_id)]
@@ -104,8 +86,7 @@ def test_a_waiter_without_a_session_is_skipped():
 
 def test_a_request_released_by_a_drain_leaves_no_trace():
     """A drain forwards held requests; the session's next request is a new one."""
-    made = bench({"user": "alice", "request_rate": 10})
-    burst(made, 21, peer())
+    made = spent()
     made.ask(made.request("Metadata"), peer(2))
     made._held.clear()
     assert isinstance(made.ask(made.request("Metadata"), peer(2)), Hold)
@@ -116,38 +97,9 @@ def test_a_request_released_by_a_drain_leaves_no_trace():
 def test_only_the_entity_that_is_over_waits():
     """Requests of other users and requests without a limit pass."""
     made = bench({"user": "alice", "request_rate": 1}, {"user": "bob", "request_rate": 10})
-    burst(made, 5, peer())
+    burst(made, 5)
     assert made.ask(made.request("Metadata"), peer(2, user="bob")) is FORWARD
     assert made.ask(made.request("Metadata"), peer(3, user="carol")) is FORWARD
-
-
-@pytest.mark.parametrize("enforcement", ["entity", "channel"])
-def test_api_versions_is_never_charged(enforcement):
-    """Newer Java clients send it twice on a connection, before they authenticate."""
-    quotas = [{"user": "alice", "request_rate": 0.1}]
-    made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
-    for _ in range(60):
-        asked = made.request("ApiVersions")
-        assert made.ask(asked, peer()) is FORWARD
-        assert made.reply(asked, 100, peer=peer()) is FORWARD
-    assert list(made.policy.usage(EPOCH_MS)) == []
-
-
-@pytest.mark.parametrize("enforcement", ["entity", "channel"])
-def test_requests_before_authentication_are_not_charged(enforcement):
-    """Sixty connections that ask before they authenticate delay no client that authenticates."""
-    quotas = [{"user": "<default>", "request_rate": 1}]
-    made = PolicyBench(Quota, {"quotas": quotas, "enforcement": enforcement}, EPOCH_MS)
-    signed_on = replace(peer(1, user="alice"), principal_source="sasl")
-    asked = made.request("Metadata")
-    assert made.ask(asked, signed_on) is FORWARD
-    made.reply(asked, 100, peer=signed_on)
-    for session_id in range(2, 62):
-        asked = made.request("Metadata")
-        before = replace(peer(session_id, user=ANONYMOUS), principal_source="none")
-        assert made.ask(asked, before) is FORWARD
-        assert made.reply(asked, 100, peer=before) is FORWARD
-    assert [each.user for each in made.policy.usage(EPOCH_MS)] == ["alice"]
 
 
 def test_every_api_but_sasl_is_throttled():
@@ -185,92 +137,18 @@ def test_a_produce_waits_for_its_bytes_then_for_its_request_and_pays_once():
 def test_the_longer_of_both_delays_counts_and_only_its_sensor_records_it():
     """The bytes owe 3 s, the requests 1 s."""
     made = bench({"user": "alice", "request_rate": 1, "producer_byte_rate": 1000})
-    burst(made, 2, peer())
+    burst(made, 2)
     assert made.ask(made.request("Produce", size_bytes=5000), peer()) == Throttle(3000)
     throttled = {each.key: each.throttle_max_ms for each in made.policy.usage(made.now_ms)}
     assert throttled == {"request_rate": None, "producer_byte_rate": 3000}
-
-
-def fetch(made: PolicyBench, max_bytes: int = 50_000_000):
-    asked = made.request("Fetch", 12)
-    asked.head = FetchHead(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes)
-    return asked
-
-
-def test_a_fetch_is_limited_to_the_burst_and_charged_by_its_reply():
-    """The reply passes whole, with the time until its bytes are paid for as its throttle."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1000})
-    asked = fetch(made)
-    verdict = made.ask(asked, peer())
-    assert verdict == Forward((Patch(12, (2000).to_bytes(4, "big")),))
-    assert made.reply(asked, 5000, peer=peer()) == Throttle(3000)
-    assert isinstance(made.ask(fetch(made), peer(2)), Hold)
-    made.advance(3000)
-    assert len(made.released) == 1
-
-
-def test_waiting_fetches_are_spaced_by_the_mean_cost_and_settled():
-    """They do not pass all at once; an empty reply returns the charge made beforehand."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1000}, burst_seconds=1)
-    first = fetch(made)
-    made.ask(first, peer())
-    made.reply(first, 8000, peer=peer())  # the mean is 1000 now
-    asked = [fetch(made) for _ in range(3)]
-    for session_id, each in enumerate(asked, 2):
-        assert isinstance(made.ask(each, peer(session_id)), Hold)
-    made.advance(7000)
-    assert [each[1] for each in released(made)] == [asked[0].exchange_id]
-    assert made.released[0].verdict == Forward((Patch(12, (333).to_bytes(4, "big")),))
-    made.advance(100)
-    made.reply(asked[0], 50, peer=peer(2))
-    made.advance(0)
-    assert [each[1] for each in released(made)] == [each.exchange_id for each in asked[:2]]
-
-
-def test_fetches_in_flight_share_one_burst():
-    """Fifty long polls are answered with one burst together when data comes, not with fifty."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
-    sessions = range(1, 51)
-    polls = {each: fetch(made) for each in sessions}
-    for each in sessions:
-        made.ask(polls[each], peer(each))
-    asked_for = 0
-    for each in sessions:  # no data came in time: all of them poll again
-        made.reply(polls[each], 100, peer=peer(each))
-        polls[each] = fetch(made)
-        verdict = made.ask(polls[each], peer(each))
-        asked_for += int.from_bytes(verdict.patches[0].data, "big")
-    assert asked_for <= 2_000_000
-    for each in sessions:
-        made.reply(polls[each], 100, peer=peer(each))
-    alone = made.ask(fetch(made), peer(1))
-    assert alone == Forward((Patch(12, (2_000_000).to_bytes(4, "big")),))
-
-
-def test_a_disconnect_ends_the_clients_fetches_in_flight():
-    """The share of the other clients grows again."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000})
-    made.ask(fetch(made), peer(1))
-    assert made.ask(fetch(made), peer(2)).patches[0].data == (1_000_000).to_bytes(4, "big")
-    made.disconnect(peer(1))
-    made.disconnect(peer(2))
-    assert made.ask(fetch(made), peer(3)).patches[0].data == (2_000_000).to_bytes(4, "big")
-
-
-def test_without_a_burst_a_fetch_may_still_ask_for_a_second_s_worth():
-    """A limit of one byte would make one reply of each batch."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1_000_000}, burst_seconds=0)
-    assert made.ask(fetch(made), peer()).patches[0].data == (1_000_000).to_bytes(4, "big")
 
 
 @pytest.mark.parametrize("entity", [ALICE, QuotaEntity("alice", "c")])
 def test_a_change_of_limits_reviews_many_held_requests_in_parts_and_in_order(entity):
     """A thousand held requests do not block the loop, in the same bucket or another."""
     made = bench({"user": "alice", "request_rate": 0.1})
-    burst(made, 1, peer())
-    asked = [made.request("Metadata") for _ in range(1000)]
-    for session_id, each in enumerate(asked, 2):
-        made.ask(each, peer(session_id))
+    burst(made, 1)
+    asked = asked_by_others(made, 1000)
     made.policy.change([Change(entity, "request_rate", 1_000_000.0)], made.now_ms)
     assert len(made.host.woken) <= REVIEW_BATCH
     made.advance(20)
@@ -280,10 +158,8 @@ def test_a_change_of_limits_reviews_many_held_requests_in_parts_and_in_order(ent
 def test_a_live_change_holds_at_once_for_held_requests():
     """A raised limit lets them pass now; a removed one lets all of them pass."""
     made = bench({"user": "alice", "request_rate": 0.1})
-    burst(made, 1, peer())
-    asked = [made.request("Metadata") for _ in range(3)]
-    for session_id, each in enumerate(asked, 2):
-        made.ask(each, peer(session_id))
+    burst(made, 1)
+    asked = asked_by_others(made, 3)
     assert made.released == []
     made.policy.change([Change(ALICE, "request_rate", 1000.0)], made.now_ms)
     made.advance(4)  # what is owed is paid at the new rate
@@ -355,7 +231,7 @@ def test_a_reload_judges_held_requests_again_and_charges_bytes_once():
     """The adopting policy has the same buckets, without their queues."""
     quotas = [{"user": "alice", "request_rate": 1, "producer_byte_rate": 1000}]
     made = bench(*quotas)
-    burst(made, 3, peer())
+    burst(made, 3)
     asked = made.request("Produce", size_bytes=100)
     assert isinstance(made.ask(asked, peer(2)), Hold)
     after = bench(*quotas)
@@ -366,13 +242,3 @@ def test_a_reload_judges_held_requests_again_and_charges_bytes_once():
     assert [each.verdict for each in after.released] == [Throttle(1000)]
     usage = {each.key: each.rate for each in after.policy.usage(after.now_ms)}
     assert usage["producer_byte_rate"] == pytest.approx(10 * 10 / 11, rel=0.2)
-
-
-def test_a_disconnect_forgets_the_charges_of_its_fetches():
-    """No state of an ended session is kept."""
-    made = bench({"user": "alice", "consumer_byte_rate": 1000})
-    asked = fetch(made)
-    made.ask(asked, peer())
-    made.complete(asked, Outcome.DISCONNECTED)
-    made.disconnect(peer())
-    assert made.policy.rule._fetches == {}

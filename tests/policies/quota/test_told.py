@@ -1,27 +1,16 @@
 """The reports of the quotas: the reason of a throttle, which requests are not counted, and the limits in force."""
 
+from dataclasses import replace
+
 import pytest
 
-from policies.api import EXEMPT, FORWARD, EffectiveQuota, Hold, Peer, QuotaViolation, Throttle
+from policies.api import ANONYMOUS, EXEMPT, FORWARD, EffectiveQuota, Hold, QuotaViolation, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
-from policies.quota.policy import Quota
-from policies.testing import PolicyBench
-from wire.fetch import FetchHead
+from tests.support.quota_policies import EPOCH_MS, bench, burst, fetch, peer
 
-EPOCH_MS = 1_700_000_000_000
 ALICE = {"user": "alice"}
 BOTH_RULES = pytest.mark.parametrize("enforcement", ["entity", "channel"])
-
-
-def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
-    made = PolicyBench(Quota, {"quotas": list(quotas), **settings}, EPOCH_MS)
-    made.request("ApiVersions")  # exchange 1 is another matter
-    return made
-
-
-def peer(session_id: int = 1, user: str = "alice") -> Peer:
-    return Peer(session_id, "127.0.0.1", 50_000 + session_id, client_id="c", user=user)
 
 
 def why(verdict: object) -> QuotaViolation | None:
@@ -40,7 +29,7 @@ def follows(told: QuotaViolation | None) -> float:
 def test_a_throttle_reports_its_limit_and_the_rate_that_gives_it():
     """A burst of 2 s and one more request give 100 ms, Kafka's formula for 10.1 of 10."""
     made = bench({**ALICE, "request_rate": 10})
-    *_, last = (made.ask(made.request("Metadata"), peer()) for _ in range(21))
+    last = burst(made, 21)[-1]
     assert why(last) == QuotaViolation(
         "user=alice", "request_rate", pytest.approx(10.1), 10.0, "bench"
     )
@@ -50,8 +39,7 @@ def test_a_throttle_reports_its_limit_and_the_rate_that_gives_it():
 def test_a_hold_is_reported_as_a_throttle():
     """It counts as throttle time, not as purgatory; a later place in the queue reports a longer delay."""
     made = bench({**ALICE, "request_rate": 10})
-    for _ in range(21):
-        made.ask(made.request("Metadata"), peer())
+    burst(made, 21)
     for place in (1, 2, 3):
         held = made.ask(made.request("Metadata"), peer(1 + place))
         assert isinstance(held, Hold)
@@ -93,13 +81,10 @@ def test_the_longer_of_both_delays_is_the_reason():
 def test_a_limited_fetch_says_why_it_is_throttled():
     """Limit and throttle are one verdict."""
     made = bench({**ALICE, "request_rate": 1, "consumer_byte_rate": 1000}, burst_seconds=1)
-    verdicts = []
-    for _ in range(2):
-        asked = made.request("Fetch", 12)
-        asked.head = FetchHead(500, 1, 1 << 20)
-        verdicts.append(made.ask(asked, peer()))
-    assert verdicts[1].forward.patches
-    assert why(verdicts[1]) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
+    made.ask(fetch(made), peer())
+    verdict = made.ask(fetch(made), peer())
+    assert verdict.forward.patches
+    assert why(verdict) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
 def test_a_quota_request_is_throttled_for_the_same_reason():
@@ -166,6 +151,33 @@ def test_requests_of_an_exempt_principal_are_not_counted(name, enforcement):
             asked = made.request(name, acks=-1, size_bytes=5000)
             assert made.ask(asked, peer(user=user)) is verdict
             assert made.reply(asked, 5000, peer=peer(user=user)) is FORWARD
+
+
+@BOTH_RULES
+def test_api_versions_is_never_charged(enforcement):
+    """Newer Java clients send it twice on a connection, before they authenticate."""
+    made = bench({**ALICE, "request_rate": 0.1}, enforcement=enforcement)
+    for _ in range(60):
+        asked = made.request("ApiVersions")
+        assert made.ask(asked, peer()) is FORWARD
+        assert made.reply(asked, 100, peer=peer()) is FORWARD
+    assert list(made.policy.usage(EPOCH_MS)) == []
+
+
+@BOTH_RULES
+def test_requests_before_authentication_are_not_charged(enforcement):
+    """Sixty connections that ask before they authenticate delay no client that authenticates."""
+    made = bench({"user": "<default>", "request_rate": 1}, enforcement=enforcement)
+    signed_on = replace(peer(1, user="alice"), principal_source="sasl")
+    asked = made.request("Metadata")
+    assert made.ask(asked, signed_on) is FORWARD
+    made.reply(asked, 100, peer=signed_on)
+    for session_id in range(2, 62):
+        asked = made.request("Metadata")
+        before = replace(peer(session_id, user=ANONYMOUS), principal_source="none")
+        assert made.ask(asked, before) is FORWARD
+        assert made.reply(asked, 100, peer=before) is FORWARD
+    assert [each.user for each in made.policy.usage(EPOCH_MS)] == ["alice"]
 
 
 @pytest.mark.parametrize("key", ["request_rate", "producer_byte_rate"])

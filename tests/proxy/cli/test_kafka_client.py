@@ -50,14 +50,21 @@ def test_a_client_logs_in_with_every_mechanism(mechanism: str, user: str) -> Non
         assert ask(connection) == []
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-def test_a_wrong_password_is_reported(mechanism: str) -> None:
-    """The error has the user's name and the server's message."""
+@pytest.mark.parametrize(
+    ("login", "words"),
+    [
+        (Login("root", "guess", "PLAIN"), "root could not log in: wrong password"),
+        (Login("root", "guess", "SCRAM-SHA-256"), "root could not log in: wrong password"),
+        (Login("root", "sesame", "SCRAM-SHA-512"), r"not offer SCRAM-SHA-512: it offers PLAIN, "),
+    ],
+)
+def test_a_refused_login_is_reported(login: Login, words: str) -> None:
+    """The error has the user's name and the server's message, or the mechanisms that the server offers."""
     with (
-        QuotaServer(users=USERS) as server,
-        pytest.raises(UnreachableError, match="root could not log in: wrong password"),
+        QuotaServer(users=USERS, mechanisms=["PLAIN", "SCRAM-SHA-256"]) as server,
+        pytest.raises(UnreachableError, match=words),
     ):
-        Connection(server.server, Login("root", "guess", mechanism))
+        Connection(server.server, login)
 
 
 def test_a_server_that_does_not_know_the_password_is_refused() -> None:
@@ -82,15 +89,6 @@ def test_a_server_that_does_not_know_the_password_is_refused() -> None:
         Connection(server.server, Login("root", "sesame", "SCRAM-SHA-256"))
 
 
-def test_a_mechanism_that_is_not_offered_is_reported() -> None:
-    """The error lists the mechanisms that the server offers."""
-    with (
-        QuotaServer(users=USERS, mechanisms=["PLAIN"]) as server,
-        pytest.raises(UnreachableError, match=r"does not offer SCRAM-SHA-512: it offers PLAIN\."),
-    ):
-        Connection(server.server, Login("root", "sesame", "SCRAM-SHA-512"))
-
-
 def test_an_unreachable_port_is_reported() -> None:
     """No process listens on the port."""
     port = free_ports()
@@ -98,37 +96,24 @@ def test_an_unreachable_port_is_reported() -> None:
         Connection(f"127.0.0.1:{port}", None)
 
 
-def test_a_server_that_closes_the_connection_is_reported() -> None:
-    """A server that requires a login closes without an answer."""
-    with (
-        StubBroker(lambda _: CLOSE) as server,
-        Connection(server.server, None) as connection,
-        pytest.raises(
-            UnreachableError, match=r"closed the connection\. It may require --tls or --login"
-        ),
-    ):
-        ask(connection)
-
-
 @pytest.mark.parametrize(
-    "said", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00\x00\x00\x04\x00\x00\x00\x63"]
+    ("said", "words"),
+    [
+        (CLOSE, r"closed the connection\. It may require --tls or --login"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak the Kafka protocol"),
+        (b"\0\0\0\x04\0\0\0\x63", "does not speak the Kafka protocol"),  # of another request
+        (None, "does not answer: no answer in time"),
+    ],
+    ids=["it closes", "HTTP", "another reply", "silence"],
 )
-def test_an_answer_that_is_not_kafka_is_reported(said: bytes) -> None:
-    """Another protocol and the reply to another request are both refused."""
+def test_a_server_that_gives_no_answer_of_its_own_is_reported(
+    said: bytes | None, words: str
+) -> None:
+    """A server that requires a login closes without an answer; the wait has a timeout."""
     with (
         StubBroker(lambda _: said) as server,
-        Connection(server.server, None) as connection,
-        pytest.raises(UnreachableError, match="does not speak the Kafka protocol"),
-    ):
-        ask(connection)
-
-
-def test_a_server_that_never_answers_is_reported() -> None:
-    """The wait has a timeout."""
-    with (
-        StubBroker(lambda _: None) as server,
-        Connection(server.server, None, timeout_s=0.05) as connection,
-        pytest.raises(UnreachableError, match="does not answer: no answer in time"),
+        Connection(server.server, None, timeout_s=0.05 if said is None else 30) as connection,
+        pytest.raises(UnreachableError, match=words),
     ):
         ask(connection)
 
