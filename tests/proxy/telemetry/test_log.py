@@ -9,12 +9,9 @@ import structlog
 from policies.api import Forward, Hold, Patch, Peer, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
-from proxy.core.purgatory.timers import Timers
 from proxy.telemetry import log
-from proxy.telemetry.log import LINES_PER_SECOND, POOL_EVERY_MS, LogObserver
-from tests.support.sockets import HandClock
+from tests.support.log_lines import PEER
 
-PEER = Peer(7, "10.0.0.9", 40000, node_id=2, client_id="billing-1")
 ORDINARY = [
     CloseReason.CLIENT_CLOSED,
     CloseReason.BROKER_CLOSED,
@@ -23,36 +20,6 @@ ORDINARY = [
 ]
 LIMIT_REACHED = CloseReason.FILE_DESCRIPTORS_EXHAUSTED
 SECRET = "hunter2"  # noqa: S105 - stands for one in a payload
-
-
-class Lines:
-    """A LogObserver, and the lines that it has written so far."""
-
-    def __init__(self, capsys, form="json", level="debug"):
-        self.form = form
-        self.clock = HandClock()
-        log.configure(level, form, self.clock)
-        self.timers = Timers(self.clock())
-        self.observer = LogObserver(self.clock, self.timers.arm)
-        self._capsys = capsys
-
-    def advance(self, elapsed_ms: int) -> None:
-        self.clock.now_ms += elapsed_ms
-        self.timers.advance(self.clock.now_ms)
-
-    def take(self) -> list[dict]:
-        out, err = self._capsys.readouterr()
-        assert out == "", "stdout is for results"
-        return [json.loads(line) for line in err.splitlines()]
-
-    def text(self) -> str:
-        return self._capsys.readouterr().err
-
-
-@pytest.fixture
-def lines(capsys):
-    yield lambda **options: Lines(capsys, **options)
-    structlog.reset_defaults()
 
 
 def bug() -> RuntimeError:
@@ -185,77 +152,6 @@ def test_a_verdict_in_mode_observe_is_logged_without_payload(lines, verdict, fie
     assert {key: observed[key] for key in observed.keys() - who} == fields
 
 
-def test_a_storm_of_one_event_is_logged_a_few_times_a_second(lines):
-    """The next line has the number of suppressed ones."""
-    written = lines()
-
-    def storm(events: int) -> list[dict]:
-        for _ in range(events):
-            written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
-        return written.take()
-
-    first = storm(LINES_PER_SECOND + 37)
-    assert len(first) == LINES_PER_SECOND
-    assert all("suppressed" not in line for line in first)
-    written.clock.now_ms += 1000
-    second = storm(3)
-    assert [line.get("suppressed") for line in second] == [37, None, None]
-    written.clock.now_ms += 1000
-    assert [line.get("suppressed") for line in storm(1)] == [None]
-
-
-def test_in_a_storm_of_seconds_every_event_is_counted(lines):
-    """Each event is a line or counted by one."""
-    written = lines()
-    told = 0
-    for _ in range(10):
-        for _ in range(100):
-            written.observer.on_unmapped_node(99)
-        told += sum(1 + line.get("suppressed", 0) for line in written.take())
-        written.clock.now_ms += 1000
-    written.observer.on_unmapped_node(99)
-    told += sum(1 + line.get("suppressed", 0) for line in written.take())
-    assert told == 1001
-
-
-def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
-    """The first is logged at once, the others after a second; the line names the last client."""
-    written = lines()
-    for name in ("Produce", "Fetch", "Fetch"):
-        written.observer.on_expired(PEER, name)
-    (line,) = written.take()
-    line.pop("ts")
-    assert line == {
-        "event": "requests_expired",
-        "level": "warning",
-        "produce": 1,
-        "session": 7,
-        "client": "10.0.0.9:40000",
-        "client_id": "billing-1",
-        "node": 2,
-    }
-    written.advance(999)
-    written.observer.on_expired(Peer(8, "10.0.0.9", 40001, node_id=3), "Produce")
-    assert written.take() == []
-    written.advance(1)
-    (line,) = written.take()
-    assert (line["produce"], line["fetch"], line["node"]) == (1, 2, 3)
-    written.advance(5000)
-    assert written.take() == [], "nothing new, no line"
-    written.observer.on_expired(PEER, "Fetch")
-    (line,) = written.take()
-    assert (line["fetch"], "produce" in line) == (1, False)
-
-
-def test_a_storm_of_one_event_does_not_suppress_another(lines):
-    """Each event has a count of its own."""
-    written = lines()
-    for _ in range(100):
-        written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
-    written.observer.on_unmapped_node(99)
-    assert written.take()[-1]["event"] == "unmapped_node"
-
-
 @pytest.mark.parametrize("form", ["json", "text"])
 @pytest.mark.parametrize(
     ("client_id", "shown"),
@@ -322,51 +218,3 @@ def test_a_changed_level_applies_to_existing_loggers(lines):
     written.observer.on_session_opened(PEER)
     written.observer.on_session_closed(PEER, CloseReason.CLIENT_CLOSED, "")
     assert written.take() == []
-
-
-def test_suppressed_lines_are_counted_since_the_start(lines):
-    """They are counted by event, for the metrics."""
-    written = lines()
-    for node in range(LINES_PER_SECOND + 3):
-        written.observer.on_unmapped_node(node)
-    assert written.observer.suppressed == {"unmapped_node": 3}
-
-
-def test_a_depletion_of_a_pool_is_logged_and_so_is_its_end(lines):
-    """The first line names the pool and the effect, the second has the duration; each pool has its own."""
-    written = lines()
-    written.observer.on_pool_depleted("requests")
-    written.observer.on_pool_depleted("replies")
-    depleted, replies = written.take()
-    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
-    assert "wait" in depleted["effect"]
-    assert "times" not in depleted
-    assert replies["effect"] != depleted["effect"]
-    written.advance(12_000)
-    assert written.take() == [], "it is dry, and that was said"
-    written.observer.on_pool_recovered("requests", 12_000)
-    (recovered,) = written.take()
-    assert (recovered["event"], recovered["pool"]) == ("pool_recovered", "requests")
-    assert (recovered["times"], recovered["depleted_ms"]) == (1, 12_000)
-    assert "effect" not in recovered
-
-
-def test_frequent_depletions_of_a_pool_are_summed_up(lines):
-    """A line has their number and duration since the last one and the present state; the last is followed by none."""
-    written = lines()
-    for _ in range(250):  # 25 seconds, depleted for six tenths of the time
-        written.observer.on_pool_depleted("requests")
-        written.advance(60)
-        written.observer.on_pool_recovered("requests", 60)
-        written.advance(40)
-    written.advance(2 * POOL_EVERY_MS)
-    told = written.take()
-    assert len(told) == 4
-    assert sum(line.get("times", 0) for line in told) == 250
-    assert sum(line.get("depleted_ms", 0) for line in told) == 250 * 60
-    assert told[-1]["event"] == "pool_recovered"
-    assert written.timers.next_ms() is None
-    written.advance(POOL_EVERY_MS)
-    written.observer.on_pool_depleted("requests")
-    (line,) = written.take()
-    assert (line["event"], "times" in line) == ("pool_depleted", False)

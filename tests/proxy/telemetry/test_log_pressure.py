@@ -6,19 +6,12 @@ import logging
 import re
 import sys
 
-import pytest
-import structlog
-
+from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
+from proxy.telemetry.log import LINES_PER_SECOND, POOL_EVERY_MS
 from proxy.telemetry.stderr import NonBlockingWriter
-from tests.proxy.telemetry.test_log import PEER, Lines
-
-
-@pytest.fixture
-def lines(capsys):
-    yield lambda **options: Lines(capsys, **options)
-    structlog.reset_defaults()
+from tests.support.log_lines import PEER
 
 
 def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):
@@ -88,3 +81,122 @@ def test_the_time_comes_first_in_text(lines):
     written = lines(form="text")
     written.observer.on_node_learned(3, "kafka-3", 9092)
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z \[info", written.text())
+
+
+def test_a_storm_of_one_event_is_logged_a_few_times_a_second(lines):
+    """The next line has the number of suppressed ones."""
+    written = lines()
+
+    def storm(events: int) -> list[dict]:
+        for _ in range(events):
+            written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
+        return written.take()
+
+    first = storm(LINES_PER_SECOND + 37)
+    assert len(first) == LINES_PER_SECOND
+    assert all("suppressed" not in line for line in first)
+    written.clock.now_ms += 1000
+    second = storm(3)
+    assert [line.get("suppressed") for line in second] == [37, None, None]
+    written.clock.now_ms += 1000
+    assert [line.get("suppressed") for line in storm(1)] == [None]
+
+
+def test_in_a_storm_of_seconds_every_event_is_counted(lines):
+    """Each event is a line or counted by one."""
+    written = lines()
+    told = 0
+    for _ in range(10):
+        for _ in range(100):
+            written.observer.on_unmapped_node(99)
+        told += sum(1 + line.get("suppressed", 0) for line in written.take())
+        written.clock.now_ms += 1000
+    written.observer.on_unmapped_node(99)
+    told += sum(1 + line.get("suppressed", 0) for line in written.take())
+    assert told == 1001
+
+
+def test_a_storm_of_one_event_does_not_suppress_another(lines):
+    """Each event has a count of its own."""
+    written = lines()
+    for _ in range(100):
+        written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
+    written.observer.on_unmapped_node(99)
+    assert written.take()[-1]["event"] == "unmapped_node"
+
+
+def test_suppressed_lines_are_counted_since_the_start(lines):
+    """They are counted by event, for the metrics."""
+    written = lines()
+    for node in range(LINES_PER_SECOND + 3):
+        written.observer.on_unmapped_node(node)
+    assert written.observer.suppressed == {"unmapped_node": 3}
+
+
+def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
+    """The first is logged at once, the others after a second; the line names the last client."""
+    written = lines()
+    for name in ("Produce", "Fetch", "Fetch"):
+        written.observer.on_expired(PEER, name)
+    (line,) = written.take()
+    line.pop("ts")
+    assert line == {
+        "event": "requests_expired",
+        "level": "warning",
+        "produce": 1,
+        "session": 7,
+        "client": "10.0.0.9:40000",
+        "client_id": "billing-1",
+        "node": 2,
+    }
+    written.advance(999)
+    written.observer.on_expired(Peer(8, "10.0.0.9", 40001, node_id=3), "Produce")
+    assert written.take() == []
+    written.advance(1)
+    (line,) = written.take()
+    assert (line["produce"], line["fetch"], line["node"]) == (1, 2, 3)
+    written.advance(5000)
+    assert written.take() == [], "nothing new, no line"
+    written.observer.on_expired(PEER, "Fetch")
+    (line,) = written.take()
+    assert (line["fetch"], "produce" in line) == (1, False)
+
+
+def test_a_depletion_of_a_pool_is_logged_and_so_is_its_end(lines):
+    """The first line names the pool and the effect, the second has the duration; each pool has its own."""
+    written = lines()
+    written.observer.on_pool_depleted("requests")
+    written.observer.on_pool_depleted("replies")
+    depleted, replies = written.take()
+    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
+    assert "wait" in depleted["effect"]
+    assert "times" not in depleted
+    assert replies["effect"] != depleted["effect"]
+    written.advance(12_000)
+    assert written.take() == [], "it is dry, and that was said"
+    written.observer.on_pool_recovered("requests", 12_000)
+    (recovered,) = written.take()
+    assert (recovered["event"], recovered["pool"]) == ("pool_recovered", "requests")
+    assert (recovered["times"], recovered["depleted_ms"]) == (1, 12_000)
+    assert "effect" not in recovered
+
+
+def test_frequent_depletions_of_a_pool_are_summed_up(lines):
+    """A line has their number and duration since the last one and the present state; the last is followed by none."""
+    written = lines()
+    for _ in range(250):  # 25 seconds, depleted for six tenths of the time
+        written.observer.on_pool_depleted("requests")
+        written.advance(60)
+        written.observer.on_pool_recovered("requests", 60)
+        written.advance(40)
+    written.advance(2 * POOL_EVERY_MS)
+    told = written.take()
+    assert len(told) == 4
+    assert sum(line.get("times", 0) for line in told) == 250
+    assert sum(line.get("depleted_ms", 0) for line in told) == 250 * 60
+    assert told[-1]["event"] == "pool_recovered"
+    assert written.timers.next_ms() is None
+    written.advance(POOL_EVERY_MS)
+    written.observer.on_pool_depleted("requests")
+    (line,) = written.take()
+    assert (line["event"], "times" in line) == ("pool_depleted", False)
