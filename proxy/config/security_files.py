@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.config.certificates import Certificate, CertificateChain
     from proxy.config.sections import ListenSettings
-    from proxy.config.security import UpstreamSasl, UpstreamTls
+    from proxy.config.security import ListenSasl, UpstreamSasl, UpstreamTls
 
 SOON_DAYS: Final = 14
 _DAY_S: Final = 86_400
@@ -43,12 +43,7 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
     if config.listen.tls:
         yield from _listen_tls(config.listen, now_s)
     if config.listen.sasl:
-        path, file = "listen.sasl.users_file", config.listen.sasl.users_file
-        try:
-            load_users(file)
-        except FileError as error:
-            yield Problem(path, error.found, error.expected)
-        yield from _open_file(path, file)
+        yield from _users(config.listen.sasl)
 
 
 def _upstream_tls(tls: UpstreamTls, now_s: float) -> Iterator[Problem | str]:
@@ -140,6 +135,24 @@ def _dates(path: str, certificate: Certificate, now_s: float) -> Iterator[str]:
 
 def _day(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).date().isoformat()
+
+
+def _users(sasl: ListenSasl) -> Iterator[Problem | str]:
+    path, file = "listen.sasl.users_file", sasl.users_file
+    yield from _open_file(path, file)
+    try:
+        users = load_users(file)
+    except FileError as error:
+        yield Problem(path, error.found, error.expected)
+        return
+    if not users:
+        yield f"{path}: no client can authenticate, because {file!r} has no user"
+        return
+    usable = {key.mechanism.name for name in users for key in users.credentials(name)}
+    usable.add("PLAIN")  # verified with the keys of any mechanism
+    for mechanism in sasl.mechanisms:
+        if mechanism not in usable:
+            yield f"listen.sasl.mechanisms: no user of {file!r} has keys for {mechanism}"
 
 
 def _upstream_sasl(sasl: UpstreamSasl, environ: Mapping[str, str]) -> Iterator[Problem | str]:

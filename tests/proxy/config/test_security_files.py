@@ -9,6 +9,8 @@ from policies.validation import Problem
 from proxy.config.secret import MAX_SECRET_BYTES
 from proxy.config.security_files import findings
 from proxy.config.sources import load
+from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
+from proxy.core.auth.stored_users import new_credential
 from tests.support.certificates import Authority, Pair
 
 CANARY = "canary-77e1a0"
@@ -51,7 +53,8 @@ def files_of(pair: Pair) -> dict[str, object]:
 
 def users(folder: Path) -> Path:
     file = folder / "users"
-    file.write_text("# no user\n")
+    keys = new_credential(MECHANISMS["SCRAM-SHA-512"], b"p", bytes(24), MIN_ITERATIONS)
+    file.write_text(f"alice {keys}\n")
     file.chmod(0o600)
     return file
 
@@ -235,6 +238,19 @@ def test_a_certificate_for_other_hosts_has_a_hint(authority: Authority) -> None:
     wide.key_file.chmod(0o600)
     assert found("LISTEN_TLS", {**by_name, **files_of(wide)}, **named) == ([], [])
     assert found("UPSTREAM_TLS", files_of(pair)) == ([], [])  # the brokers do not connect to us
+
+
+def test_a_mechanism_that_no_user_can_use_has_a_hint(tmp_path: Path) -> None:
+    """PLAIN needs the keys of any mechanism, SCRAM its own."""
+    file = users(tmp_path)
+    both = {"USERS_FILE": file, "MECHANISMS": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+    assert found("LISTEN_SASL", both) == (
+        [],
+        [f"listen.sasl.mechanisms: no user of {str(file)!r} has keys for SCRAM-SHA-256"],
+    )
+    file.write_text("# alice is gone\n")
+    _, (hint,) = found("LISTEN_SASL", both)
+    assert hint.startswith("listen.sasl.users_file: no client can authenticate, because ")
 
 
 def test_a_secret_that_every_user_can_read_has_a_hint(pair: Pair, tmp_path: Path) -> None:
