@@ -61,8 +61,9 @@ class Peer:
     client_id: str = ""
     user: str = ANONYMOUS
     principal_source: str = "none"
-    """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `fixed` (the config sets it),
-    or `unknown` (the broker accepted an authentication whose user cannot be read from the bytes)."""
+    """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `tls` (the client's
+    certificate), `fixed` (the config sets it), or `unknown` (the broker accepted an authentication whose user cannot
+    be read from the bytes)."""
 
 
 class Request(Protocol):

@@ -40,6 +40,7 @@ from proxy.shell.malloc import map_large_pieces
 from proxy.telemetry import log
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
+from proxy.tls import Tls
 from wire import messages
 
 if TYPE_CHECKING:
@@ -71,9 +72,11 @@ class App:
         self._log = structlog.get_logger()
         self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota)
         observer = self._telemetry.broadcast
-        ports = config.listen.node_ports()
         self._topology = Topology(
-            config.listen.advertised_host, config.listen.port, ports, observer
+            config.listen.advertised_host,
+            config.listen.port,
+            config.listen.node_addresses(),
+            observer,
         )
         hook_runner = HookRunner(observer, self._clock.now_us)
         entries = registry.build(config.policies, self, hook_runner)
@@ -100,11 +103,16 @@ class App:
         self._authentication = ClientAuthentication(
             config.listen.sasl, self._engine, self._event_loop
         )
-        self._ports: list[tuple[int | None, int]] = [(None, config.listen.port), *ports.items()]
+        self._ports: list[tuple[int | None, int]] = [
+            (None, config.listen.port),
+            *config.listen.node_ports().items(),
+        ]
+        self._tls = Tls(config.listen, config.upstream, self._event_loop)
         dialer = Dialer(
             self._topology,
             config.upstream.addresses(),
             config.upstream.socket_connection_setup_timeout_ms / 1000,
+            self._tls.connector,
         )
         others = len(self._ports) + config.admin.max_connections()
         self._acceptor = Acceptor(
@@ -114,6 +122,7 @@ class App:
             observer,
             self._clock,
             connection_limit(config.limits.max_connections, others),
+            self._tls.listener,
         )
         self._stop = trio.Event()
         self._hangup = trio.Event()  # set by SIGHUP
@@ -125,7 +134,7 @@ class App:
             observer,
             dynamic_settings(self._engine, self._acceptor, others, self._telemetry.tracer),
             self._clock,
-            (self._authentication.load_changed,),
+            (self._authentication.load_changed, self._tls.load_changed),
         )
         self._admin_socket: AdminSocket | None = None
         self._service = self._admin_service()
@@ -175,6 +184,7 @@ class App:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
                     nursery.start_soon(self._authentication.run)
+                    nursery.start_soon(self._tls.watch)
                     if (
                         self._engine.chain.entries
                     ):  # so that the first refusal does not wait for the codec

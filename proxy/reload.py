@@ -6,7 +6,8 @@ Rules:
 - New policies are built while the old ones run, and adopt the state of the policy with the same name: no connection is
   dropped and no quota history is lost. Requests in flight end with the hooks they began with. A held request is judged
   again by the policy that replaced its holder, and is forwarded if there is none.
-- Files that are watched (users) are loaded first, if they have changed; if one cannot be used, nothing else is applied.
+- Files that are watched (users, certificates) are loaded first, if they have changed; if one cannot be used, nothing
+  else is applied.
 - One reload at a time; a second is refused, not queued.
 """
 

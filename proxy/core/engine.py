@@ -95,10 +95,15 @@ class Engine(SharedState):
 
     # -- sessions --------------------------------------------------------------------------------
 
-    def connect(self, host: str, port: int, node_id: int | None) -> Session | None:
-        """Return a session for a client at host:port that wants broker `node_id`; None when a policy refuses it."""
+    def connect(
+        self, host: str, port: int, node_id: int | None, tls_user: str = ""
+    ) -> Session | None:
+        """Return a session for a client at host:port that wants broker `node_id`; None when a policy refuses it.
+
+        `tls_user` is the user of its certificate, "" without one.
+        """
         self._session_ids += 1
-        user, source = self._user
+        user, source = (tls_user, "tls") if tls_user else self._user
         peer = Peer(
             self._session_ids, intern(host), port, node_id, user=user, principal_source=source
         )

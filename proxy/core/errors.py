@@ -15,6 +15,8 @@ class CloseReason(Enum):
     BROKER_CLOSED = "broker_closed"
     CLIENT_RESET = "client_reset"
     BROKER_RESET = "broker_reset"
+    CLIENT_TLS = "client_tls"
+    BROKER_TLS = "broker_tls"
     CLIENT_PROTOCOL = "client_protocol"
     BROKER_PROTOCOL = "broker_protocol"
     POLICY = "policy"

@@ -44,6 +44,9 @@ class Observer:
     def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
         """A client has failed to authenticate to Sluice. Its session ends soon after."""
 
+    def on_handshake_failed(self, host: str, port: int, detail: str) -> None:
+        """A client has connected to a TLS port, and there is no session because its handshake failed."""
+
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         """The bootstrap broker at `address` closed without answering the client. `likely` is the probable cause."""
 

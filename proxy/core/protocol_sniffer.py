@@ -4,6 +4,7 @@ from __future__ import annotations
 
 WANTS_TLS = "the listener wants TLS"
 WANTS_SASL = "the listener wants SASL, and the client did not authenticate"
+_MAX_USUAL_BYTES = 1 << 20
 _HTTP = (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"DELE", b"CONN", b"PATC", b"HTTP", b"PRI ")
 
 
@@ -17,3 +18,10 @@ def guess_protocol(head: bytes) -> str:
     if head.startswith(b"SSH-"):
         return ": this looks like SSH"
     return ""
+
+
+def guess_at_tls_port(head: bytes) -> str:
+    """Return a hint for the log about bytes that are no TLS, at a port that wants it; "" for an unknown protocol."""
+    if len(head) >= 4 and int.from_bytes(head[:4], "big", signed=True) in range(_MAX_USUAL_BYTES):
+        return ": this looks like Kafka without TLS (security.protocol=PLAINTEXT or SASL_PLAINTEXT)"
+    return guess_protocol(head)

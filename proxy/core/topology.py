@@ -1,8 +1,8 @@
 """Maps broker addresses to the ports of the proxy.
 
 Rules:
-- Each node id of the declared range has one port. It is bound before the proxy is ready and stays the same
-  after a restart, because clients cache addresses.
+- Each node id of the declared range has one port, or one host at the bootstrap port. It is bound before the proxy is
+  ready and stays the same after a restart, because clients cache addresses.
 - No real broker address ever reaches a client. A node outside the range is advertised at the bootstrap
   port, counted and reported.
 - When a broker moves, the next response that names it updates its address.
@@ -31,14 +31,19 @@ PORT_MAX = 65535
 
 
 class Topology:
-    """Rewrites addresses. `ports` maps each declared node id to a port of the proxy, whose clients dial `host`."""
+    """Rewrites addresses. `nodes` maps each declared node id to the host and port that its clients dial; those of the
+    other nodes dial `host` and `bootstrap_port`.
+    """
 
     def __init__(
-        self, host: str, bootstrap_port: int, ports: Mapping[int, int], observer: Observer
+        self,
+        host: str,
+        bootstrap_port: int,
+        nodes: Mapping[int, tuple[str, int]],
+        observer: Observer,
     ) -> None:
-        self._host = host.encode()
-        self._bootstrap = (self._host, bootstrap_port)
-        self._advertised = {node: (self._host, port) for node, port in ports.items()}
+        self._bootstrap = (host.encode(), bootstrap_port)
+        self._advertised = {node: (own.encode(), port) for node, (own, port) in nodes.items()}
         self._observer = observer
         self.nodes = Nodes()
         """The health of the brokers that have sessions."""

@@ -1,4 +1,7 @@
-"""Accept clients: each is counted at once, connected to its broker, then handed to the event loop."""
+"""Accept clients: each is counted at once, connected to its broker, then handed to the event loop.
+
+With TLS the handshake comes first, and its client is counted while it lasts; then the session is opened.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError
+from proxy.shell.tls.handshakes import HandshakeError, PeerGoneError
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from proxy.shell.dialer import Dialer
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
+    from proxy.shell.tls.listener import TlsListener
     from proxy.shell.transport import Transport
 
 RESERVED_DESCRIPTORS = 64
@@ -40,6 +45,7 @@ class Acceptor:
         observer: Observer,
         now_ms: Callable[[], int],
         max_connections: int,
+        tls: TlsListener | None = None,
     ) -> None:
         self.max_connections = max_connections
         self._engine = engine
@@ -47,11 +53,13 @@ class Acceptor:
         self._dialer = dialer
         self._observer = observer
         self._now_ms = now_ms
+        self._tls = tls
+        self._handshaking = 0
 
     @property
     def is_full(self) -> bool:
         """Return whether the maximum number of clients is connected."""
-        return len(self._engine.sessions) >= self.max_connections
+        return len(self._engine.sessions) + self._handshaking >= self.max_connections
 
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
         """Accept clients until the event is set, then close those without a broker connection."""
@@ -72,27 +80,57 @@ class Acceptor:
         return True
 
     def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
-        """Open a session at once, so that the limit holds, then serve the client in a task of its own.
-
-        A failure ends this client, never the listener.
-        """
+        """Count the client at once, so that the limit holds, then serve it in a task of its own."""
         try:
             client = PlainTransport(accepted)
             host, port = accepted.getpeername()[:2]
-            session = self._engine.connect(host, port, node_id)
         except OSError:
             accepted.close()  # it has disconnected already
             return
-        except Exception as error:  # noqa: BLE001 - see above
-            accepted.close()
+        if self._tls is None:
+            session = self._open(client, host, port, node_id)
+            if session is not None:
+                serving.start_soon(self._serve, session, client, node_id)
+        else:
+            self._handshaking += 1
+            serving.start_soon(self._secure, self._tls, accepted, host, port, node_id)
+
+    async def _secure(
+        self, tls: TlsListener, accepted: socket.socket, host: str, port: int, node_id: int | None
+    ) -> None:
+        """Make the handshake of a client, then serve it."""
+        try:
+            client = await tls.secure(accepted, node_id)
+        except HandshakeError as error:
+            if not isinstance(error, PeerGoneError):
+                self._observer.on_handshake_failed(host, port, str(error))
+            return
+        except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
             return
+        finally:
+            self._handshaking -= 1
+        session = self._open(client.transport, host, port, client.node_id, client.user)
+        if session is not None:
+            await self._serve(session, client.transport, client.node_id)
+
+    def _open(
+        self, client: Transport, host: str, port: int, node_id: int | None, tls_user: str = ""
+    ) -> Session | None:
+        """Return a session for the client, None if there is none; then the client is closed.
+
+        A failure ends this client, never the listener.
+        """
+        session = None
+        try:
+            session = self._engine.connect(host, port, node_id, tls_user)
+        except Exception as error:  # noqa: BLE001 - see above
+            self._observer.on_internal_error(error)
         if session is None:
             client.close()
-        else:
-            serving.start_soon(self._serve, session, client, node_id)
+        return session
 
-    async def _serve(self, session: Session, client: PlainTransport, node_id: int | None) -> None:
+    async def _serve(self, session: Session, client: Transport, node_id: int | None) -> None:
         """Dial the client's broker and attach both sockets to the event loop."""
         broker: Transport | None = None
         attached = False

@@ -8,6 +8,7 @@ Rules:
   the client refresh its metadata, and that metadata has the addresses.
 - A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
+- With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
 """
 
 from __future__ import annotations
@@ -20,17 +21,21 @@ import trio
 
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
+from proxy.shell.tls.handshakes import HandshakeError
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.core.topology import Topology
+    from proxy.shell.tls.connector import TlsConnector
     from proxy.shell.transport import Transport
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
 """The shortest time between two questions."""
+ANSWER_BYTES = 16 << 10
+"""The most that one read of an answer takes: no decrypted bytes remain after it (a TLS record)."""
 
 
 class DialError(Exception):
@@ -46,11 +51,16 @@ class Dialer:
     """Connects to brokers by node id, or to any bootstrap broker. `timeout_s` is that of one attempt."""
 
     def __init__(
-        self, topology: Topology, bootstrap: Sequence[tuple[str, int]], timeout_s: float
+        self,
+        topology: Topology,
+        bootstrap: Sequence[tuple[str, int]],
+        timeout_s: float,
+        tls: TlsConnector | None = None,
     ) -> None:
         self._topology = topology
         self._bootstrap = list(bootstrap)
         self._timeout_s = timeout_s
+        self._tls = tls
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
         self._answered = False  # whether the last question was answered
@@ -62,18 +72,18 @@ class Dialer:
         address = self._topology.address_of(node_id)
         if address is not None:
             try:
-                return await dial(*address, self._timeout_s)
+                return await dial(*address, self._timeout_s, self._tls)
             except DialError:
                 # It may have moved. Ask where it is now, and only try again if it is elsewhere.
                 await self._ask(node_id, than=address)
                 moved = self._topology.address_of(node_id)
                 if moved is None or moved == address:
                     raise
-                return await dial(*moved, self._timeout_s)
+                return await dial(*moved, self._timeout_s, self._tls)
         answered = await self._ask(node_id, than=None)
         address = self._topology.address_of(node_id)
         if address is not None:
-            return await dial(*address, self._timeout_s)
+            return await dial(*address, self._timeout_s, self._tls)
         if answered:
             raise DialError(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
         return await self._reach_any()
@@ -83,7 +93,7 @@ class Dialer:
         error: DialError | None = None
         for host, port in tuple(self._bootstrap):
             try:
-                return await dial(host, port, self._timeout_s)
+                return await dial(host, port, self._timeout_s, self._tls)
             except DialError as failed:
                 error = failed
                 if (host, port) in self._bootstrap:
@@ -106,7 +116,7 @@ class Dialer:
         for _ in self._bootstrap:
             try:
                 await self._ask_one()
-            except (DialError, SessionFault, trio.BrokenResourceError, trio.TooSlowError):
+            except (DialError, SessionFault, OSError, trio.TooSlowError):
                 continue
             return True
         return False
@@ -115,22 +125,26 @@ class Dialer:
         lookup = MetadataLookup(self._topology)
         host, port = self._bootstrap[0]
         self._bootstrap.append(self._bootstrap.pop(0))
-        with trio.fail_after(self._timeout_s):
-            stream = await connect(host, port)
-            async with stream:
-                await stream.send_all(lookup.question)
+        broker = await dial(host, port, self._timeout_s, self._tls)
+        try:
+            with trio.fail_after(self._timeout_s):
+                await send_all(broker, lookup.question)
                 while not lookup.done:
-                    data = await stream.receive_some()
+                    data = await receive_some(broker)
                     if not data:
                         raise DialError(
                             CloseReason.UPSTREAM_REFUSED,
                             f"{host}:{port} closed the connection without an answer",
                         )
                     lookup.feed(data)
+        finally:
+            broker.close()
 
 
-async def dial(host: str, port: int, timeout_s: float) -> Transport:
-    """Return a connection to one address. Raises DialError, after `timeout_s` at the latest."""
+async def dial(
+    host: str, port: int, timeout_s: float, tls: TlsConnector | None = None
+) -> Transport:
+    """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""
     try:
         with trio.fail_after(timeout_s):
             stream = await connect(host, port)
@@ -138,7 +152,32 @@ async def dial(host: str, port: int, timeout_s: float) -> Transport:
         detail = f"{host}:{port} did not answer within {timeout_s:g} s"
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
     # The event loop's from here on: a plain socket with the same descriptor.
-    return PlainTransport(socket.socket(fileno=stream.socket.detach()))
+    connected = socket.socket(fileno=stream.socket.detach())
+    if tls is None:
+        return PlainTransport(connected)
+    try:
+        return await tls.secure(connected, host, port)
+    except HandshakeError as error:
+        raise DialError(CloseReason.BROKER_TLS, f"{host}:{port}: {error}") from error
+
+
+async def send_all(broker: Transport, data: bytes) -> None:
+    """Send all of the data on a connection that is not attached yet. Raises OSError."""
+    while data:
+        try:
+            data = data[broker.send(data) :]
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(broker.fileno())
+
+
+async def receive_some(broker: Transport) -> bytes:
+    """Return the next bytes of a connection that is not attached yet, b"" at its end. Raises OSError."""
+    area = bytearray(ANSWER_BYTES)
+    while True:
+        try:
+            return bytes(area[: broker.recv_into(memoryview(area))])
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(broker.fileno())
 
 
 async def connect(host: str, port: int) -> trio.SocketStream:

@@ -37,6 +37,7 @@ class Endpoint:
         "hung_up",
         "lingering",
         "other",
+        "pending",
         "recv_into",
         "send",
         "session",
@@ -62,6 +63,7 @@ class Endpoint:
         self.fd = transport.fileno()
         self.recv_into = transport.recv_into
         self.send = transport.send
+        self.pending = transport.pending
         self.session = session
         self.channel = channel
         self.take = take
@@ -79,13 +81,13 @@ class Endpoint:
 
 
 def unread_bytes(session: Claimant) -> int:
-    """Return how many bytes of the session's client the kernel holds unread (FIONREAD); 0 if it is closed.
+    """Return how many bytes of the session's client are unread; 0 if it is closed.
 
-    Under TLS these are encrypted bytes.
+    The kernel holds them (FIONREAD), under TLS encrypted, or OpenSSL does.
     """
     end = session.handle
     if not isinstance(end, Endpoint) or end.closed:
         return 0
     answer = fcntl.ioctl(end.fd, termios.FIONREAD, bytes(_INT.size))
     count: int = _INT.unpack(answer)[0]
-    return count
+    return count if end.pending is None else count + end.pending()

@@ -14,6 +14,8 @@ Rules:
 - A side ends gracefully: unsent bytes are sent, then FIN, then the peer's bytes are read and discarded until it closes
   or its time is up. A close with unread bytes would send a reset and lose the last replies.
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
+- Bytes that OpenSSL has decrypted and not yet given (`pending`) do not make a socket readable. They remain after a
+  read that was smaller than a record; the session then has a turn, and its sides are read in it unless they are muted.
 - Operating-system errors of connections are caught here and in the dialer only. Any other exception ends the session
   that it comes from.
 """
@@ -29,6 +31,7 @@ from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
 from proxy.shell.endpoint import Endpoint, unread_bytes
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order, make_poller
+from proxy.shell.transport import TlsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -318,8 +321,19 @@ class EventLoop:
         if session.paced and not (end.closed or session.ended):
             session.resume()
             self._take(end, 0, now_ms)
+        for each in (end, end.other):
+            if each.pending is not None:
+                self._receive_pending(each, now_ms)
         self._settle_rest(end)
         session.on_turn_over()
+
+    def _receive_pending(self, end: Endpoint, now_ms: int) -> None:
+        """Read a TLS side whose bytes the poll set does not see."""
+        if not (end.closed or end.lingering or end.channel.muted) and self._has_pending(end):
+            self._receive(end, now_ms)
+
+    def _has_pending(self, end: Endpoint) -> bool:
+        return end.pending is not None and end.pending() > 0
 
     def _received(self, end: Endpoint, received: int, now_ms: int) -> None:
         """Handle a receive outside the fast path: EOF, or bytes after those carried over."""
@@ -356,7 +370,7 @@ class EventLoop:
     def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
         """Handle a failed receive or send: ignore "not now", end the side on any other error."""
         if not isinstance(error, BlockingIOError):
-            self._broken(end, now_ms)
+            self._broken(end, now_ms, error)
 
     def _unusual(self, end: Endpoint, event: int, now_ms: int) -> int:
         """Handle an event outside the fast path; return how many bytes were read."""
@@ -393,6 +407,8 @@ class EventLoop:
             return 0
         end.traffic[0] += received
         self._received(end, received, now_ms)
+        if not end.closed and self._has_pending(end):
+            self._engine.schedule(end.session)
         return received
 
     def _settle(self, end: Endpoint) -> None:
@@ -424,8 +440,8 @@ class EventLoop:
                     return
         except BlockingIOError:
             return
-        except OSError:
-            self._lost(end, self._engine.now_ms)
+        except OSError as error:
+            self._lost(end, self._engine.now_ms, error)
 
     def _watch(self, end: Endpoint) -> None:
         """Register the events that this side now waits for."""
@@ -445,6 +461,8 @@ class EventLoop:
         if want != end.expect:
             end.expect = want
             self._poller.modify(end.fd, want)
+            if want & IN and self._has_pending(end):
+                self._engine.schedule(end.session)
 
     # -- the end of a side ------------------------------------------------------------------------
 
@@ -457,16 +475,20 @@ class EventLoop:
             self._close(end, now_ms)
         self._settle_rest(end)
 
-    def _broken(self, end: Endpoint, now_ms: int) -> None:
-        self._lost(end, now_ms)
+    def _broken(self, end: Endpoint, now_ms: int, error: OSError | None = None) -> None:
+        self._lost(end, now_ms, error)
         self._settle_rest(end)
 
-    def _lost(self, end: Endpoint, now_ms: int) -> None:
+    def _lost(self, end: Endpoint, now_ms: int, error: OSError | None) -> None:
         """Close a side whose connection is lost, and tell the session."""
+        is_tls = isinstance(error, TlsError)
+        detail = str(error) if is_tls else ""
         if end.is_client:
-            end.session.client_lost(now_ms)
+            reason = CloseReason.CLIENT_TLS if is_tls else CloseReason.CLIENT_RESET
+            end.session.client_lost(now_ms, reason, detail)
         else:
-            end.session.broker_gone(CloseReason.BROKER_RESET, now_ms)
+            reason = CloseReason.BROKER_TLS if is_tls else CloseReason.BROKER_RESET
+            end.session.broker_gone(reason, now_ms, detail)
         self._close(end, now_ms)
 
     def _settle_rest(self, end: Endpoint) -> None:

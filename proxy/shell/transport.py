@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class TlsError(OSError):
+    """The connection is lost because of TLS: a bad record, or an alert of the peer. The message says which."""
+
+
+class Security(NamedTuple):
+    """The TLS of a connection. `subject`: that of the peer's certificate (RFC 2253), "" if it has shown none."""
+
+    protocol: str
+    cipher: str
+    subject: str
 
 
 class Transport(Protocol):
     """A connection that never blocks: BlockingIOError means "not now", any other OSError that it is lost.
 
     `recv_into` and `send` are attributes so that the event loop calls the socket's own methods without a
-    layer between.
+    layer between. Bytes that `send` refused are the first bytes of the next call.
     """
 
-    recv_into: Callable[[memoryview], int]
-    send: Callable[[bytes | bytearray | memoryview], int]
+    @property
+    def recv_into(self) -> Callable[[memoryview], int]:
+        """Receive into a buffer; return how many bytes, 0 at the end of the stream."""
+
+    @property
+    def send(self) -> Callable[[bytes | bytearray | memoryview], int]:
+        """Send; return how many bytes were accepted."""
+
+    @property
+    def pending(self) -> Callable[[], int] | None:
+        """Return how many bytes can be received although the descriptor may not be readable; None: never any."""
+
+    @property
+    def security(self) -> Security | None:
+        """Return the TLS of the connection; None if it is plain."""
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -39,12 +64,11 @@ class PlainTransport:
     """A connected TCP socket."""
 
     __slots__ = ("_socket", "recv_into", "send")
+    pending: ClassVar[None] = None
+    security: ClassVar[None] = None
 
     def __init__(self, connected: socket.socket) -> None:
-        connected.setblocking(False)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # So that a peer that vanished is noticed, as with Kafka's own sockets.
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        prepare(connected)
         self._socket = connected
         self.recv_into: Callable[[memoryview], int] = connected.recv_into
         self.send: Callable[[bytes | bytearray | memoryview], int] = connected.send
@@ -55,11 +79,7 @@ class PlainTransport:
 
     def peer_address(self) -> str | None:
         """See Transport. The address that was dialled, not its name."""
-        try:
-            host, port = self._socket.getpeername()[:2]
-        except OSError:
-            return None
-        return f"{host}:{port}"
+        return address_of(self._socket)
 
     def is_finished(self) -> bool:
         """See Transport. Peeks at the next byte."""
@@ -75,3 +95,20 @@ class PlainTransport:
     def close(self) -> None:
         """See Transport. With unread bytes the kernel sends a reset: see EventLoop's lingering."""
         self._socket.close()
+
+
+def prepare(connected: socket.socket) -> None:
+    """Make a connected socket non-blocking, without delays, and let it notice a peer that vanished."""
+    connected.setblocking(False)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    # As with Kafka's own sockets.
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+
+
+def address_of(connected: socket.socket) -> str | None:
+    """Return HOST:PORT of the socket's peer; None if it has disconnected."""
+    try:
+        host, port = connected.getpeername()[:2]
+    except OSError:
+        return None
+    return f"{host}:{port}"

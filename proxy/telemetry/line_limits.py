@@ -38,6 +38,7 @@ DEBUG: Final = EventLimit(DEBUG_LINES, _S, "any event at this level")
 LIMITS: Final[Mapping[str, EventLimit]] = {
     # clients
     "session_opened": EventLimit(5, _S, "a client"),
+    "handshake_failed": EventLimit(5, _S, "a client"),
     "session_closed": EventLimit(5, _S, "a client or a broker", by=("reason",)),
     "requests_expired": EventLimit(2, _S, "a broker that is silent"),
     "pool_depleted": EventLimit(2, _S, "clients and brokers", by=("pool",)),
@@ -66,6 +67,8 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "users_refused": EventLimit(1, 60 * _S, "an operator"),
     "config_reloaded": EventLimit(5, _S, "an operator"),
     "config_reload_failed": EventLimit(5, _S, "an operator"),
+    "certificates_loaded": EventLimit(5, _S, "an operator"),
+    "certificates_refused": EventLimit(5, _S, "an operator"),
     "draining": EventLimit(5, _S, "an operator"),
     "stopped": EventLimit(5, _S, "an operator"),
     "memory_budget": EventLimit(5, _S, "the start"),

@@ -220,6 +220,10 @@ class LogObserver(Observer):
         else:
             self._warn("session_closed", reason=reason.value, detail=detail, **_client(peer))
 
+    def on_handshake_failed(self, host: str, port: int, detail: str) -> None:
+        """See Observer."""
+        self._warn("handshake_failed", client=f"{host}:{port}", reason=printable(detail))
+
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         """See Observer. `sluice check --connect` finds out more about the server."""
         self._warn(

@@ -38,7 +38,9 @@ class Played:
     def __init__(
         self, tracer: Tracer, collector: Collector, *policies: Policy, **options: int
     ) -> None:
-        topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, tracer)
+        topology = Topology(
+            "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, tracer
+        )
         topology.learn({2: (b"broker-2.internal", 9092)})
         chain = Chain([Entry(f"p{n}", policy) for n, policy in enumerate(policies)], tracer)
         self.engine = Engine(topology, chain, tracer, now_ms=EPOCH_MS, keeps_traces=True, **options)

@@ -80,8 +80,8 @@ class AdminRoom:
             self.signals,
         )
         observer = Broadcast(listeners)
-        ports = config.listen.node_ports()
-        topology = Topology("127.0.0.1", config.listen.port, ports, observer)
+        nodes = config.listen.node_addresses()
+        topology = Topology("127.0.0.1", config.listen.port, nodes, observer)
         chain = Chain(registry.build(config.policies, self), observer)
         self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_traces=True)
         self.event_loop = EventLoop(self.engine, self.clock)
@@ -100,7 +100,7 @@ class AdminRoom:
             self.event_loop,
             self.clock,
             self.reloader,
-            [(None, config.listen.port), *ports.items()],
+            [(None, config.listen.port), *config.listen.node_ports().items()],
             log_observer=self.log,
             metrics=self.metrics,
             decisions=self.decisions,

@@ -87,7 +87,9 @@ def make_engine(policies: Sequence[Policy] = (), **options: int | PoolLimits) ->
     """Return an engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
     watcher = Watcher()
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
-    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    topology = Topology(
+        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
+    )
     return Engine(topology, Chain(entries, watcher), watcher, **options)  # type: ignore[arg-type]
 
 

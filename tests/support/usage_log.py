@@ -40,7 +40,9 @@ class Recording:
         )
         entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
         self.engine = Engine(
-            Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, Observer()),
+            Topology(
+                "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, Observer()
+            ),
             Chain(entries, Observer()),
             self.usage_log,
             now_ms=START_MS,

@@ -166,12 +166,14 @@ class Ending:
         owner.forget_in_flight()
         self._complete_judged(owner, now_ms)
 
-    def on_broker_gone(self, owner: EndingOwner, reason: CloseReason, now_ms: int) -> None:
+    def on_broker_gone(
+        self, owner: EndingOwner, reason: CloseReason, detail: str, now_ms: int
+    ) -> None:
         """End this session: the broker's connection is closed. Replies that were received are still delivered."""
         if owner.queue and owner.peer.node_id is None and not self.ending:
             self._tell_first_unanswered(owner)
         owner.broker.clear()
-        self.end(owner, reason, "", now_ms)
+        self.end(owner, reason, detail, now_ms)
 
     def _tell_first_unanswered(self, owner: EndingOwner) -> None:
         """Report a bootstrap broker that closed on the first requests: it most likely expects TLS or SASL."""

@@ -349,14 +349,16 @@ class Session(SessionParts):
         if self.held is not None:
             self._ending_now().on_client_hung_up(self, self.held, now_ms)
 
-    def client_lost(self, now_ms: int) -> None:
+    def client_lost(
+        self, now_ms: int, reason: CloseReason = CloseReason.CLIENT_RESET, detail: str = ""
+    ) -> None:
         """End because the client's connection broke; its unsent replies are discarded."""
         self.client.clear()
-        self.end(CloseReason.CLIENT_RESET, "", now_ms)
+        self.end(reason, detail, now_ms)
 
-    def broker_gone(self, reason: CloseReason, now_ms: int) -> None:
+    def broker_gone(self, reason: CloseReason, now_ms: int, detail: str = "") -> None:
         """End because the broker's connection is closed. Replies that were received are still delivered."""
-        self._ending_now().on_broker_gone(self, reason, now_ms)
+        self._ending_now().on_broker_gone(self, reason, detail, now_ms)
 
     def fail_request_and_attend(self, fault: Exception) -> None:
         """End because of a fault at the request that begins or is passing, outside of its own reads."""

@@ -19,7 +19,9 @@ ANSWER = f.metadata_reply(0, BROKERS)
 
 def make() -> tuple[MetadataLookup, Topology, Watcher]:
     watcher = Watcher()
-    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    topology = Topology(
+        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
+    )
     return MetadataLookup(topology), topology, watcher
 
 

@@ -87,7 +87,9 @@ def engine_of(*policies: Policy, on_error: str = "close") -> Engine:
     """Return an engine whose entries all have this `on_error`."""
     watcher = Watcher()
     entries = [Entry(f"p{n}", policy, on_error=on_error) for n, policy in enumerate(policies)]
-    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    topology = Topology(
+        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
+    )
     return Engine(topology, Chain(entries, watcher), watcher)
 
 

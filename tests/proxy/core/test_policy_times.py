@@ -40,7 +40,9 @@ def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
     clock, watcher = Clock(), Watcher()
     policy = Slow(clock)
     entries = [Entry("slow", policy), *(Entry(f"p{n}", Recorder()) for n in range(others))]
-    topology = Topology("127.0.0.1", 19092, {n: 19093 + n for n in range(4)}, watcher)
+    topology = Topology(
+        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
+    )
     return (
         Engine(topology, Chain(entries, watcher, HookRunner(watcher, clock)), watcher),
         policy,

@@ -6,10 +6,12 @@ from proxy.core.errors import BrokerProtocolError
 from proxy.core.topology import NO_NODE, UNMAPPED_MAX, Topology
 from tests.support.sessions import Watcher
 
+NODES = {0: ("localhost", 19093), 1: ("localhost", 19094), 7: ("localhost", 19095)}
+
 
 def make() -> tuple[Topology, Watcher]:
     watcher = Watcher()
-    return Topology("localhost", 19092, {0: 19093, 1: 19094, 7: 19095}, watcher), watcher
+    return Topology("localhost", 19092, NODES, watcher), watcher
 
 
 def test_a_declared_node_is_advertised_at_its_own_port_and_learnt():

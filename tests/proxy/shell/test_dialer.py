@@ -53,7 +53,7 @@ class FakeBroker:
 
 
 def topology() -> Topology:
-    return Topology("127.0.0.1", 19092, {0: 19093, 1: 19094}, Watcher())
+    return Topology("127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(2)}, Watcher())
 
 
 async def test_a_known_node_is_dialled_without_a_metadata_question(nursery):
@@ -95,9 +95,9 @@ async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery, monk
     (await Dialer(topology(), servers, 5).reach(1)).close()
     dialled: list[tuple[str, int]] = []
 
-    async def noted(host: str, port: int, timeout_s: float):
+    async def noted(host: str, port: int, timeout_s: float, tls: None):
         dialled.append((host, port))
-        return await dial(host, port, timeout_s)
+        return await dial(host, port, timeout_s, tls)
 
     monkeypatch.setattr(dialer_module, "dial", noted)
     dialer = Dialer(topology(), servers, 5)

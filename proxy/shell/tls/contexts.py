@@ -1,0 +1,126 @@
+"""The contexts of TLS, made from the files of the settings.
+
+Rules:
+- TLS 1.2 or later, ephemeral keys and authenticated ciphers only, no renegotiation, no compression.
+- A client that offers only protocols of the web (ALPN) is refused: a browser can be made to send its secrets to
+  another server's port (ALPACA).
+- Each load makes a new context, with new keys for session tickets: no session outlives the certificates and
+  authorities that it was made with.
+- If the kernel encrypts (kTLS), OpenSSL uses it by itself.
+"""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from proxy.shell.tls.certificate import expiry_ms
+from proxy.shell.tls.tls_transport import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+_CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
+"""Of TLS 1.2; all of TLS 1.3 are authenticated."""
+_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_END: Final = "-----END CERTIFICATE-----"
+_IGNORE_UNEXPECTED_EOF: Final = 1 << 7
+_ENABLE_KTLS: Final = 1 << 3
+"""Options of OpenSSL 3 that Python 3.11 has no names of."""
+_VERIFY: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+_OURS: Final = "kafka"
+WEB_PROTOCOLS: Final = ("h2", "http/1.1", "http/1.0", "spdy/3", "h3")
+"""Chosen only if the client offers nothing else, so that it can be refused."""
+
+
+class CertificateFileError(OSError):
+    """A file of certificates or keys that cannot be used. The message has the setting, the path and the cause."""
+
+
+def server_context(
+    cert_file: str, key_file: str, client_ca_file: str = "", client_auth: str = "none"
+) -> ssl.SSLContext:
+    """Return the context of the listener. Raises CertificateFileError.
+
+    `client_auth`: none, requested or required, as Kafka's ssl.client.auth.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _harden(context)
+    context.options |= ssl.OP_CIPHER_SERVER_PREFERENCE
+    context.set_alpn_protocols([_OURS, *WEB_PROTOCOLS])
+    _load_chain(context, cert_file, key_file)
+    if client_ca_file:
+        _load("client_ca_file", client_ca_file, context.load_verify_locations)
+    context.verify_mode = _VERIFY[client_auth]
+    return context
+
+
+def client_context(
+    ca_file: str = "", cert_file: str = "", key_file: str = "", *, verify: bool = True
+) -> ssl.SSLContext:
+    """Return the context for connections to brokers; an empty path is absent. Raises CertificateFileError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    _harden(context)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif ca_file:
+        _load("ca_file", ca_file, context.load_verify_locations)
+    else:
+        context.load_default_certs()
+    if cert_file:
+        _load_chain(context, cert_file, key_file)
+    return context
+
+
+def expiry_of(cert_file: str) -> int:
+    """Return when the first certificate of a file ends, in ms since the epoch. Raises CertificateFileError."""
+    return _load("cert_file", cert_file, lambda path: expiry_ms(_first(path)))
+
+
+def _first(path: str) -> bytes:
+    _, begin, rest = Path(path).read_text("ascii").partition(_BEGIN)
+    body, end, _ = rest.partition(_END)
+    return ssl.PEM_cert_to_DER_cert(begin + body + end)
+
+
+def _harden(context: ssl.SSLContext) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    context.options |= _IGNORE_UNEXPECTED_EOF | _ENABLE_KTLS
+
+
+def _load_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:
+    _load("key_file", key_file, _read)  # else the error of the pair does not tell which is missing
+    _load(
+        "cert_file",
+        cert_file,
+        lambda path: context.load_cert_chain(path, key_file, _refuse_password),
+    )
+
+
+def _read(path: str) -> None:
+    Path(path).read_bytes()
+
+
+def _refuse_password() -> str:
+    """Take the place of a prompt on the terminal."""
+    raise ValueError("the key is encrypted")
+
+
+def _load(setting: str, path: str, load: Callable[[str], T]) -> T:
+    try:
+        return load(path)
+    except ssl.SSLError as error:
+        raise CertificateFileError(f"{setting} {path}: {words_of(error)}") from error
+    except OSError as error:
+        raise CertificateFileError(f"{setting} {path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise CertificateFileError(f"{setting} {path}: {error}") from error

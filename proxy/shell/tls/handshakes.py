@@ -1,0 +1,164 @@
+"""TLS handshakes in Trio tasks: bounded in number, in time, and in CPU time per pass of the event loop.
+
+Rules:
+- A step of a handshake takes a millisecond of CPU for a signature. The steps wait in one queue, and between two
+  of them the event loop has its turn, however many clients connect at once.
+- At most `limit` handshakes of clients are open. A client that sends nothing is not one of them: it costs a descriptor.
+- A client has `timeout_s` for its first byte and its place, and again for its handshake. While others wait for a
+  place, a client that sends nothing for STALL_S loses its own.
+- The first byte tells a client that speaks no TLS; the error says what it seems to speak.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from proxy.core.protocol_sniffer import guess_at_tls_port
+from proxy.shell.tls.contexts import WEB_PROTOCOLS
+from proxy.shell.tls.tls_transport import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from proxy.shell.event_loop import EventLoop
+
+LIMIT: Final = 64
+TIMEOUT_S: Final = 10.0
+STALL_S: Final = 1.0
+_HANDSHAKE_BYTE: Final = 0x16
+"""The first byte of a TLS record that begins a handshake."""
+_PEEK_BYTES: Final = 8
+
+
+class HandshakeError(Exception):
+    """No TLS connection; the message says why."""
+
+
+class PeerGoneError(HandshakeError):
+    """The client disconnected before it sent a byte: a port check, or a load balancer's."""
+
+
+class Handshakes:
+    """All handshakes of a process. `steps` counts the calls into OpenSSL."""
+
+    def __init__(
+        self, event_loop: EventLoop, limit: int = LIMIT, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self.steps = 0
+        self._event_loop = event_loop
+        self._timeout_s = timeout_s
+        self._places = trio.Semaphore(limit)
+        self._cpu = trio.Lock()
+
+    async def accept(self, accepted: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+        """Return the connection of a client after its handshake. Raises HandshakeError; `accepted` is closed then."""
+        try:
+            await self._take_place(accepted)
+        except BaseException:
+            accepted.close()
+            raise
+        try:
+            secured = await self._shake(accepted, context, is_server=True)
+        finally:
+            self._places.release()
+        if secured.selected_alpn_protocol() in WEB_PROTOCOLS:
+            secured.close()
+            raise HandshakeError("the client offers only protocols of the web (ALPN)")
+        return secured
+
+    async def connect(
+        self,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        server_name: str,
+        session: ssl.SSLSession | None,
+    ) -> ssl.SSLSocket:
+        """Return the connection to a server after its handshake. Raises HandshakeError; `connected` is closed then."""
+        return await self._shake(
+            connected, context, is_server=False, server_name=server_name, session=session
+        )
+
+    async def _take_place(self, accepted: socket.socket) -> None:
+        try:
+            with trio.fail_after(self._timeout_s):
+                await trio.lowlevel.wait_readable(accepted)
+                await self._places.acquire()
+        except trio.TooSlowError:
+            raise HandshakeError(f"no handshake began within {self._timeout_s:g} s") from None
+        try:
+            head = accepted.recv(_PEEK_BYTES, socket.MSG_PEEK)
+            if head and head[0] == _HANDSHAKE_BYTE:
+                return
+        except OSError:
+            head = b""
+        self._places.release()
+        if not head:
+            raise PeerGoneError("the client disconnected before its handshake")
+        raise HandshakeError(f"the client speaks no TLS{guess_at_tls_port(head)}")
+
+    async def _shake(
+        self,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        *,
+        is_server: bool,
+        server_name: str | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLSocket:
+        secured: socket.socket = connected
+        try:
+            secured = wrapped = context.wrap_socket(
+                connected,
+                server_side=is_server,
+                do_handshake_on_connect=False,
+                server_hostname=server_name,
+                session=session,
+            )
+            with trio.fail_after(self._timeout_s):
+                while (wait := await self._step(wrapped)) is not None:
+                    await (self._wait(wait, wrapped) if is_server else wait(wrapped))
+        except trio.TooSlowError:
+            secured.close()
+            raise HandshakeError(f"the handshake took more than {self._timeout_s:g} s") from None
+        except (OSError, ValueError) as error:  # a name that is no host name is a ValueError
+            secured.close()
+            raise HandshakeError(_words(error)) from error
+        except BaseException:
+            secured.close()
+            raise
+        return wrapped
+
+    async def _step(self, secured: ssl.SSLSocket) -> Callable[..., Awaitable[None]] | None:
+        """Take the handshake as far as the received bytes allow; return what to wait for, None at its end."""
+        self._event_loop.arriving += 1  # it must not wait in its own poll set now
+        try:
+            async with self._cpu:
+                await trio.lowlevel.checkpoint()  # the event loop's turn
+                self.steps += 1
+                secured.do_handshake()
+        except ssl.SSLWantReadError:
+            return trio.lowlevel.wait_readable
+        except ssl.SSLWantWriteError:
+            return trio.lowlevel.wait_writable
+        finally:
+            self._event_loop.arriving -= 1
+        return None
+
+    async def _wait(self, wait: Callable[..., Awaitable[None]], secured: ssl.SSLSocket) -> None:
+        while True:
+            with trio.move_on_after(STALL_S) as stall:
+                await wait(secured)
+            if not stall.cancelled_caught:
+                return
+            if self._places.statistics().tasks_waiting:
+                raise ConnectionResetError(f"nothing came for {STALL_S:g} s while others wait")
+
+
+def _words(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return words_of(error)
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,30 @@
+"""Certificates of one authority for the tests of TLS."""
+
+from pathlib import Path
+
+import pytest
+
+from proxy.shell.event_loop import EventLoop
+from tests.support.certificates import Authority
+from tests.support.sessions import make_engine
+from tests.support.sockets import HandClock
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Return an authority with files of its own."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def missing(tmp_path: Path) -> str:
+    """Return the path of a file that does not exist."""
+    return str(tmp_path / "missing.pem")
+
+
+@pytest.fixture
+def event_loop():
+    """Return an event loop without connections."""
+    made = EventLoop(make_engine(), HandClock())
+    yield made
+    made.close()

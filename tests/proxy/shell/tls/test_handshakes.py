@@ -1,0 +1,191 @@
+"""Handshakes are bounded: in number, in time, and in steps per pass of the event loop."""
+
+import socket
+import ssl
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+import trio
+
+from proxy.shell.tls.contexts import client_context, server_context
+from proxy.shell.tls.handshakes import STALL_S, HandshakeError, Handshakes, PeerGoneError
+from tests.support.sockets import tcp_pair
+
+
+@pytest.fixture(scope="module")
+def server(authority) -> ssl.SSLContext:
+    own = authority.issue("localhost")
+    return server_context(str(own.cert_file), str(own.key_file))
+
+
+@pytest.fixture(scope="module")
+def client(authority) -> ssl.SSLContext:
+    return client_context(str(authority.ca_file))
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    far, near = tcp_pair()
+    for each in (far, near):
+        each.setblocking(False)
+    return far, near
+
+
+async def both(handshakes, server, client, name="localhost"):
+    """Make a handshake between two ends of a pair; return both."""
+    far, near = pair()
+    ends: list[ssl.SSLSocket] = []
+
+    async def connect() -> None:
+        ends.append(await handshakes.connect(far, client, name, None))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(connect)
+        ends.append(await handshakes.accept(near, server))
+    return ends
+
+
+async def test_a_handshake_ends_in_a_connection(event_loop, server, client):
+    """Both sides agree on version and cipher."""
+    one, other = await both(Handshakes(event_loop), server, client)
+    assert one.cipher() == other.cipher()
+    assert event_loop.arriving == 0
+    one.close()
+    other.close()
+
+
+async def test_between_two_steps_of_handshakes_the_event_loop_has_its_turn(
+    event_loop, server, client
+):
+    """However many clients connect at once, one pass of the scheduler has one step at most."""
+    handshakes = Handshakes(event_loop)
+    steps: list[int] = []
+    async with trio.open_nursery() as nursery:
+
+        async def drive() -> None:
+            while True:
+                steps.append(handshakes.steps)
+                await trio.lowlevel.checkpoint()
+
+        async def one() -> None:
+            for each in await both(handshakes, server, client):
+                each.close()
+
+        nursery.start_soon(drive)
+        async with trio.open_nursery() as many:
+            for _ in range(40):
+                many.start_soon(one)
+        nursery.cancel_scope.cancel()
+    assert handshakes.steps >= 40 * 4
+    assert max(after - before for before, after in pairwise(steps)) == 1
+
+
+async def refused(handshakes: Handshakes, ours: socket.socket, server: ssl.SSLContext) -> None:
+    with pytest.raises(HandshakeError):
+        await handshakes.accept(ours, server)
+
+
+def hello(client: ssl.SSLContext, **options: object) -> bytes:
+    """Return the first bytes of a client."""
+    outgoing = ssl.MemoryBIO()
+    made = client.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        made.do_handshake()
+    return outgoing.read()
+
+
+@pytest.mark.parametrize(("limit", "expected_s"), [(2, 10), (1, STALL_S)])
+async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
+    event_loop, server, client, autojump_clock, limit, expected_s
+):
+    """With another waiting, it loses its place after STALL_S, and the other's handshake is made."""
+    handshakes = Handshakes(event_loop, limit, timeout_s=10)
+    theirs, ours = pair()
+    theirs.send(hello(client)[:20])
+    started_s = trio.current_time()
+    lost_s: list[float] = []
+
+    async def stall() -> None:
+        await refused(handshakes, ours, server)
+        lost_s.append(trio.current_time() - started_s)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stall)
+        await trio.testing.wait_all_tasks_blocked()
+        ends = await both(handshakes, server, client)
+    assert lost_s[0] == pytest.approx(expected_s, abs=0.1)
+    for each in (*ends, theirs):
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "words"),
+    [
+        (b"GET / HTTP/1.1\r\n", "looks like HTTP"),
+        (b"\x00\x00\x00\x2a\x00\x12\x00\x03", "looks like Kafka without TLS"),
+        (b"\xff\xff\xff\xff", "speaks no TLS"),
+        (b"\x16\x03\x01\x00\x05hello", "unexpected message|wrong|bad|unsupported|length"),
+    ],
+)
+async def test_a_client_that_speaks_no_tls_is_refused_with_a_hint(event_loop, server, sent, words):
+    """The log tells what it seems to speak."""
+    theirs, ours = pair()
+    theirs.send(sent)
+    theirs.settimeout(5)
+    with pytest.raises(HandshakeError, match=words):
+        await Handshakes(event_loop).accept(ours, server)
+    with suppress(ConnectionResetError):
+        while theirs.recv(1000):
+            pass
+    theirs.close()
+
+
+async def test_a_client_that_says_nothing_is_refused_in_time_and_one_that_leaves_at_once(
+    event_loop, server, autojump_clock
+):
+    """Port checks connect and leave; they are told apart."""
+    theirs, ours = pair()
+    with pytest.raises(HandshakeError, match="no handshake began within 10 s"):
+        await Handshakes(event_loop).accept(ours, server)
+    theirs.close()
+    theirs, ours = pair()
+    theirs.close()
+    with pytest.raises(PeerGoneError):
+        await Handshakes(event_loop).accept(ours, server)
+
+
+@pytest.mark.parametrize(
+    ("offered", "accepted"),
+    [
+        (["h2", "http/1.1"], False),
+        (["http/1.1"], False),
+        (["http/1.1", "kafka"], True),
+        (["x"], True),
+    ],
+)
+async def test_a_client_that_offers_only_protocols_of_the_web_is_refused(
+    event_loop, server, authority, offered, accepted
+):
+    """A browser that was led here can do no harm (ALPACA)."""
+    context = client_context(str(authority.ca_file))
+    context.set_alpn_protocols(offered)
+    if accepted:
+        for each in await both(Handshakes(event_loop), server, context):
+            each.close()
+    else:
+        far, near = pair()
+        near.settimeout(5)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refused, Handshakes(event_loop), near, server)
+            made = await Handshakes(event_loop).connect(far, context, "localhost", None)
+        made.settimeout(5)
+        assert made.recv(1) == b""
+        made.close()
+
+
+async def test_a_certificate_for_another_name_is_refused_by_the_client(event_loop, server, client):
+    """The error has the name."""
+    with pytest.RaisesGroup(
+        pytest.RaisesExc(HandshakeError, match="certificate is not valid for 'other.test'")
+    ):
+        await both(Handshakes(event_loop), server, client, "other.test")

@@ -1,0 +1,151 @@
+"""The client of a TLS port: its user, its broker, and the certificate that it is shown."""
+
+import ssl
+
+import pytest
+import trio
+
+from proxy.shell.tls.contexts import client_context, server_context
+from proxy.shell.tls.handshakes import HandshakeError, Handshakes
+from proxy.shell.tls.listener import SecureClient, TlsListener
+from proxy.shell.tls.server_names import ServerNames
+from tests.support.sockets import tcp_pair
+
+NAMES = ServerNames("kafka.test", {4: "broker-4.kafka.test"})
+
+
+def listener_of(authority, event_loop, *, auth="none", user_of=str, names=None) -> TlsListener:
+    own = authority.issue("*.kafka.test", "kafka.test")
+    context = server_context(str(own.cert_file), str(own.key_file), str(authority.ca_file), auth)
+    return TlsListener(context, Handshakes(event_loop), user_of, names)
+
+
+async def meet(
+    listener: TlsListener, client: ssl.SSLContext, name: str | None = "kafka.test"
+) -> tuple[SecureClient, ssl.SSLSocket]:
+    """Connect a client in a thread; return both sides."""
+    far, near = tcp_pair()
+    near.setblocking(False)
+    met: list[SecureClient] = []
+    shaken: list[ssl.SSLSocket] = []
+
+    def connect() -> None:
+        try:
+            shaken.append(client.wrap_socket(far, server_hostname=name))
+            if not shaken[0].recv(1):  # a TLS 1.3 client learns only here that it was refused
+                raise ConnectionResetError
+        except OSError:
+            far.close()
+            for each in shaken:
+                each.close()
+            raise
+
+    async with trio.open_nursery() as nursery:
+
+        async def secure() -> None:
+            met.append(await listener.secure(near, 9))
+            near_side = met[0].transport
+            near_side.send(b"x")
+
+        nursery.start_soon(secure)
+        await trio.to_thread.run_sync(connect)
+    return met[0], shaken[0]
+
+
+def trusting(authority, certificate=None) -> ssl.SSLContext:
+    files = () if certificate is None else (str(certificate.cert_file), str(certificate.key_file))
+    return client_context(str(authority.ca_file), *files)
+
+
+async def test_a_client_without_certificate_has_no_user_and_the_node_of_its_port(
+    authority, event_loop
+):
+    """Nothing is mapped."""
+    met, far = await meet(listener_of(authority, event_loop), trusting(authority))
+    assert (met.node_id, met.user, met.transport.security.subject) == (9, "", "")
+    far.close()
+    met.transport.close()
+
+
+async def test_the_user_is_made_from_the_subject_of_the_certificate(authority, event_loop):
+    """The subject is that of Java, the common name first."""
+    own = authority.issue("app", common_name="app")
+    listener = listener_of(
+        authority, event_loop, auth="required", user_of=lambda subject: subject.split(",")[0]
+    )
+    met, far = await meet(listener, trusting(authority, own))
+    assert met.user == "CN=app"
+    assert met.transport.security.subject.startswith("CN=app,OU=")
+    far.close()
+    met.transport.close()
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_client_is_refused_that_no_rule_maps_or_that_shows_no_certificate(
+    authority, event_loop, shown
+):
+    """It never becomes ANONYMOUS."""
+    own = authority.issue("app", common_name="app")
+    listener = listener_of(authority, event_loop, auth="required", user_of=lambda _: None)
+    with pytest.RaisesGroup(HandshakeError, OSError) as caught:
+        await meet(listener, trusting(authority, own if shown else None))
+    words = "no principal mapping rule" if shown else "peer did not return a certificate"
+    assert words in str(caught.value.exceptions)
+
+
+@pytest.mark.parametrize(("name", "node"), [("KAFKA.test", None), ("broker-4.Kafka.test", 4)])
+async def test_with_server_names_the_name_selects_the_node(authority, event_loop, name, node):
+    """The port selects none."""
+    met, far = await meet(
+        listener_of(authority, event_loop, names=NAMES), trusting(authority), name
+    )
+    assert met.node_id == node
+    far.close()
+    met.transport.close()
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@pytest.mark.parametrize("name", ["broker-5.kafka.test", "kafka.other", None])
+async def test_a_wrong_server_name_and_none_is_refused_in_the_handshake(
+    authority, event_loop, name, version
+):
+    """The client gets the alert unrecognized_name, before any certificate."""
+    client = trusting(authority)
+    client.maximum_version = version
+    client.check_hostname = False
+    with pytest.RaisesGroup(HandshakeError, ssl.SSLError) as caught:
+        await meet(listener_of(authority, event_loop, names=NAMES), client, name)
+    assert "UNRECOGNIZED_NAME" in str(caught.value.exceptions)
+
+
+async def test_a_resumed_session_does_not_bring_the_node_of_another_name(authority, event_loop):
+    """A client of TLS 1.3 may show the session of one broker to another."""
+    listener = listener_of(authority, event_loop, names=NAMES)
+    client = trusting(authority)
+    first, far = await meet(listener, client, "kafka.test")
+    session = far.session
+    far.close()
+    first.transport.close()
+    wrap = client.wrap_socket
+    client.wrap_socket = lambda sock, server_hostname: wrap(
+        sock, server_hostname=server_hostname, session=session
+    )
+    second, far = await meet(listener, client, "broker-4.kafka.test")
+    assert second.node_id == 4
+    far.close()
+    second.transport.close()
+
+
+async def test_a_new_certificate_is_shown_from_then_on(authority, event_loop, tmp_path):
+    """Connections that are open keep theirs."""
+    listener = listener_of(authority, event_loop)
+    first, far = await meet(listener, trusting(authority))
+    before = far.getpeercert()["serialNumber"]
+    own = authority.issue("kafka.test", file_name="renewed")
+    listener.use(server_context(str(own.cert_file), str(own.key_file)))
+    second, other = await meet(listener, trusting(authority))
+    assert other.getpeercert()["serialNumber"] != before
+    first.transport.send(b"y")
+    assert far.recv(1) == b"y"
+    for each in (far, other, first.transport, second.transport):
+        each.close()
