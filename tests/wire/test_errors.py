@@ -25,7 +25,7 @@ def test_codes_have_kafkas_numbers_and_names(code: ErrorCode) -> None:
         (lambda: uvarint(b"\x80" * 6, 0, 6), "varint has more than 5 bytes, expected 1..5"),
         (lambda: client_id_of(bytes(8), 0, 8), "request of 8 bytes ends inside its client id"),
         (
-            lambda: response_body_at(b"\0\0\0\x06" + bytes(4) + b"\x01\x00", 0, 10, 1),
+            lambda: response_body_at(b"xx\0\0\0\x06" + bytes(4) + b"\x01\x00", 2, 12, 1),
             "header has 10 bytes or more, expected 10 at most",
         ),
         (
