@@ -206,11 +206,10 @@ class _Merge:
         if not isinstance(data, dict):
             return None
         wrong = list(problems)
+        data.setdefault("upstream", {"bootstrap_servers": _STAND_INS["upstream.bootstrap_servers"]})
         for _ in range(4):
-            _add_server(data)  # a missing one must not hide the rest of its section
             for each in wrong:
-                _forget(data, each.path)
-            _add_server(data)
+                _forget(data, each.path.partition("[")[0])
             config, wrong = try_convert(Config, data)
             if config is not None:
                 return config
@@ -280,17 +279,24 @@ def _copied(value: object) -> object:
     )
 
 
-def _add_server(data: dict[str, object]) -> None:
-    upstream = data.setdefault("upstream", {})
-    if isinstance(upstream, dict):
-        upstream.setdefault("bootstrap_servers", ["localhost:9092"])
+_STAND_INS: Mapping[str, object] = {
+    "upstream.bootstrap_servers": ["localhost:9092"],
+    "listen.advertised_host": "localhost",
+}
+"""For settings without a default of their own: without them a whole section would be forgotten."""
 
 
 def _forget(data: dict[str, object], path: str) -> None:
     """Remove the setting at `path`; if there is none, the section that lacks it or is no mapping."""
     holder, name = data, ""
     value: object = data
-    for key in path.partition("[")[0].split("."):
+    if path in _STAND_INS:
+        section, _, key = path.partition(".")
+        value = data.setdefault(section, {})
+        if isinstance(value, dict):
+            value[key] = _STAND_INS[path]
+            return
+    for key in path.split("."):
         if not isinstance(value, dict) or key not in value:
             break
         holder, name, value = value, key, value[key]

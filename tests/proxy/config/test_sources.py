@@ -283,6 +283,9 @@ def test_a_wrong_setting_hides_no_problem_of_files_beside_it() -> None:
         "SLUICE_UPSTREAM_TLS_CA_FILE": "a",
         "SLUICE_UPSTREAM_TLS_VERIFY": "maybe",
         "SLUICE_UPSTREAM_SASL_MECHANISM": "NTLM",
+        "SLUICE_LISTEN_ADDRESS": "::",
+        "SLUICE_LISTEN_TLS_CERT_FILE": "c",
+        "SLUICE_LISTEN_TLS_KEY_FILE": "k",
     }
     with pytest.raises(SettingsError) as caught:
         load(None, environ, {}, look)
@@ -290,11 +293,13 @@ def test_a_wrong_setting_hides_no_problem_of_files_beside_it() -> None:
         "upstream.tls.verify",
         "upstream.sasl.mechanism",
         "upstream.bootstrap_servers",
+        "listen.advertised_host",
         "upstream.tls.ca_file",
     ]
     (config,) = seen
     assert config.upstream.tls == UpstreamTls(ca_file="a")
     assert config.upstream.sasl is None
+    assert config.listen.tls == ListenTls(cert_file="c", key_file="k")
 
 
 def test_an_empty_variable_is_not_set() -> None:
