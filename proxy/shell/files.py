@@ -16,15 +16,21 @@ def load(path: str) -> bytes | None:
         return None
 
 
-def save(path: str, data: bytes) -> None:
-    """Write `data` to a new file, flush it to the disk, then rename it to `path`.
+def save(path: str, data: bytes, *, keeps_access: bool = False) -> None:
+    """Write `data` to a new file, flush it to the disk, then rename it to `path`. Its mode is 0600.
 
     A reader sees the old or the new content, even if the process or the machine stops in between. Raises OSError; the
     old content then remains.
+
+    `keeps_access`: the new file has the owner and the group of the old one, and the group may read it as before.
     """
     target = Path(path)
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         try:
+            if keeps_access and target.exists():
+                old = target.stat()
+                os.fchown(file.fileno(), old.st_uid, old.st_gid)
+                os.fchmod(file.fileno(), 0o600 | old.st_mode & 0o040)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
