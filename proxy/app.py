@@ -99,6 +99,7 @@ class App:
             capture=self._telemetry.capture,
             topic_usage=self._telemetry.topic_usage,
         )
+        self._engine.oauthbearer_claim = config.identity.oauthbearer_claim
         self._event_loop = EventLoop(self._engine, self._clock)
         self._authentication = ClientAuthentication(
             config.listen.sasl, self._engine, self._event_loop

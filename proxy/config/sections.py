@@ -176,7 +176,7 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
 
 class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The user of clients that do not authenticate."""
+    """The users of clients."""
 
     user: Annotated[
         str,
@@ -186,6 +186,14 @@ class IdentitySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
             extra={"check": check_user},
         ),
     ] = ""
+    oauthbearer_claim: Annotated[
+        str,
+        Meta(
+            max_length=249,
+            description="Claim of an OAUTHBEARER token that is its user (Kafka: sasl.oauthbearer.sub.claim.name), "
+            "after the broker has accepted the token. Empty = the users of tokens are UNKNOWN.",
+        ),
+    ] = "sub"
 
 
 class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

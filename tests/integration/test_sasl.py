@@ -300,7 +300,7 @@ EXCHANGES: dict[str, tuple[Callable[[Talk, World], object], Outcome]] = {
     # the rest
     "bearer": (
         lambda t, _: after_handshake(t, OAUTH, bearer(unsigned_token("alice", 600))),
-        Outcome(UNKNOWN, "alice"),
+        named("alice"),
     ),
     "bearer, expired": (complaint, CLOSED),
     "no such mechanism": (stranger_to_kafka, CLOSED),

@@ -89,8 +89,6 @@ class SetUp(NamedTuple):
 
     def principal(self, mechanism: str) -> tuple[str, str]:
         """Return the user that Sluice must see, and its source."""
-        if mechanism == OAUTH:
-            return "UNKNOWN", "unknown"  # only the broker can read a token
         if mechanism:
             return ALICE[0], "sasl"
         return (CAROL, "tls") if self.listen == "mTLS" else ("ANONYMOUS", "none")

@@ -5,8 +5,8 @@ A name counts only after the broker has accepted it and the mechanism is complet
 - PLAIN: the first success reply. The name is the authcid; an authzid must be empty or the same.
 - SCRAM-*: the success reply to the second token, if it has the server's signature (`v=`). By delegation
   token (`tokenauth=true`) the name is a token's id, and its owner is known to the broker only.
-- OAUTHBEARER: the first success reply, if it is empty; otherwise it has the broker's error. The user is
-  UNKNOWN, because the proxy does not validate the token.
+- OAUTHBEARER: the first success reply, if it is empty; otherwise it has the broker's error. The name is a claim of
+  the token, which the broker has validated; an opaque token has none.
 - GSSAPI and other mechanisms: the first success reply; the proxy cannot see when these are complete.
 
 If the broker accepts a client whose name cannot be read, the user is UNKNOWN. Once set, the principal stays for
@@ -24,6 +24,7 @@ from proxy.core.errors import PrincipalChangedError
 from wire import sasl
 from wire.api_keys import ApiKey
 from wire.errors import WireError
+from wire.oauthbearer import bearer_names
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -60,13 +61,15 @@ class _Attempt:
 class Identity:
     """The principal of one connection. It is told of every forwarded SASL request and of every reply, in order.
 
-    `principal` is None until the broker has authenticated the client.
+    `principal` is None until the broker has authenticated the client. `claim` is the name of the claim that names the
+    user of OAUTHBEARER (Kafka: sasl.oauthbearer.sub.claim.name); "": none does.
     """
 
-    __slots__ = ("_asked", "_current", "_mechanism", "_waiting", "principal")
+    __slots__ = ("_asked", "_claim", "_current", "_mechanism", "_waiting", "principal")
 
-    def __init__(self) -> None:
+    def __init__(self, claim: str = "") -> None:
         self.principal: Principal | None = None
+        self._claim = claim
         self._mechanism = ""  # by which `principal` was set
         self._asked: _Attempt | None = None  # the newest; the next token belongs to it
         self._waiting: deque[_Attempt] = deque()  # their handshakes are not answered yet
@@ -131,7 +134,7 @@ class Identity:
             return
         attempt.tokens_sent += 1
         if attempt.tokens_sent == 1:
-            attempt.user = _name_in(attempt.mechanism, auth_bytes)
+            attempt.user = _name_in(attempt.mechanism, auth_bytes, self._claim)
 
     def on_token_reply(self, error_code: int, auth_bytes: bytes) -> Principal | None:
         """Take the broker's reply to a token; return the principal if it completes the exchange, else None.
@@ -169,8 +172,9 @@ class Identity:
             )
 
 
-def _name_in(mechanism: str, token: bytes) -> str | None:
+def _name_in(mechanism: str, token: bytes, claim: str) -> str | None:
     """Return the user named in the first token of an exchange; None if it cannot be read."""
+    name: str | None
     try:
         if mechanism == "PLAIN":
             authzid, name = sasl.plain_names(token)
@@ -178,11 +182,13 @@ def _name_in(mechanism: str, token: bytes) -> str | None:
             authzid, name, by_token = sasl.scram_first(token)
             if by_token:
                 return None
+        elif mechanism == "OAUTHBEARER" and claim:
+            authzid, name = bearer_names(token, claim)
         else:
             return None
     except WireError:
         return None
-    if authzid not in ("", name) or len(name) > MAX_NAME_CHARS:
+    if name is None or authzid not in ("", name) or len(name) > MAX_NAME_CHARS:
         return None
     return name
 

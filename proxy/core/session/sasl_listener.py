@@ -27,7 +27,7 @@ class SaslListener:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._identity = Identity()
+        self._identity = Identity(owner.shared.oauthbearer_claim)
 
     @property
     def is_authenticating(self) -> bool:

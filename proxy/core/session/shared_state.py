@@ -88,6 +88,8 @@ class SharedState:
         self.topic_usage = topic_usage
         self.usage = UsageBook(now_ms, observer.on_second)
         self.auth_failures = 0
+        self.oauthbearer_claim = ""
+        """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
         self.sasl_server: SaslServer | None = None
         """Authenticates the clients of sessions that are opened from now on; None: the brokers do."""
         self.measuring_until_ms = 0  # 0: only some sessions are
