@@ -1,70 +1,29 @@
 """T13: no password, token or SCRAM proof is in anything that Sluice writes, at its lowest log level.
 
 Each secret is new in each run. Clients authenticate by every mechanism, with success and without, at the broker
-through Sluice, at Sluice itself, and Sluice authenticates by every mechanism at the broker.
+through Sluice and at Sluice itself. `test_no_own_secret_leaks` has the secrets of Sluice itself.
 """
 
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from bench.harness.ports import free_ports
-from tests.support.canaries import Canaries, answers_of, files_below, forms, new_secret, outputs_of
+from tests.support.canaries import Canaries, Loud, forms, loud, new_secret
 from tests.support.command_line import invoke, written
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import SASL_PLAINTEXT
 from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
 from tests.support.load import await_that
-from tests.support.relay import Relay
 from tests.support.sasl import FAILED, Scram, bearer, plain, unsigned_token
 from tests.support.sasl_talk import Talk
 from tests.support.security_setups import CANARY, needs, write_users
-from tests.support.sluice_process import SluiceProcess
 from wire.sasl import AuthenticateReply
 
 USER, PASSWORD = CANARY
-FAMILIES: Final = ["entity", "api", "instance", "topic", "capture"]
-
-
-@dataclass(frozen=True, slots=True)
-class Loud:
-    """A Sluice that writes as much as it can, and the secrets that pass through it."""
-
-    sluice: SluiceProcess
-    canaries: Canaries
-    socket: Path
-
-    def outputs(self) -> dict[str, bytes]:
-        """Drain it, and return all that it has written and answered."""
-        live = answers_of(self.socket) | outputs_of(self.sluice.file, self.socket)
-        self.sluice.stop()
-        return live | files_below(self.sluice.directory)
-
-
-def loud(upstream: str, directory: Path, **more: dict[str, object]) -> Loud:
-    """Return a Sluice that is not started; `more` is for SluiceProcess."""
-    socket = directory / "admin.sock"
-    written_to = directory / "sluice" / "written"
-    settings = {
-        "log": {"level": "debug"},
-        "admin": {"socket": str(socket)},
-        "traces": {
-            "export": "file",
-            "file": str(written_to / "traces.json"),
-            "sample_every_requests": 1,
-            "slow_ms": 1,
-        },
-        "usage_log": {"directory": str(written_to / "usage"), "families": FAMILIES},
-        "audit": {"file": str(written_to / "audit.jsonl")},
-    }
-    written_to.mkdir(parents=True)
-    sluice = SluiceProcess(upstream, directory / "sluice", settings=settings, **more)
-    return Loud(sluice, Canaries(), socket)
 
 
 @pytest.fixture
@@ -146,47 +105,6 @@ def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
     assert len(passthrough.canaries.known) >= 16
     assert sum(USER.encode() in each for each in outputs.values()) >= 3  # or nothing was looked at
     assert any(path.endswith("traces.json") and data for path, data in outputs.items())
-
-
-@pytest.mark.kafka
-@needs("upstream.sasl")
-@pytest.mark.parametrize("right", [True, False])
-@pytest.mark.parametrize("mechanism", [PLAIN, *SCRAMS, OAUTH])
-def test_sluices_own_secrets_are_kept(
-    mechanism: str, *, right: bool, kafka_secure: KafkaCluster, tmp_path: Path
-) -> None:
-    """Sluice authenticates, or is refused; its password, proof and token are nowhere but in their file."""
-    broker = kafka_secure.brokers[1]
-    front = (broker.host, free_ports(broker.host))
-    secret = PASSWORD if right else new_secret()
-    if mechanism == OAUTH:
-        secret = unsigned_token(new_secret(), 3600 if right else -60)
-        settings = {"mechanism": mechanism, "token_file": str(tmp_path / "secret")}
-    else:
-        settings = {
-            "mechanism": mechanism,
-            "username": USER,
-            "password_file": str(tmp_path / "secret"),
-        }
-    (tmp_path / "secret").write_text(secret)
-    with Relay(
-        [front], [(broker.host, broker.further[SASL_PLAINTEXT])], keeps_requests=True
-    ) as relay:
-        upstream = f"{front[0]}:{front[1]}"
-        made = loud(upstream, tmp_path, upstream_settings={"sasl": settings})
-        made.canaries.add("secret", secret.split(".")[1] if mechanism == OAUTH else secret)
-        with made.sluice:
-            with Talk(made.sluice.port) as talk:
-                assert talk.metadata() is right
-            await_that(lambda: "session_closed" in made.sluice.said(), "the session's end")
-            outputs = made.outputs()
-    proofs = re.findall(rb",p=([A-Za-z0-9+/=]+)", bytes(relay.requests))
-    assert bool(proofs) is (mechanism in SCRAMS)
-    for place, proof in enumerate(proofs):
-        made.canaries.add(f"proof {place}", proof)
-
-    assert made.canaries.found_in(outputs) == []
-    assert mechanism.encode() in b"".join(outputs.values())
 
 
 @pytest.mark.kafka

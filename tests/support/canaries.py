@@ -1,20 +1,23 @@
 """Secrets that are searched for in all that a Sluice writes, in each form that one can take there.
 
 A form is the secret itself, its base64 at any offset of a longer text, its hex digits, or its percent-encoding.
-`Canaries.outputs` gathers the text: files, answers of the admin server, output of commands.
+`Loud.outputs` gathers the text: files, answers of the admin server, output of commands.
 """
 
 import base64
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
 
 from tests.support.command_line import invoke
+from tests.support.sluice_process import SluiceProcess
 
-SECONDS = 20
+SECONDS: Final = 20
+FAMILIES: Final = ["entity", "api", "instance", "topic", "capture"]
 
 
 def new_secret() -> str:
@@ -96,3 +99,39 @@ def outputs_of(file: Path, socket: Path, **environ: str) -> dict[str, bytes]:
         ran = invoke(*command, **environ)
         found[f"sluice {' '.join(map(str, command[:2]))}"] = ran.output_bytes
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Loud:
+    """A Sluice that writes as much as it can, and the secrets that pass through it."""
+
+    sluice: SluiceProcess
+    canaries: Canaries
+    socket: Path
+
+    def outputs(self) -> dict[str, bytes]:
+        """Drain it, and return all that it has written and answered."""
+        live = answers_of(self.socket) | outputs_of(self.sluice.file, self.socket)
+        self.sluice.stop()
+        return live | files_below(self.sluice.directory)
+
+
+def loud(upstream: str, directory: Path, **more: Any) -> Loud:
+    """Return a Sluice that is not started; `more` is for SluiceProcess."""
+    socket = directory / "admin.sock"
+    written_to = directory / "sluice" / "written"
+    settings = {
+        "log": {"level": "debug"},
+        "admin": {"socket": str(socket)},
+        "traces": {
+            "export": "file",
+            "file": str(written_to / "traces.json"),
+            "sample_every_requests": 1,
+            "slow_ms": 1,
+        },
+        "usage_log": {"directory": str(written_to / "usage"), "families": FAMILIES},
+        "audit": {"file": str(written_to / "audit.jsonl")},
+    }
+    written_to.mkdir(parents=True)
+    sluice = SluiceProcess(upstream, directory / "sluice", settings=settings, **more)
+    return Loud(sluice, Canaries(), socket)

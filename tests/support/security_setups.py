@@ -9,6 +9,7 @@ A set-up is one Sluice: how clients reach it (`listen`), how they authenticate (
 """
 
 import ssl
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -20,14 +21,14 @@ from tests.support.certificates import Pair
 from tests.support.client_security import ClientSecurity
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import MTLS, PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL
-from tests.support.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256, SCRAM_512
+from tests.support.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256, SCRAM_512, SCRAMS
 from tests.support.sasl import unsigned_token
-from tests.support.sluice_process import SluiceProcess
+from tests.support.sluice_process import COMMAND, SluiceProcess
 from tests.support.three_libraries import LIBRARIES
 
 NONE, PASSTHROUGH, OURS = "none", "to the broker", "to Sluice"
 """Where a client authenticates by SASL."""
-WORKS: Final[frozenset[str]] = frozenset()
+WORKS: Final[frozenset[str]] = frozenset({"listen.sasl"})
 ALICE: Final = ("alice", "alice-secret")
 SLUICE: Final = ("sluice", "sluice-secret")
 CANARY: Final = ("canary", new_secret())
@@ -247,5 +248,11 @@ def needs(*features: str) -> pytest.MarkDecorator:
 
 def write_users(file: Path, known: dict[str, str]) -> None:
     """Write a users file of `listen.sasl`, as an operator does."""
+    mechanisms = [word for each in SCRAMS for word in ("--mechanism", each)]
     for user, password in known.items():
-        raise NotImplementedError(file, user, password)
+        subprocess.run(
+            [COMMAND, "users", "add", user, "-f", file, *mechanisms, "--password-file", "-"],
+            input=password.encode(),
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )

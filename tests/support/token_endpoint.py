@@ -13,7 +13,10 @@ from tests.support.sasl import unsigned_token
 
 
 class TokenEndpoint:
-    """Gives unsigned tokens of `subject` that live `lives_seconds`, to one client only. `asked` counts requests."""
+    """Gives unsigned tokens of `subject` that live `lives_seconds`, to one client only.
+
+    A refusal repeats the credentials. `asked` counts requests, `given` has the tokens.
+    """
 
     def __init__(
         self, pair: Pair, subject: str, client: tuple[str, str], lives_seconds: int
@@ -34,7 +37,12 @@ class TokenEndpoint:
                     "token_type": "Bearer",
                     "expires_in": lives_seconds,
                 }
-                body = json.dumps(answer if known else {"error": "invalid_client"}).encode()
+                refusal = {
+                    "error": "invalid_client",
+                    "error_description": self.headers["Authorization"],
+                }
+                body = json.dumps(answer if known else refusal).encode()
+                endpoint.given += [token] * known
                 self.send_response(200 if known else 401)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -45,6 +53,7 @@ class TokenEndpoint:
                 """Write nothing."""
 
         self.asked = 0
+        self.given: list[str] = []
         self.scopes: set[str] = set()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
