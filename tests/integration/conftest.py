@@ -18,7 +18,15 @@ from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import EveryListener
 from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512, SaslListener, usual_users
 from tests.support.quota_setup import quota_users
-from tests.support.security_setups import CANARY, CAROL, LIFETIME_MS, SLUICE, Files, write_users
+from tests.support.security_setups import (
+    CANARY,
+    CAROL,
+    LIFETIME_MS,
+    SLUICE,
+    WORKS,
+    Files,
+    write_users,
+)
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.witness import Witnessed, install
@@ -84,7 +92,8 @@ def authority(work: Path) -> Authority:
 @pytest.fixture(scope="session")
 def security_files(authority: Authority, work: Path) -> Files:
     """Certificates for Sluice and for a client, and a users file; `directory` is for a test to replace."""
-    write_users(work / "users", usual_users())
+    if "listen.sasl" in WORKS:
+        write_users(work / "users", usual_users())
     return Files(
         authority.ca_file,
         authority.issue("127.0.0.1", "localhost", common_name="proxy", file_name="proxy"),

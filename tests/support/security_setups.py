@@ -28,7 +28,7 @@ from tests.support.three_libraries import LIBRARIES
 
 NONE, PASSTHROUGH, OURS = "none", "to the broker", "to Sluice"
 """Where a client authenticates by SASL."""
-WORKS: Final[frozenset[str]] = frozenset({"listen.sasl"})
+WORKS: Final[frozenset[str]] = frozenset({"listen.tls", "upstream.tls"})
 ALICE: Final = ("alice", "alice-secret")
 SLUICE: Final = ("sluice", "sluice-secret")
 CANARY: Final = ("canary", new_secret())
