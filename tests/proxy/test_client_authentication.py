@@ -1,8 +1,7 @@
 """The users file while Sluice runs: loaded at the start, again when it changes, and never half."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import trio
@@ -11,6 +10,7 @@ from structlog.testing import capture_logs
 from proxy import client_authentication
 from proxy.client_authentication import POLL_S, ClientAuthentication
 from proxy.config.security import ListenSasl
+from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
@@ -18,12 +18,6 @@ from tests.support import sasl
 from tests.support.sasl import plain
 from tests.support.sasl_service import credentials, password_of
 from tests.support.sessions import Wire, make_engine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from proxy.core.engine import Engine
 
 
 class Running:

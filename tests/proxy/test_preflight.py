@@ -1,20 +1,14 @@
 """The preflight finds files, folders and variables that a start would refuse."""
 
-from __future__ import annotations
-
 import os
 import socket
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from proxy.config import Config
 from proxy.config.sources import load
 from proxy.preflight import findings, problems
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from proxy.config import Config
 
 UPSTREAM = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
 

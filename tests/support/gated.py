@@ -1,10 +1,9 @@
 """A session whose client authenticates to Sluice, and the bytes of an authentication that succeeds."""
 
-from __future__ import annotations
-
 import struct
-from typing import TYPE_CHECKING
 
+from proxy.core.engine import Engine
+from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
@@ -12,10 +11,6 @@ from tests.support.sasl import plain
 from tests.support.sasl_service import OFFERED, password_of, sasl_server
 from tests.support.sessions import Wire, make_engine
 from wire.sasl_replies import authenticate_body, handshake_body
-
-if TYPE_CHECKING:
-    from proxy.core.engine import Engine
-    from proxy.core.errors import CloseReason
 
 ALICE = plain("alice", password_of("alice"))
 SHAKEN = f.reply(1, handshake_body(0, OFFERED))

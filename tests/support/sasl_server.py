@@ -1,18 +1,13 @@
 """A SaslBroker on a loopback port: it authenticates each connection, then answers heartbeats and metadata questions."""
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import trio
 
 from tests.support import frames as f
 from tests.support.sasl_broker import SaslBroker
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(slots=True)

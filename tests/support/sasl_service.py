@@ -1,27 +1,21 @@
 """The users alice and bob of Sluice's own listener, and a service of passwords that works when the test says so."""
 
-from __future__ import annotations
-
 import struct
 from collections import deque
+from collections.abc import Callable
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from proxy.core.auth.passwords import PasswordCheck, Passwords
 from proxy.core.auth.sasl_server import Answer, Authentication, SaslServer, Step, UncheckedPassword
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
-from proxy.core.auth.stored_users import Users, new_credential
+from proxy.core.auth.stored_users import Credential, Users, new_credential
 from tests.support import frames as f
 from tests.support import sasl
+from tests.support.sasl import Scram
 from wire.apis import ApiKey
 from wire.sasl import authenticate_reply, handshake_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from proxy.core.auth.stored_users import Credential
-    from tests.support.sasl import Scram
 
 NAMES: Final = ("alice", "bob")
 OFFERED: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -1,7 +1,5 @@
 """The replies of a SASL server are those that the codec reads, and that Sluice reads as an observer."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The settings of TLS and SASL: which of them need each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from policies.validation import try_convert

@@ -1,8 +1,6 @@
 """The users file as it lies on the disk: what is refused before and after it is read."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +8,6 @@ from proxy.config import users_file
 from proxy.config.small_files import FileError
 from proxy.config.users_file import load_users
 from tests.support.sasl_service import credentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_the_users_of_a_file_are_loaded(tmp_path: Path) -> None:

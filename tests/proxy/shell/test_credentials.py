@@ -1,8 +1,6 @@
 """Credentials are read for each authentication, and make the exchange of their mechanism."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +9,6 @@ from proxy.core.auth.mechanisms import OAuthBearerClient, PlainClient, ScramClie
 from proxy.core.auth.secret_text import Secret
 from proxy.core.errors import UpstreamAuthenticationError
 from proxy.shell.credentials import PasswordCredentials, TokenCredentials
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 async def test_a_new_password_in_the_file_is_used_at_once(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """The dialer over loopback: which broker is dialled, which is asked first, and what a failure reports."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

@@ -1,18 +1,13 @@
 """Sending and receiving on a connection that the event loop does not have yet."""
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 import trio
 
 from proxy.shell.direct_io import receive_some, send_all
 from proxy.shell.transport import PlainTransport
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SIZE = 4 << 20
 

@@ -1,7 +1,5 @@
 """Passwords are verified in one thread, in order, and results come back to the event loop's own thread."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,14 +1,13 @@
 """Tokens from a file and from an endpoint, which may be slow, wrong or hostile."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import pytest
@@ -18,10 +17,6 @@ from proxy.config.secret import SecretError, read_secret
 from proxy.core.auth.secret_text import Secret
 from proxy.shell import tokens
 from proxy.shell.tokens import MAX_ANSWER_BYTES, TokenEndpoint, TokenError, TokenFile, expiry_hint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 CANARY = "canary-of-the-client-secret"
 

@@ -1,7 +1,5 @@
 """Passwords are verified once, by a service that the test runs, and only a keyed hash of a right one is kept."""
 
-from __future__ import annotations
-
 from proxy.core.auth.passwords import MAX_REMEMBERED, PasswordCheck, Passwords
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import Credential, Users, new_credential

@@ -1,7 +1,5 @@
 """One connection's authentication: the replies of a Kafka broker, for every order of requests."""
 
-from __future__ import annotations
-
 import re
 import struct
 

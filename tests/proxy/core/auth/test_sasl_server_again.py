@@ -1,7 +1,5 @@
 """One connection's re-authentication (KIP-368), as a Kafka broker does it."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """The server's side of SCRAM, against the published examples and against a client written by hand."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

@@ -1,7 +1,5 @@
 """Secrets in memory are never shown, encoded or copied."""
 
-from __future__ import annotations
-
 import copy
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The users file: what is read, what is refused, and what an edit leaves alone."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,12 +1,8 @@
 """A session whose client authenticates to Sluice: failures, re-authentication, and how it ends."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-from policies.api import Outcome
+from policies.api import Outcome, Peer
 from proxy.core.auth.sasl_server import FAILURE_DELAY_MS
 from proxy.core.auth.stored_users import Users
 from proxy.core.errors import CloseReason
@@ -23,10 +19,6 @@ from tests.support.sasl import plain
 from tests.support.sasl_service import OFFERED, credentials, password_of
 from tests.support.sessions import Watcher, Wire
 from wire.sasl_replies import authenticate_body, handshake_body
-
-if TYPE_CHECKING:
-    from policies.api import Peer
-
 
 # --- failure -----------------------------------------------------------------------------------
 
