@@ -41,6 +41,7 @@ from proxy.telemetry import log
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from proxy.tls import Tls
+from proxy.upstream_credentials import custody_of
 from wire import messages
 
 if TYPE_CHECKING:
@@ -109,11 +110,13 @@ class App:
             *config.listen.node_ports().items(),
         ]
         self._tls = Tls(config.listen, config.upstream, self._event_loop)
+        self._custody = custody_of(config.upstream.sasl, self._engine, self._event_loop)
         dialer = Dialer(
             self._topology,
             config.upstream.addresses(),
             config.upstream.socket_connection_setup_timeout_ms / 1000,
             self._tls.connector,
+            self._custody,
         )
         others = len(self._ports) + config.admin.max_connections()
         self._acceptor = Acceptor(
@@ -186,6 +189,8 @@ class App:
                     nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
                     nursery.start_soon(self._authentication.run)
                     nursery.start_soon(self._tls.watch)
+                    if self._custody is not None:
+                        await nursery.start(self._custody.serve)
                     if (
                         self._engine.chain.entries
                     ):  # so that the first refusal does not wait for the codec

@@ -116,10 +116,17 @@ class Engine(SharedState):
         self.observer.on_session_opened(peer)
         return session
 
-    def renew(self, session: Session, lifetime_ms: int, address: str, custodian: Custodian) -> None:
-        """Renew Sluice's own authentication at the session's broker before `lifetime_ms` from now are over."""
+    def renew(
+        self,
+        session: Session,
+        lifetime_ms: int,
+        address: str,
+        custodian: Custodian,
+        now_ms: int,
+    ) -> None:
+        """Renew Sluice's own authentication at the session's broker, which holds for `lifetime_ms` from `now_ms` on."""
         renewal = self._renewals[session] = Reauthentication(session, custodian, address)
-        renewal.begin(lifetime_ms, self.now_ms)
+        renewal.begin(lifetime_ms, now_ms)
 
     def _release(self, session: Session, now_ms: int) -> None:
         """Remove a session that is closed on both sides, and report its end."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.session.session import Session
-    from proxy.shell.dialer import Dialer
+    from proxy.shell.dialer import Dialer, Upstream
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
     from proxy.shell.tls.listener import TlsListener
@@ -132,15 +132,20 @@ class Acceptor:
 
     async def _serve(self, session: Session, client: Transport, node_id: int | None) -> None:
         """Dial the client's broker and attach both sockets to the event loop."""
-        broker: Transport | None = None
+        broker: Upstream | None = None
         attached = False
         self._event_loop.arriving += 1
         try:
             broker = await self._dialer.reach(node_id)
             if node_id is None:  # any broker: its health is known by its address
-                session.node = self._engine.topology.nodes.health(broker.peer_address())
-            self._event_loop.attach(session, client, broker)
+                address = broker.transport.peer_address()
+                session.node = self._engine.topology.nodes.health(address)
+            self._event_loop.attach(session, client, broker.transport)
             attached = True
+            if broker.lifetime_ms and broker.custody is not None:
+                self._engine.renew(
+                    session, broker.lifetime_ms, broker.address, broker.custody, self._now_ms()
+                )
         except DialError as error:
             session.end(error.reason, error.detail, self._now_ms())
         except trio.Cancelled:

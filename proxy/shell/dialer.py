@@ -9,18 +9,21 @@ Rules:
 - A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
 - With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
+- With credentials of its own (`custody`) Sluice authenticates each connection, its questions' too, and then a refusal
+  is not taken for a broker that has moved.
 """
 
 from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import trio
 
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
+from proxy.shell.direct_io import receive_some, send_all
 from proxy.shell.tls.handshakes import HandshakeError
 from proxy.shell.transport import PlainTransport
 
@@ -28,14 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.core.topology import Topology
+    from proxy.shell.custody import Custody
     from proxy.shell.tls.connector import TlsConnector
     from proxy.shell.transport import Transport
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
 """The shortest time between two questions."""
-ANSWER_BYTES = 16 << 10
-"""The most that one read of an answer takes: no decrypted bytes remain after it (a TLS record)."""
 
 
 class DialError(Exception):
@@ -47,8 +49,26 @@ class DialError(Exception):
         self.detail = detail
 
 
+class Upstream(NamedTuple):
+    """A connection to a broker. `lifetime_ms`: how long Sluice's own authentication holds; 0: as long as it.
+
+    `custody` has made that authentication, and renews it.
+    """
+
+    transport: Transport
+    address: str
+    lifetime_ms: int = 0
+    custody: Custody | None = None
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.transport.close()
+
+
 class Dialer:
-    """Connects to brokers by node id, or to any bootstrap broker. `timeout_s` is that of one attempt."""
+    """Connects to brokers by node id, or to any bootstrap broker. `timeout_s` is that of one attempt: for TCP, for
+    TLS and for the authentication.
+    """
 
     def __init__(
         self,
@@ -56,44 +76,48 @@ class Dialer:
         bootstrap: Sequence[tuple[str, int]],
         timeout_s: float,
         tls: TlsConnector | None = None,
+        custody: Custody | None = None,
     ) -> None:
         self._topology = topology
         self._bootstrap = list(bootstrap)
         self._timeout_s = timeout_s
         self._tls = tls
+        self._custody = custody
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
         self._answered = False  # whether the last question was answered
 
-    async def reach(self, node_id: int | None) -> Transport:
+    async def reach(self, node_id: int | None) -> Upstream:
         """Return a connection to this broker (None: to any bootstrap broker). Raises DialError."""
         if node_id is None:
             return await self._reach_any()
         address = self._topology.address_of(node_id)
         if address is not None:
             try:
-                return await dial(*address, self._timeout_s, self._tls)
-            except DialError:
+                return await self._dial(*address)
+            except DialError as error:
+                if error.reason is CloseReason.UPSTREAM_AUTHENTICATION_FAILED:
+                    raise
                 # It may have moved. Ask where it is now, and only try again if it is elsewhere.
                 await self._ask(node_id, than=address)
                 moved = self._topology.address_of(node_id)
                 if moved is None or moved == address:
                     raise
-                return await dial(*moved, self._timeout_s, self._tls)
+                return await self._dial(*moved)
         answered = await self._ask(node_id, than=None)
         address = self._topology.address_of(node_id)
         if address is not None:
-            return await dial(*address, self._timeout_s, self._tls)
+            return await self._dial(*address)
         if answered:
             raise DialError(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
         return await self._reach_any()
 
-    async def _reach_any(self) -> Transport:
+    async def _reach_any(self) -> Upstream:
         """Try the bootstrap brokers in turn; those that fail move to the end of the list."""
         error: DialError | None = None
         for host, port in tuple(self._bootstrap):
             try:
-                return await dial(host, port, self._timeout_s, self._tls)
+                return await self._dial(host, port)
             except DialError as failed:
                 error = failed
                 if (host, port) in self._bootstrap:
@@ -125,12 +149,12 @@ class Dialer:
         lookup = MetadataLookup(self._topology)
         host, port = self._bootstrap[0]
         self._bootstrap.append(self._bootstrap.pop(0))
-        broker = await dial(host, port, self._timeout_s, self._tls)
+        broker = await self._dial(host, port)
         try:
             with trio.fail_after(self._timeout_s):
-                await send_all(broker, lookup.question)
+                await send_all(broker.transport, lookup.question)
                 while not lookup.done:
-                    data = await receive_some(broker)
+                    data = await receive_some(broker.transport)
                     if not data:
                         raise DialError(
                             CloseReason.UPSTREAM_REFUSED,
@@ -139,6 +163,30 @@ class Dialer:
                     lookup.feed(data)
         finally:
             broker.close()
+
+    async def _dial(self, host: str, port: int) -> Upstream:
+        """Return an authenticated connection to one address. Raises DialError."""
+        transport = await dial(host, port, self._timeout_s, self._tls)
+        address = f"{host}:{port}"
+        if self._custody is None:
+            return Upstream(transport, address)
+        failed = CloseReason.UPSTREAM_AUTHENTICATION_FAILED
+        lifetime_ms = None
+        try:
+            with trio.fail_after(self._timeout_s):
+                lifetime_ms = await self._custody.authenticate(transport, address)
+        except SessionFault as fault:
+            raise DialError(fault.reason, f"{address}: {fault}") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise DialError(failed, f"{address}: {why}") from None
+        except trio.TooSlowError:
+            why = f"no authentication within {self._timeout_s:g} s"
+            raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, f"{address}: {why}") from None
+        finally:
+            if lifetime_ms is None:
+                transport.close()
+        return Upstream(transport, address, lifetime_ms, self._custody)
 
 
 async def dial(
@@ -159,25 +207,6 @@ async def dial(
         return await tls.secure(connected, host, port)
     except HandshakeError as error:
         raise DialError(CloseReason.BROKER_TLS, f"{host}:{port}: {error}") from error
-
-
-async def send_all(broker: Transport, data: bytes) -> None:
-    """Send all of the data on a connection that is not attached yet. Raises OSError."""
-    while data:
-        try:
-            data = data[broker.send(data) :]
-        except BlockingIOError:
-            await trio.lowlevel.wait_writable(broker.fileno())
-
-
-async def receive_some(broker: Transport) -> bytes:
-    """Return the next bytes of a connection that is not attached yet, b"" at its end. Raises OSError."""
-    area = bytearray(ANSWER_BYTES)
-    while True:
-        try:
-            return bytes(area[: broker.recv_into(memoryview(area))])
-        except BlockingIOError:
-            await trio.lowlevel.wait_readable(broker.fileno())
 
 
 async def connect(host: str, port: int) -> trio.SocketStream:

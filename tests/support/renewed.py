@@ -84,7 +84,7 @@ class RenewedLine:
         self.shell = shell or FakeCustodian()
         self.sasl = broker or SaslBroker(lifetime_ms=LIFETIME_MS)
         self.wire = Wire(make_engine(policies, **options))
-        self.wire.engine.renew(self.wire.session, LIFETIME_MS, ADDRESS, self.shell)
+        self.wire.engine.renew(self.wire.session, LIFETIME_MS, ADDRESS, self.shell, 0)
         self.read_bytes = 0
         self.keys: list[int] = []  # of all requests that the broker has read
         self.held_back = False  # whether the broker answers nothing

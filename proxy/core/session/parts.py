@@ -25,6 +25,7 @@ from proxy.core.session.plan_book import PlanBook
 from proxy.core.session.request_stream import RequestStream
 from proxy.core.session.sasl_gate import SaslGate
 from proxy.core.session.sasl_listener import SaslListener
+from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class SessionParts:
     def sasl_now(self) -> SaslSide:
         """Return the part that handles the client's SASL requests, made now if this is the first."""
         if self.sasl is None:
-            self.sasl = SaslListener(self)
+            self.sasl = SaslRefusal(self) if self.shared.has_custody else SaslListener(self)
         return self.sasl
 
     # -- what is counted -------------------------------------------------------------------------

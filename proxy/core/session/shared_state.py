@@ -92,6 +92,8 @@ class SharedState:
         """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
         self.sasl_server: SaslServer | None = None
         """Authenticates the clients of sessions that are opened from now on; None: the brokers do."""
+        self.has_custody = False
+        """Whether Sluice authenticates itself to the brokers: no SASL request of a client is forwarded."""
         self.measuring_until_ms = 0  # 0: only some sessions are
         self.request_max_bytes = request_max_bytes
         self.request_timeout_ms = request_timeout_ms

@@ -12,6 +12,7 @@ import trio
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.acceptor import RESERVED_DESCRIPTORS, Acceptor, connection_limit
+from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import Watcher
@@ -55,10 +56,10 @@ class Dials:
     def __init__(self) -> None:
         self.far: list[socket.socket] = []
 
-    async def reach(self, node_id: int | None) -> PlainTransport:
+    async def reach(self, node_id: int | None) -> Upstream:
         far, near = tcp_pair()
         self.far.append(far)
-        return PlainTransport(near)
+        return Upstream(PlainTransport(near), "")
 
 
 @pytest.mark.parametrize("place", ["connect", "attach"])
@@ -102,7 +103,7 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
 class NeverDials:
     """A dialer whose brokers do not answer."""
 
-    async def reach(self, node_id: int | None) -> PlainTransport:
+    async def reach(self, node_id: int | None) -> Upstream:
         await trio.sleep_forever()
 
 

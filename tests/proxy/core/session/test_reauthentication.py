@@ -36,7 +36,7 @@ def test_a_lifetime_is_renewed_before_it_ends(part: float, at_ms: int) -> None:
 def test_without_a_lifetime_nothing_is_renewed(lifetime_ms: int) -> None:
     """No timer is set; a second authentication would be refused."""
     wire = Wire()
-    wire.engine.renew(wire.session, lifetime_ms, ADDRESS, FakeCustodian())
+    wire.engine.renew(wire.session, lifetime_ms, ADDRESS, FakeCustodian(), 0)
     assert wire.engine.timers.size == 0
 
 
