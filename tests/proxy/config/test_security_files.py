@@ -1,5 +1,6 @@
 """The files that TLS and SASL name: each problem has the path of its key, and what works but needs care has a hint."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from proxy.config.security_files import findings
 from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import new_credential
+from proxy.shell.tls.contexts import CertificateFileError, client_context, server_context
 from tests.support.certificates import Authority, Pair
 
 CANARY = "canary-77e1a0"
@@ -150,6 +152,40 @@ def test_a_token_has_the_characters_of_a_token(tmp_path: Path) -> None:
         "upstream.sasl.token_file",
         f"{str(file)!r}, which has other characters",
     )
+
+
+def test_the_check_and_the_start_accept_the_same_files(
+    authority: Authority, tmp_path: Path
+) -> None:
+    """Every combination of usable and unusable files: what the check accepts starts, and nothing else does."""
+    pair, other = authority.issue(*NAMES), authority.issue("other")
+    cut = tmp_path / "cut.pem"
+    cut.write_bytes(pair.cert_file.read_bytes()[:200] + b"\n-----END CERTIFICATE-----\n")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    broken = [other.key_file, other.cert_file, cut, empty, tmp_path, tmp_path / "gone"]
+    certs, keys = (pair.cert_file, *broken), (pair.key_file, *broken)
+    cases = [(cert, key, authority.ca_file) for cert in certs for key in keys]
+    outcomes = set()
+    for cert, key, ca in cases + [(pair.cert_file, pair.key_file, each) for each in broken]:
+        files = {"CERT_FILE": cert, "KEY_FILE": key}
+        server_problems, _ = found("LISTEN_TLS", {**files, "CLIENT_CA_FILE": ca})
+        client_problems, _ = found("UPSTREAM_TLS", {**files, "CA_FILE": ca})
+        texts = (str(cert), str(key), str(ca))
+        assert starts_with(server_context, *texts, "required") == (not server_problems), texts
+        starts = starts_with(client_context, texts[2], *texts[:2])
+        assert starts == (not client_problems), texts
+        outcomes.add(starts)
+    assert outcomes == {True, False}
+
+
+def starts_with(make: Callable[..., object], *files: str) -> bool:
+    """Return whether a context can be made, as at the start."""
+    try:
+        make(*files)
+    except CertificateFileError:
+        return False
+    return True
 
 
 def test_a_key_of_another_certificate_is_refused(authority: Authority, pair: Pair) -> None:
