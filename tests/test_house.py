@@ -24,7 +24,15 @@ from tests.support.house import (
 )
 
 TOP_LEVEL = {
-    *("pyproject.toml", "README.md", "LICENSE", "Makefile", "Dockerfile", "requirements"),
+    *(
+        "pyproject.toml",
+        "README.md",
+        "SECURITY.md",
+        "LICENSE",
+        "Makefile",
+        "Dockerfile",
+        "requirements",
+    ),
     *("wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs", "examples"),
 }
 LONGEST = 400

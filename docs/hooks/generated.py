@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from bench_results import result_tables
 from change_list import unreleased_changes
 from command_reference import command_reference
+from example_file import example_file
 from module_list import module_list
 from policy_reference import policy_reference
 from settings_reference import settings_reference
@@ -31,6 +32,7 @@ SOURCES: dict[str, Callable[[str], str]] = {
     "results": result_tables,
     "changes": lambda _: unreleased_changes(),
     "commands": lambda _: command_reference(),
+    "example": example_file,
     "modules": lambda _: module_list(),
     "policy_api": lambda _: policy_reference(),
     "settings": lambda _: settings_reference(),

@@ -115,3 +115,14 @@ def test_what_cannot_be_generated_fails_the_build(generated: ModuleType, marker:
     """An unknown marker, and an unknown or ambiguous heading, raise instead of leaving a gap in the page."""
     with pytest.raises(LookupError):
         generated.on_page_markdown(f"<!-- generated: {marker} -->")
+
+
+def test_an_example_is_shown_whole(generated: ModuleType) -> None:
+    """As a block of its language; a file that does not exist fails the build."""
+    file = ROOT / "examples" / "security" / "sidecar.yaml"
+
+    page = generated.on_page_markdown("<!-- generated: example: security/sidecar.yaml -->")
+
+    assert page == f"```yaml\n{file.read_text('utf-8')}```"
+    with pytest.raises(LookupError, match="there is no example"):
+        generated.on_page_markdown("<!-- generated: example: nothing.yaml -->")

@@ -10,6 +10,7 @@ from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.load import await_that
+from tests.support.measured import tell
 from tests.support.policies import Recorder
 from tests.support.sasl import Scram, plain
 from tests.support.sasl_lies import yes
@@ -107,6 +108,7 @@ def test_a_broker_that_lets_the_principal_change_ends_the_session(case: str) -> 
     assert users(recorder) <= {"ANONYMOUS", "alice"}
     assert wire.held_bytes == 0
     assert wire.watcher.internal == []
+    tell("T9", f"{case}: the connection was closed, and no request counted for another user")
 
 
 def as_bob(talk: Talk) -> object:

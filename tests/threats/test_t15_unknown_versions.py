@@ -9,6 +9,7 @@ import struct
 
 from tests.support import frames as f
 from tests.support.honest import receive_frames
+from tests.support.measured import tell
 from tests.support.raw import receive_until_closed
 from tests.support.stub_broker import ADDRESS, NODE
 from wire.apis import OFFERED
@@ -49,6 +50,10 @@ def test_unknown_keys_and_versions_end_here(start, broker) -> None:
     for data in answered.values():
         assert data == f.reply(7, struct.pack(">hihhh", 35, 1, f.API_VERSIONS, 0, 4))
     assert not any(leaks(data, broker.port) for data in received.values())
+    tell(
+        "T15",
+        f"{len(received)} unknown keys and versions: none reached the broker, {len(answered)} were answered",
+    )
 
 
 def test_replies_name_no_broker(start, broker) -> None:

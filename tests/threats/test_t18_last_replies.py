@@ -13,6 +13,7 @@ import psutil
 
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
+from tests.support.measured import tell
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
@@ -50,6 +51,10 @@ def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
         assert all(each == big_reply(n) for n, each in enumerate(got))
         assert 0 < len(got) == stub.replied
         assert len(got) == REQUESTS
+        tell(
+            "T18",
+            f"{sum(map(len, got)):,} bytes of {len(got)} replies, unread at SIGTERM: 100 % delivered",
+        )
 
 
 def test_a_client_that_reads_late_gets_everything(start) -> None:

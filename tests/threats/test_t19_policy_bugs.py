@@ -12,6 +12,7 @@ from tests.support import buggy
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
+from tests.support.measured import tell
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
 
@@ -84,6 +85,10 @@ def test_a_plugin_with_every_bug_ends_no_process_and_sigterm_is_obeyed(broker, t
         assert sluice.process is not None
         assert sluice.process.wait(STOP_TIMEOUT_SECONDS) == 0
         said = sluice.said()
+        tell(
+            "T19",
+            f"{len(buggy.BUGS)} bugs: each closed its own connection only, and SIGTERM was obeyed",
+        )
         assert "policy=odd" in said
         assert "Throttle.throttle_time_ms is inf, expected an integer in 0.." in said
         assert "stopped" in said

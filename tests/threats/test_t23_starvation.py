@@ -10,12 +10,16 @@ from contextlib import suppress
 
 import pytest
 
+from policies.api import FORWARD, Reject
 from proxy.core.engine import Engine
 from proxy.shell import event_loop as event_loop_module
 from tests.support import frames as f
+from tests.support.measured import counted_work, scaled, tell
 from tests.support.memory import small_engine
+from tests.support.policies import Recorder
 from tests.support.sessions import make_engine
-from tests.support.sockets import Bench
+from tests.support.sockets import Bench, HandClock
+from wire.errors import ErrorCode
 
 FLOWS = 12
 STEPS = 1500
@@ -95,6 +99,11 @@ def test_no_flow_starves_in_any_order_of_the_poll_set(make_bench) -> None:
     """Each flow is within 30 % of the mean, and a small client is served between them."""
     moved = run(make_bench(make_engine()))
     mean = sum(moved) / len(moved)
+    spread = max(abs(each - mean) for each in moved) / mean
+    tell(
+        "T23",
+        f"{FLOWS} bulk flows: within {spread:.1%} of their mean, and a small client was served",
+    )
     assert all(abs(each - mean) <= 0.3 * mean for each in moved), moved
 
 
@@ -107,3 +116,55 @@ def test_no_flow_starves_while_memory_is_short(make_bench) -> None:
     moved = run(make_bench(engine))
     mean = sum(moved) / len(moved)
     assert all(abs(each - mean) <= 0.3 * mean for each in moved), moved
+
+
+REFUSED_CLIENTS = scaled(10, 60)
+REFUSED_BYTES = 60_000
+LINES_PER_US = 25
+"""A line takes some 0.04 us. The loop's clock counts lines, so that no verdict depends on the machine."""
+LINES_PER_STEP = 10_000 * LINES_PER_US
+"""The row's 10 ms."""
+
+
+def test_refused_requests_of_many_clients_keep_no_step_for_long(make_bench, monkeypatch) -> None:
+    """60 kB of refused requests from each; no step does much work, and an honest client is served between them."""
+
+    def decide(request):
+        return Reject(ErrorCode.POLICY_VIOLATION) if request.api_key == f.DELETE_TOPICS else FORWARD
+
+    bench = make_bench(make_engine([Recorder(decide)]))
+    one = f.request(f.DELETE_TOPICS, 1, 1, bytes(8))
+    data = one * (REFUSED_BYTES // len(one))
+    crowd = [bench.link()[0] for _ in range(REFUSED_CLIENTS)]
+    honest, honest_broker, _ = bench.link()
+    crowd[0].sendall(one)  # so that the modules for it are loaded
+    bench.run()
+    for each in (honest_broker, *crowd):
+        each.setblocking(False)
+    for client in crowd:
+        assert client.send(data) == len(data)
+    most = waited = longest = asked = 0
+    with counted_work() as work:
+        monkeypatch.setattr(
+            HandClock, "now_us", lambda clock: clock.now_ms * 1000 + work.lines // LINES_PER_US
+        )
+        events = 1
+        while events or bench.engine.ready:
+            if not waited:
+                honest.sendall(f.heartbeat(asked))
+                asked += 1
+            before = work.lines
+            events = bench.event_loop.step(0)
+            most = max(most, work.lines - before)
+            waited += 1
+            for client in crowd:
+                with suppress(BlockingIOError):
+                    client.recv(1 << 20)
+            with suppress(BlockingIOError):
+                if honest_broker.recv(1000):
+                    longest, waited = max(longest, waited), 0
+    tell("T23", f"{REFUSED_CLIENTS} clients x 60 kB of refused requests: at most {most // LINES_PER_US} us of "
+         f"work in a step; an honest request waited {longest} steps at most")  # fmt: skip
+    assert asked > 10
+    assert most < LINES_PER_STEP
+    assert longest <= 2 * REFUSED_CLIENTS
