@@ -163,7 +163,12 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     id: int
     client: str
     user: str
+    principal_source: str
+    """Where the user comes from, as `policies.api.Peer.principal_source`."""
     client_id: str
+    client_tls: str
+    """The TLS version and cipher between client and Sluice; empty: a plain connection."""
+    broker_tls: str
     node: int | None
     """null: the bootstrap port."""
     in_flight: Count

@@ -17,6 +17,7 @@ import trio
 from proxy.admin.schemas import Age, ConnectionRow, Waiting
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
+from proxy.shell.endpoint import tls_of
 from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -126,12 +127,16 @@ class Snapshot:
 def connection_of(session: Session, now_ms: int, opened_ms: Mapping[int, int]) -> ConnectionRow:
     """Return the row of a session."""
     peer, client, broker = session.peer, session.client, session.broker
+    client_tls, broker_tls = tls_of(session)
     since_ms = opened_ms.get(peer.session_id)
     return ConnectionRow(
         peer.session_id,
         f"{peer.host}:{peer.port}",
         peer.user,
+        peer.principal_source,
         peer.client_id[:MAX_NAME_CHARS],
+        client_tls,
+        broker_tls,
         peer.node_id,
         len(session.queue),
         client.unsent_bytes,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
-    from proxy.shell.transport import Transport
+    from proxy.shell.transport import Security, Transport
 
 _INT: Final = struct.Struct("i")
 
@@ -91,3 +91,15 @@ def unread_bytes(session: Claimant) -> int:
     answer = fcntl.ioctl(end.fd, termios.FIONREAD, bytes(_INT.size))
     count: int = _INT.unpack(answer)[0]
     return count if end.pending is None else count + end.pending()
+
+
+def tls_of(session: Claimant) -> tuple[str, str]:
+    """Return the TLS version and cipher of the client's and of the broker's side; "" for a side that is plain."""
+    end = session.handle
+    if not isinstance(end, Endpoint) or end.closed or end.other.closed:
+        return "", ""
+    return _words(end.transport.security), _words(end.other.transport.security)
+
+
+def _words(security: Security | None) -> str:
+    return "" if security is None else f"{security.protocol} {security.cipher}"

@@ -113,6 +113,7 @@ def test_a_row_has_the_bytes_that_are_held_for_a_connection():
     row = connection_of(wire.session, 90_500, {wire.session.peer.session_id: 500})
     assert row.client == "10.0.0.9:40000"
     assert (row.user, row.client_id, row.node, row.in_flight) == ("ANONYMOUS", "tests", 3, 0)
+    assert (row.principal_source, row.client_tls, row.broker_tls) == ("none", "", "")
     assert row.client_unsent_bytes == 5
     assert row.carry_bytes == len(f.heartbeat(1))
     assert "HELD" in row.muted

@@ -2,11 +2,12 @@
 
 import time
 
-from proxy.shell.endpoint import Endpoint, unread_bytes
+from proxy.shell.endpoint import Endpoint, tls_of, unread_bytes
 from proxy.shell.poller import IN
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import Wire
 from tests.support.sockets import tcp_pair
+from tests.support.tls import Contexts, tls_link
 
 
 def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
@@ -48,3 +49,15 @@ def test_a_session_without_an_open_socket_has_no_unread_bytes(bench):
     assert end.closed
     assert unread_bytes(session) == 0
     assert unread_bytes(Wire().session) == 0
+
+
+def test_the_tls_of_both_sides_is_known_until_one_of_them_is_closed(bench, tmp_path):
+    """Plain sides have none."""
+    _, _, plain = bench.link()
+    _, _, session = tls_link(bench, Contexts.make(tmp_path))
+    assert tls_of(plain) == ("", "")
+    protocol = "TLSv1.3 TLS_AES_256_GCM_SHA384"
+    assert tls_of(session) == (protocol, protocol)
+    session.handle.closed = True
+    assert tls_of(session) == ("", "")
+    session.handle.closed = False
