@@ -12,11 +12,21 @@ from pathlib import Path
 import pytest
 
 from tests.support.certificates import Authority
+from tests.support.command_line import invoke
 from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import EveryListener
-from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512, SaslListener, usual_users
+from tests.support.kafka_sasl import (
+    MECHANISMS,
+    OAUTH,
+    PLAIN,
+    SCRAM_256,
+    SCRAM_512,
+    SCRAMS,
+    SaslListener,
+    usual_users,
+)
 from tests.support.quota_setup import quota_users
 from tests.support.security_setups import (
     CANARY,
@@ -126,6 +136,26 @@ def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProces
     """Sluice before the three brokers."""
     with SluiceProcess(kafka_three.bootstrap, work / "sluice-three") as sluice:
         yield sluice
+
+
+@pytest.fixture(scope="session")
+def sluice_with_users(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
+    """Sluice before the listener without authentication; clients authenticate to Sluice, every six seconds."""
+    folder = work / "sluice-with-users"
+    folder.mkdir()
+    users, password = folder / "users", folder / "password"
+    password.write_text("alice-secret\n")
+    mechanisms = [word for each in SCRAMS for word in ("--mechanism", each)]
+    added = invoke(
+        *("users", "add", "alice", "--file", users, "--password-file", password), *mechanisms
+    )
+    assert added.exit_code == 0, added.output
+    sasl = {"users_file": str(users), "mechanisms": list(MECHANISMS), "max_reauth_ms": 6_000}
+    variables, seen = install(folder)
+    with SluiceProcess(
+        kafka_sasl.bootstrap, folder, listen_settings={"sasl": sasl}, variables=variables
+    ) as sluice:
+        yield Witnessed(sluice, seen)
 
 
 @pytest.fixture(scope="session")

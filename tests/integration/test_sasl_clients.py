@@ -1,8 +1,9 @@
-"""Real clients authenticate through Sluice as without it; each of their requests is known as their user's."""
+"""Real clients authenticate to the brokers through Sluice, or to Sluice; each of their requests is their user's."""
 
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
@@ -114,6 +115,14 @@ def write(request: pytest.FixtureRequest) -> Write:
     return by_kafka_python if request.param == "kafka-python" else by_librdkafka
 
 
+@pytest.fixture(params=["the broker", "Sluice"])
+def witnessed(request: pytest.FixtureRequest) -> Witnessed:
+    """A Sluice whose clients authenticate to either."""
+    fixture = "sluice_sasl" if request.param == "the broker" else "sluice_with_users"
+    found: Witnessed = request.getfixturevalue(fixture)
+    return found
+
+
 @pytest.fixture(scope="module")
 def topics(kafka_sasl: KafkaCluster) -> Topics:
     """Topics by the listener without authentication."""
@@ -127,27 +136,25 @@ def speakers(seen: list[Sighting]) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_client_authenticates_by_every_mechanism(
-    write: Write, mechanism: str, sluice_sasl: Witnessed, topics: Topics
+    write: Write, mechanism: str, witnessed: Witnessed, topics: Topics
 ) -> None:
     """It writes its records, and all of its requests are alice's."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     login = (mechanism, "alice", "alice-secret")
-    assert write(sluice_sasl.sluice.bootstrap, topic, client_id, *login)
+    assert write(witnessed.sluice.bootstrap, topic, client_id, *login)
     assert len(topics.contents(topic)) == COUNT
-    seen = sluice_sasl.seen.of_client(client_id)
+    seen = witnessed.seen.of_client(client_id)
     assert "Produce" in {each.api for each in seen}
     assert speakers(seen) == {ALICE}
 
 
 def test_a_wrong_password_is_reported_to_the_client(
-    write: Write, sluice_sasl: Witnessed, topics: Topics
+    write: Write, witnessed: Witnessed, topics: Topics
 ) -> None:
     """It fails, no record is written, and no client gets a name."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
-    assert not write(
-        sluice_sasl.sluice.bootstrap, topic, client_id, SCRAM_256, "alice", "bob-secret"
-    )
-    seen = sluice_sasl.seen.of_client(client_id)
+    assert not write(witnessed.sluice.bootstrap, topic, client_id, SCRAM_256, "alice", "bob-secret")
+    seen = witnessed.seen.of_client(client_id)
     assert "SaslAuthenticate" in {each.api for each in seen}
     assert {each.user for each in seen} == {"ANONYMOUS"}
     assert topics.contents(topic) == []
@@ -170,14 +177,15 @@ def during(seconds: float, do: Callable[[], object]) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         do()
+        time.sleep(0.05)
 
 
-def test_librdkafka_re_authenticates(sluice_sasl: Witnessed, topics: Topics) -> None:
+def test_librdkafka_re_authenticates(witnessed: Witnessed, topics: Topics) -> None:
     """Its sessions end after six seconds (KIP-368); it continues without a new connection or an error."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
     errors: list[KafkaError] = []
     config = {
-        "bootstrap.servers": sluice_sasl.sluice.bootstrap,
+        "bootstrap.servers": witnessed.sluice.bootstrap,
         "client.id": client_id,
         "error_cb": errors.append,
         **ClientSecurity(SCRAM_256, "alice", "alice-secret").librdkafka(),
@@ -190,10 +198,9 @@ def test_librdkafka_re_authenticates(sluice_sasl: Witnessed, topics: Topics) -> 
         producer.produce(topic, b"%d" % sent)
         sent += 1
         assert producer.flush(10) == 0
-        time.sleep(0.05)
 
     during(8, send)
-    lives_on(sluice_sasl.seen.of_client(client_id))
+    lives_on(witnessed.seen.of_client(client_id))
     assert not errors, errors
     consumer = Consumer({**config, "group.id": "unused"})
     try:
@@ -203,8 +210,30 @@ def test_librdkafka_re_authenticates(sluice_sasl: Witnessed, topics: Topics) -> 
         consumer.close()
 
 
+def test_kafka_python_re_authenticates(witnessed: Witnessed, topics: Topics) -> None:
+    """It does so between two requests, on the same connection."""
+    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+    producer = KafkaProducer(
+        bootstrap_servers=witnessed.sluice.bootstrap,
+        client_id=client_id,
+        api_version=(2, 8),
+        **ClientSecurity(SCRAM_256, "alice", "alice-secret").kafka_python(),
+    )
+    sent = 0
+
+    def send() -> None:
+        nonlocal sent
+        producer.send(topic, b"%d" % sent).get(timeout=20)
+        sent += 1
+
+    with closing(producer):
+        during(8, send)
+    lives_on(witnessed.seen.of_client(client_id))
+    assert len(topics.contents(topic)) == sent
+
+
 def test_java_re_authenticates(
-    sluice_sasl: Witnessed, topics: Topics, java: Java, tmp_path: Path
+    witnessed: Witnessed, topics: Topics, java: Java, tmp_path: Path
 ) -> None:
     """Kafka's own client uses other correlation ids for it."""
     topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
@@ -212,10 +241,10 @@ def test_java_re_authenticates(
     config = {"client.id": client_id, **login}
     said = java.run_tool(
         PRODUCER,
-        *("--bootstrap-server", sluice_sasl.sluice.bootstrap, "--topic", topic),
+        *("--bootstrap-server", witnessed.sluice.bootstrap, "--topic", topic),
         *("--max-messages", "160", "--throughput", "20"),
         *("--command-config", config_file(tmp_path / "again.properties", config)),
     )
     assert len(acked_values(said)) == 160
-    lives_on(sluice_sasl.seen.of_client(client_id))
+    lives_on(witnessed.seen.of_client(client_id))
     assert len(topics.contents(topic)) == 160
