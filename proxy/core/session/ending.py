@@ -178,6 +178,8 @@ class Ending:
     def _tell_first_unanswered(self, owner: EndingOwner) -> None:
         """Report a bootstrap broker that closed on the first requests: it most likely expects TLS or SASL."""
         head, topology = owner.queue[0], owner.shared.topology
+        if owner.shared.has_custody:  # it has authenticated Sluice, so it is something else
+            return
         if not owner.node.heard_ms or guess_protocol(owner.broker.carry):
             likely = WANTS_TLS
         elif (
