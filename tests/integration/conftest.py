@@ -33,7 +33,6 @@ from tests.support.security_setups import (
     CAROL,
     LIFETIME_MS,
     SLUICE,
-    WORKS,
     Files,
     write_users,
 )
@@ -102,8 +101,7 @@ def authority(work: Path) -> Authority:
 @pytest.fixture(scope="session")
 def security_files(authority: Authority, work: Path) -> Files:
     """Certificates for Sluice and for a client, and a users file; `directory` is for a test to replace."""
-    if "listen.sasl" in WORKS:
-        write_users(work / "users", usual_users())
+    write_users(work / "users", usual_users())
     return Files(
         authority.ca_file,
         authority.issue("127.0.0.1", "localhost", common_name="proxy", file_name="proxy"),

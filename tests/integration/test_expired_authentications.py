@@ -16,7 +16,7 @@ from tests.support.kafka_listeners import PLAINTEXT, SASL_SSL
 from tests.support.kafka_sasl import ITERATIONS, SCRAM_512
 from tests.support.sasl import plain
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, NONE, OURS, SLUICE, Files, SetUp, needs
+from tests.support.security_setups import ALICE, NONE, OURS, SLUICE, Files, SetUp
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -32,7 +32,6 @@ def until_closed(talk: Talk) -> int:
     return answered
 
 
-@needs("listen.sasl")
 def test_a_client_that_does_not_authenticate_again_is_closed(
     kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
 ) -> None:
@@ -48,7 +47,6 @@ def test_a_client_that_does_not_authenticate_again_is_closed(
         assert until_closed(talk) > 0
 
 
-@needs("upstream.tls", "upstream.sasl")
 def test_a_password_that_is_no_longer_valid_ends_the_connections(
     kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
 ) -> None:

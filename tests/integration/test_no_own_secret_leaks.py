@@ -14,14 +14,13 @@ from tests.support.load import await_that
 from tests.support.relay import Relay
 from tests.support.sasl import unsigned_token
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import CANARY, Files, needs
+from tests.support.security_setups import CANARY, Files
 from tests.support.token_endpoint import TokenEndpoint
 
 USER, PASSWORD = CANARY
 
 
 @pytest.mark.kafka
-@needs("upstream.sasl")
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize("mechanism", [PLAIN, *SCRAMS, OAUTH])
 def test_sluices_own_secrets_are_kept(
@@ -62,7 +61,6 @@ def test_sluices_own_secrets_are_kept(
 
 
 @pytest.mark.kafka
-@needs("upstream.sasl")
 @pytest.mark.parametrize("right", [True, False])
 def test_the_secret_for_a_token_endpoint_is_kept(
     *, right: bool, kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path

@@ -20,7 +20,7 @@ from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
 from tests.support.load import await_that
 from tests.support.sasl import FAILED, Scram, bearer, plain, unsigned_token
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import CANARY, needs, write_users
+from tests.support.security_setups import CANARY, write_users
 from wire.sasl import AuthenticateReply
 
 USER, PASSWORD = CANARY
@@ -108,7 +108,6 @@ def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
 
 
 @pytest.mark.kafka
-@needs("listen.sasl")
 def test_the_secrets_of_sluices_own_users_are_kept(
     kafka_secure: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -44,9 +44,7 @@ TOKEN_SECONDS: Final = 9
 BY_THE_CLIENT: Final = SetUp("TLS", PASSTHROUGH, SASL_SSL)
 BY_THE_CLIENT_AT_SLUICE: Final = SetUp("TLS", OURS, SASL_SSL, OAUTH)
 BY_SLUICE: Final = SetUp("plain", NONE, SASL_SSL, SCRAM_512)
-SETUPS: Final = [
-    each for each in (BY_THE_CLIENT, BY_THE_CLIENT_AT_SLUICE, BY_SLUICE) if not each.missing
-]
+SETUPS: Final = (BY_THE_CLIENT, BY_THE_CLIENT_AT_SLUICE, BY_SLUICE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tests.support.kafka_listeners import MTLS, SASL_SSL
 from tests.support.kafka_sasl import SCRAM_512
 from tests.support.sasl import FAILED, Scram
 from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, SLUICE, Files, needs, write_users
+from tests.support.security_setups import ALICE, SLUICE, Files, write_users
 from tests.support.sluice_process import SluiceProcess
 from tests.support.three_libraries import COUNT, LIBRARIES, move
 from tests.support.token_endpoint import TokenEndpoint
@@ -70,7 +70,6 @@ def move_all(
         assert len(topics.contents(topic)) == COUNT
 
 
-@needs("upstream.tls")
 def test_a_sidecar_before_tls_and_scram(
     kafka_secure: KafkaCluster, authority: Authority, topics: Topics, java: Java, tmp_path: Path
 ) -> None:
@@ -84,7 +83,6 @@ def test_a_sidecar_before_tls_and_scram(
     assert users(tmp_path) == {ALICE[0]}
 
 
-@needs("listen.tls", "listen.sasl", "upstream.tls", "upstream.sasl")
 def test_custody(
     kafka_secure: KafkaCluster,
     security_files: Files,
@@ -112,7 +110,6 @@ def test_custody(
         assert answer.error_code == FAILED
 
 
-@needs("upstream.tls", "upstream.sasl")
 def test_a_hosted_kafka(
     kafka_secure: KafkaCluster,
     security_files: Files,
@@ -142,7 +139,6 @@ def test_a_hosted_kafka(
     assert users(tmp_path) == {"billing"}
 
 
-@needs("listen.tls", "upstream.tls")
 def test_a_gateway(
     kafka_secure: KafkaCluster,
     authority: Authority,

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pytest
-
 from tests.support.canaries import new_secret
 from tests.support.certificates import Pair
 from tests.support.client_security import ClientSecurity
@@ -28,7 +26,6 @@ from tests.support.three_libraries import LIBRARIES
 
 NONE, PASSTHROUGH, OURS = "none", "to the broker", "to Sluice"
 """Where a client authenticates by SASL."""
-WORKS: Final[frozenset[str]] = frozenset({"listen.tls", "upstream.tls"})
 ALICE: Final = ("alice", "alice-secret")
 SLUICE: Final = ("sluice", "sluice-secret")
 CANARY: Final = ("canary", new_secret())
@@ -66,17 +63,6 @@ class SetUp(NamedTuple):
         """Return a name for the test."""
         words = (self.listen, self.login, self.upstream, self.custody or "no custody")
         return ", ".join(words)
-
-    @property
-    def missing(self) -> set[str]:
-        """Return what it needs and Sluice does not have."""
-        needed = {
-            "listen.tls": self.listen != "plain",
-            "listen.sasl": self.login == OURS,
-            "upstream.tls": self.upstream in (SSL, MTLS, SASL_SSL),
-            "upstream.sasl": bool(self.custody),
-        }
-        return {name for name, is_needed in needed.items() if is_needed} - WORKS
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -238,12 +224,6 @@ HEAD: Final = (
 def table(setups: Sequence[SetUp]) -> str:
     """Return the table of these set-ups between its two marks, as it stands in the documents."""
     return "\n".join((BEGIN, "", HEAD, *(each.row for each in setups), "", END))
-
-
-def needs(*features: str) -> pytest.MarkDecorator:
-    """Skip the test until Sluice has these."""
-    missing = {*features} - WORKS
-    return pytest.mark.skipif(bool(missing), reason=f"not there yet: {sorted(missing)}")
 
 
 def write_users(file: Path, known: dict[str, str]) -> None:
