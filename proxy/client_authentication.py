@@ -47,13 +47,14 @@ class ClientAuthentication:
             return
         self._path = settings.users_file
         self._text = load_text(self._path)
-        self._server = engine.sasl_server = SaslServer(
+        self._server = SaslServer(
             settings.mechanisms,
             users_of(self._path, self._text),
             Passwords(secrets.token_bytes(KEY_BYTES), self._thread.submit),
             lambda: secrets.token_urlsafe(NONCE_BYTES),
             settings.max_reauth_ms,
         )
+        engine.authenticate_clients(self._server)
 
     async def run(self) -> None:
         """Verify passwords and load the changed file, until cancelled."""

@@ -7,6 +7,7 @@
 - Error 35 in the first two bytes means the layout of v0, also for a request of a later version (KIP-511). Some
   brokers (librdkafka's mock) use another layout for this refusal: it passes as it is. It names no range but that of
   ApiVersions itself, and clients recognise the error and ask again with v0.
+- A key in `served` is answered by Sluice itself: its range is the offered one, whether the broker has the API or not.
 - Tagged fields (features, ZooKeeper migration) pass unchanged.
 """
 
@@ -46,6 +47,7 @@ def narrow(
     version: int,
     offered: Mapping[int, tuple[int, int]],
     pass_unknown: frozenset[int] = frozenset(),
+    served: frozenset[int] = frozenset(),
 ) -> bytes:
     """Return the narrowed body of the ApiVersions response that is whole in `body[start:end]`.
 
@@ -53,7 +55,7 @@ def narrow(
     """
     skip(start, 2, end)
     if int16_at(body, start)[0] != ErrorCode.UNSUPPORTED_VERSION:
-        return _narrow(body, start, end, version, offered, pass_unknown)
+        return _narrow(body, start, end, version, offered, pass_unknown, served)
     try:
         return _narrow(body, start, end, 0, offered, pass_unknown)
     except WireError:
@@ -67,6 +69,7 @@ def _narrow(
     version: int,
     offered: Mapping[int, tuple[int, int]],
     pass_unknown: frozenset[int],
+    served: frozenset[int] = frozenset(),
 ) -> bytes:
     pos = start + 2
     api = known(ApiKey.API_VERSIONS, version)
@@ -87,6 +90,8 @@ def _narrow(
         if api.flexible:
             pos, budget = spend_tags(body, tags_at, end, budget)
         offer = offered.get(key)
+        if key in served:
+            continue
         if offer is not None:
             lowest = lowest if key == ApiKey.PRODUCE else max(lowest, offer[0])
             highest = min(highest, offer[1])
@@ -94,6 +99,8 @@ def _narrow(
             continue
         if lowest <= highest:
             kept.append(_RANGE.pack(key, lowest, highest) + body[tags_at:pos])
+    tags = b"\x00" if api.flexible else b""
+    kept += (_RANGE.pack(key, *offered[key]) + tags for key in sorted(served))
     keys_end = pos
     if version > 0:
         pos = skip(pos, 4, end)  # throttle_time_ms

@@ -13,6 +13,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
 from proxy.core.session.held_moves import HeldMoves
+from proxy.core.session.plan import SASL
 from proxy.core.session.policy_calls import PolicyCalls
 from proxy.core.session.reauthentication import Reauthentication
 from proxy.core.session.session import Session
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from policies.api import QuotaViolation
     from policies.chain import Chain
+    from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.memory.pool_limits import PoolLimits
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
@@ -145,6 +147,11 @@ class Engine(SharedState):
         for session in tuple(self.sessions):
             session.drain()
             self.attend(session)
+
+    def authenticate_clients(self, server: SaslServer) -> None:
+        """Let the clients of sessions that are opened from now on authenticate to Sluice itself."""
+        self.sasl_server = server
+        self.rewrites.served = SASL
 
     def disconnect_removed_users(self, users: Container[str]) -> int:
         """End the sessions whose user has authenticated to Sluice and is not in `users`; return their number."""

@@ -17,6 +17,9 @@ SHAKEN = f.reply(1, handshake_body(0, OFFERED))
 ACCEPTED = f.reply(2, authenticate_body(1))
 VERSIONS = f.request(f.API_VERSIONS, 0, 7)
 VERSIONS_REPLY = f.reply(7, struct.pack(">hi", 0, 0))
+"""Of a broker that has no API at all."""
+OUR_VERSIONS = f.reply(7, struct.pack(">hi6h", 0, 2, 17, 1, 1, 36, 0, 2))
+"""The same for the client: SASL is Sluice's own."""
 LIFETIME_MS = 60_000
 
 
@@ -26,7 +29,8 @@ class Gated:
     def __init__(self, max_reauth_ms: int = 0, max_waiting: int = 8) -> None:
         self.recorder = Recorder()
         self.engine: Engine = make_engine([self.recorder])
-        self.engine.sasl_server, self.checker = sasl_server(max_reauth_ms, max_waiting=max_waiting)
+        server, self.checker = sasl_server(max_reauth_ms, max_waiting=max_waiting)
+        self.engine.authenticate_clients(server)
         self.wire = Wire(self.engine)
 
     def verify(self) -> Wire:

@@ -1,12 +1,14 @@
 """The replies of a SASL server are those that the codec reads, and that Sluice reads as an observer."""
 
+from struct import pack
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of
-from wire import messages, sasl
-from wire.apis import ApiKey
+from wire import messages, sasl, versions
+from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
 from wire.sasl_replies import authenticate_body, handshake_body
 
@@ -50,3 +52,22 @@ def test_a_failure_is_read_by_the_codec(version: int, message: str) -> None:
 
     assert (reply.error_code, reply.error_message) == (code, message)  # type: ignore[attr-defined]
     assert reply.auth_bytes == b""  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", [0, 3, 4])
+@pytest.mark.parametrize("broker_has_it", [True, False])
+def test_an_api_that_sluice_answers_is_offered_with_any_broker(
+    version: int, *, broker_has_it: bool
+) -> None:
+    """With Sluice's own range, once; other keys stay as they are."""
+    flexible = version >= 3
+    ranges = [(0, 3, 9), (36, 0, 1)] if broker_has_it else [(0, 3, 9)]
+    tags = b"\x00" if flexible else b""
+    listed = b"".join(pack(">hhh", *each) + tags for each in ranges)
+    count = bytes([len(ranges) + 1]) if flexible else pack(">i", len(ranges))
+    rest = (bytes(4) if version else b"") + tags
+    body = b"\0\0" + count + listed + rest
+    narrowed = versions.narrow(body, 0, len(body), version, OFFERED, served=frozenset({17, 36}))
+    expected = b"".join(pack(">hhh", *each) + tags for each in [(0, 3, 9), (17, 1, 1), (36, 0, 2)])
+    count = bytes([4]) if flexible else pack(">i", 3)
+    assert narrowed == b"\0\0" + count + expected + rest

@@ -32,7 +32,10 @@ SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 SIGN_ON = SASL | {ApiKey.API_VERSIONS}
 """The APIs that a client uses before it is authenticated; no quota counts them."""
 MAX_UNAUTHENTICATED_BYTES = 65536
-"""The largest request during a SASL exchange, except SaslAuthenticate (512 KiB, as in Kafka)."""
+"""The largest request during a SASL exchange, except a SaslAuthenticate to the broker."""
+
+MAX_TOKEN_BYTES = 524288
+"""The largest SaslAuthenticate (Kafka: sasl.server.max.receive.size)."""
 
 
 class Plan:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
-from proxy.core.session.plan import ACKS_ALL, MAX_UNAUTHENTICATED_BYTES, SASL, Plan
+from proxy.core.session.plan import ACKS_ALL, SASL, Plan
 from wire import apis, fetch, header, produce, versions
 from wire.apis import ApiKey
 
@@ -145,9 +145,7 @@ class PlanBook:
         max_bytes = min(shared.request_max_bytes, api.request_max_bytes or shared.request_max_bytes)
         sasl = self._speaker.sasl
         if sasl is not None and sasl.is_authenticating:
-            sasl.check(api.key, api.name)
-            if api.key != ApiKey.SASL_AUTHENTICATE:
-                return min(max_bytes, MAX_UNAUTHENTICATED_BYTES)
+            return min(max_bytes, sasl.max_bytes(api.key, api.name))
         return max_bytes
 
     def _plan_for_unknown(self, api_key: int, api_version: int) -> Plan:

@@ -35,6 +35,8 @@ class Rewrites:
         self._made: dict[int, Rewrite | None] = {}
         self.offered = OFFERED
         self.pass_unknown = frozenset(pass_unknown)
+        self.served: frozenset[int] = frozenset()
+        """APIs that Sluice answers itself, for all clients."""
         self.topics: dict[bytes, str] = {}
         self.names_unread = 0
         """Metadata replies whose topic names could not be read."""
@@ -65,7 +67,7 @@ class Rewrites:
     def _make(self, api: Api, *, names: bool = True) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:
             return lambda buf, start, end: versions.narrow(
-                buf, start, end, api.version, self.offered, self.pass_unknown
+                buf, start, end, api.version, self.offered, self.pass_unknown, self.served
             )
         rewriter = addresses.rewriter(api)
         if rewriter is None:

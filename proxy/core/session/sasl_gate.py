@@ -24,6 +24,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure
 from proxy.core.session.channel import Mute
 from proxy.core.session.local_replies import answer
+from proxy.core.session.plan import MAX_UNAUTHENTICATED_BYTES
 from wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class SaslGate:
 
     @property
     def is_authenticating(self) -> bool:
-        """Whether only requests that `check` allows may pass."""
+        """Whether only requests that `max_bytes` allows may pass."""
         return not self._authentication.is_open
 
     @property
@@ -59,9 +60,10 @@ class SaslGate:
         """Return the user that has authenticated; "" before that."""
         return self._authentication.user
 
-    def check(self, api_key: int, api_name: str) -> None:
-        """Do nothing if a request of this API is allowed now. Raises SessionFault if it ends the session."""
+    def max_bytes(self, api_key: int, api_name: str) -> int:
+        """See `SaslSide`. Tokens of PLAIN and SCRAM are small, and held without a reservation of memory."""
         self._authentication.check(api_key, api_name, self._owner.shared.now_ms)
+        return MAX_UNAUTHENTICATED_BYTES
 
     def on_sign_on(self, api_key: int) -> None:
         """Count an ApiVersions request."""

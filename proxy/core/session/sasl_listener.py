@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
+from proxy.core.session.plan import MAX_TOKEN_BYTES, MAX_UNAUTHENTICATED_BYTES
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -39,8 +40,9 @@ class SaslListener:
         """Return "": the broker authenticates its users."""
         return ""
 
-    def check(self, api_key: int, api_name: str) -> None:
-        """Allow any request: the broker judges it."""
+    def max_bytes(self, api_key: int, api_name: str) -> int:
+        """Allow any request, because the broker judges it. A token may be as large as the API allows."""
+        return MAX_TOKEN_BYTES if api_key == ApiKey.SASL_AUTHENTICATE else MAX_UNAUTHENTICATED_BYTES
 
     def on_sign_on(self, api_key: int) -> None:
         """Note nothing: the broker counts them."""

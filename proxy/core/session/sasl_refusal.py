@@ -32,8 +32,9 @@ class SaslRefusal:
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
 
-    def check(self, api_key: int, api_name: str) -> None:
-        """Allow any request."""
+    def max_bytes(self, api_key: int, api_name: str) -> int:
+        """Allow any request, of any size that its API allows."""
+        return self._owner.shared.request_max_bytes
 
     def on_sign_on(self, api_key: int) -> None:
         """Note nothing."""

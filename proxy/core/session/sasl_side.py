@@ -21,8 +21,8 @@ class SaslSide(Protocol):
     def user(self) -> str:
         """Return the user that has authenticated to Sluice itself; "" if there is none."""
 
-    def check(self, api_key: int, api_name: str) -> None:
-        """Do nothing if a request of this API is allowed now. Raises SessionFault if it ends the session.
+    def max_bytes(self, api_key: int, api_name: str) -> int:
+        """Return how large a request of this API may be now. Raises SessionFault if it ends the session.
 
         It is asked only while `is_authenticating`, and maybe several times for one request.
         """

@@ -139,7 +139,8 @@ def test_a_client_that_is_refused_at_connect_is_written(book):
 def test_a_client_that_fails_to_authenticate_is_written(book):
     """With the user that it claimed to be, and not with its password."""
     wire = book.wire()
-    wire.engine.sasl_server, checker = sasl_server()
+    server, checker = sasl_server()
+    wire.engine.authenticate_clients(server)
     gated = Wire(wire.engine)
     gated.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("bob", "pa55word")))
     checker.run_all()
