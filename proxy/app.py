@@ -11,6 +11,7 @@ import gc
 import os
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -41,7 +42,7 @@ from proxy.telemetry import log
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from proxy.tls import Tls
-from proxy.upstream_credentials import custody_of
+from proxy.upstream_credentials import custody_of, fetch_token
 from wire import messages
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ class App:
         self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
-        self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota)
+        token = partial(fetch_token, config.upstream.sasl)
+        self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota, token)
         observer = self._telemetry.broadcast
         self._topology = Topology(
             config.listen.advertised_host,

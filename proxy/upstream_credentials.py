@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+import trio
+
 from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE, read_secret
 from proxy.shell.credentials import PasswordCredentials, TokenCredentials
 from proxy.shell.custody import Custody
@@ -37,6 +39,13 @@ def credentials_of(sasl: UpstreamSasl) -> Credentials:
     read = partial(read_secret, sasl.password_file, PASSWORD_VARIABLE)
     read()
     return PasswordCredentials(sasl.mechanism, sasl.username, read)
+
+
+def fetch_token(sasl: UpstreamSasl | None) -> str:
+    """Return a new token of OAUTHBEARER, in a thread that may block. Raises TokenError, ValueError without a source."""
+    if sasl is None:
+        raise ValueError("upstream.sasl has no source of tokens")
+    return trio.run(_tokens(sasl).token).reveal()
 
 
 def _tokens(sasl: UpstreamSasl) -> TokenSource:

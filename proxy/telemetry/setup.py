@@ -69,7 +69,10 @@ class Monitoring:
 
 
 class Telemetry:
-    """The configured observers of one proxy. The core calls `broadcast`."""
+    """The configured observers of one proxy. The core calls `broadcast`.
+
+    `token` returns a token for the publisher of the usage log; it may block, and is called in a thread.
+    """
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class Telemetry:
         clock: Callable[[], int],
         call_at: Callable[[int, Callable[[int], None]], None],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
+        token: Callable[[], str],
     ) -> None:
         self._config, self._clock = config, clock
         self.log = LogObserver(clock, call_at)
@@ -88,7 +92,7 @@ class Telemetry:
         self.capture: Capture | None = None
         self.topic_usage: TopicUsage | None = None
         self.usage_log = (
-            self._make_usage_log(config, clock, effective_quota)
+            self._make_usage_log(config, clock, effective_quota, token)
             if config.usage_log.directory
             else None
         )
@@ -158,9 +162,11 @@ class Telemetry:
         config: Config,
         clock: Callable[[], int],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
+        token: Callable[[], str],
     ) -> UsageLogObserver:
         from proxy.core.stats.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.stats.topic_usage import TopicUsage  # noqa: PLC0415 - see the module
+        from proxy.telemetry.publisher_security import security_settings  # noqa: PLC0415 - see the module
         from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher  # noqa: PLC0415 - see the module
         from proxy.telemetry.usage_log.usage_log import UsageLogObserver  # noqa: PLC0415 - see the module
 
@@ -182,7 +188,12 @@ class Telemetry:
             capture_max_ms=settings.max_capture_seconds * 1000,
             topic_usage=self.topic_usage,
             publisher=(
-                TopicPublisher(config.upstream.addresses(), settings.topic, own)
+                TopicPublisher(
+                    config.upstream.addresses(),
+                    settings.topic,
+                    own,
+                    security=lambda: security_settings(config.upstream, token),
+                )
                 if settings.topic
                 else None
             ),

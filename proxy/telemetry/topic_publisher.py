@@ -5,7 +5,7 @@ Rules:
   broker. Then nothing is published, and the log gives the reason.
 - Callers never wait. A row that cannot be sent in time, or that exceeds MAX_PENDING_BYTES, is lost and counted.
 - Delivery is at least once: (instance, boot, family, seq) identifies a row that arrives twice.
-- The operator creates the topic. Only brokers without TLS and SASL are supported.
+- The operator creates the topic. Sluice's own certificate and credentials (`upstream`) must be allowed to write to it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import structlog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    Connect = Callable[
+        [Sequence[tuple[str, int]], "OwnAddresses", Mapping[str, object]], "Producer"
+    ]
 
 CLIENT_ID: Final = "sluice-usage-log"
 MAX_PENDING_BYTES: Final = 16 << 20
@@ -81,13 +85,15 @@ class TopicPublisher:
         servers: Sequence[tuple[str, int]],
         topic: str,
         own: OwnAddresses,
-        connect: Callable[[Sequence[tuple[str, int]], OwnAddresses], Producer] | None = None,
+        connect: Connect | None = None,
+        security: Callable[[], Mapping[str, object]] = dict,
     ) -> None:
         self.lost = 0
         self._servers = [server for server in servers if not own.includes(*server)]
         self._topic = topic
         self._own = own
         self._connect = connect or connect_producer
+        self._security = security
         self._queue: deque[tuple[bytes, bytes]] = deque()
         self._put_bytes = 0  # ever put; each side writes its own count, so no lock is needed
         self._done_bytes = 0
@@ -145,7 +151,7 @@ class TopicPublisher:
 
     def _try_connect(self) -> Producer | None:
         try:
-            producer = self._connect(self._servers, self._own)
+            producer = self._connect(self._servers, self._own, self._security())
         except Exception as error:  # noqa: BLE001 - any error of a client library: try again later
             self._log_fault(_described(error))
             self._wait(_RETRY_S)
@@ -188,10 +194,12 @@ def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def connect_producer(servers: Sequence[tuple[str, int]], own: OwnAddresses) -> Producer:
+def connect_producer(
+    servers: Sequence[tuple[str, int]], own: OwnAddresses, security: Mapping[str, object]
+) -> Producer:
     """Return a kafka-python producer that refuses brokers which advertise this proxy.
 
-    Raises OwnAddressError if `servers` is empty, and any error of kafka-python.
+    `security`: see `publisher_security`. Raises OwnAddressError if `servers` is empty, and any error of kafka-python.
     """
     if not servers:
         raise OwnAddressError("every bootstrap server is this proxy itself")
@@ -219,6 +227,7 @@ def connect_producer(servers: Sequence[tuple[str, int]], own: OwnAddresses) -> P
         delivery_timeout_ms=60_000,
         allow_auto_create_topics=False,
         metrics_enabled=False,
+        **security,
     )
     return GuardedProducer(producer, metadata[0], own)
 

@@ -11,7 +11,7 @@ from proxy.config.security import UpstreamSasl
 from proxy.config.small_files import FileError
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
-from proxy.upstream_credentials import credentials_of, custody_of
+from proxy.upstream_credentials import credentials_of, custody_of, fetch_token
 from tests.support.sessions import make_engine
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ async def test_a_token_file_may_come_later(tmp_path: Path) -> None:
     credentials = credentials_of(UpstreamSasl(mechanism="OAUTHBEARER", token_file=str(file)))
     file.write_text("a.b.c")
     assert b"a.b.c" in (await credentials.client()).first()
+
+
+def test_a_thread_of_its_own_gets_a_token(tmp_path: Path) -> None:
+    """The publisher of the usage log has one."""
+    file = tmp_path / "token"
+    file.write_text("a.b.c")
+    assert fetch_token(UpstreamSasl(mechanism="OAUTHBEARER", token_file=str(file))) == "a.b.c"
+    with pytest.raises(ValueError, match="no source of tokens"):
+        fetch_token(None)
 
 
 @pytest.mark.parametrize(

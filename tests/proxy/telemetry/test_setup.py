@@ -16,7 +16,7 @@ UPSTREAM = UpstreamSettings(bootstrap_servers=("127.0.0.1:9092",))
 
 def make(**sections) -> Telemetry:
     config = Config(upstream=UPSTREAM, **sections)
-    return Telemetry(config, Clock(), lambda *_: None, lambda *_: None)
+    return Telemetry(config, Clock(), lambda *_: None, lambda *_: None, lambda: "token")
 
 
 def test_by_default_only_the_log_observes():

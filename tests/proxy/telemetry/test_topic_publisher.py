@@ -137,9 +137,9 @@ def test_the_proxy_never_publishes_to_itself() -> None:
     """The proxy's own address is not used as a bootstrap server, and the log says why nothing is published."""
     dialled = []
 
-    def connect(servers, own):
+    def connect(servers, own, security):
         dialled.append(servers)
-        return connect_producer(servers, own)
+        return connect_producer(servers, own, security)
 
     publisher = TopicPublisher([("localhost", 19092)], "usage", OWN, connect)
     with structlog.testing.capture_logs() as logs:
