@@ -17,18 +17,14 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
-from policies import registry
-from policies.chain import Chain
-from policies.hook_runner import HookRunner
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.client_authentication import ClientAuthentication
 from proxy.config.sizing import budget_of
 from proxy.config.small_files import FileError
-from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.topology import Topology
-from proxy.dynamic_config import dynamic_settings, graces_of, pool_limits_of
+from proxy.dynamic_config import dynamic_settings
+from proxy.engine_settings import make_engine
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell import files
 from proxy.shell.acceptor import Acceptor, connection_limit
@@ -75,34 +71,7 @@ class App:
         token = partial(fetch_token, config.upstream.sasl)
         self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota, token)
         observer = self._telemetry.broadcast
-        self._topology = Topology(
-            config.listen.advertised_host,
-            config.listen.port,
-            config.listen.node_addresses(),
-            observer,
-        )
-        hook_runner = HookRunner(observer, self._clock.now_us)
-        entries = registry.build(config.policies, self, hook_runner)
-        self._engine = Engine(
-            self._topology,
-            Chain(entries, observer, hook_runner),
-            observer,
-            now_ms=self._clock(),
-            request_max_bytes=config.limits.socket_request_max_bytes,
-            request_timeout_ms=config.upstream.request_timeout_ms,
-            pass_unknown=config.unknown_apis(),
-            fixed_user=config.identity.user,
-            graces=graces_of(config),
-            bounds=pool_limits_of(config, self._budget),
-            keeps_traces=self._telemetry.keeps_traces,
-            sample_every=config.traces.sample_every_requests if self._telemetry.tracer else 0,
-            slow_ms=config.traces.slow_ms,
-            meters_by_key=self._telemetry.usage_log is not None
-            and "api" in config.usage_log.families,
-            capture=self._telemetry.capture,
-            topic_usage=self._telemetry.topic_usage,
-        )
-        self._engine.oauthbearer_claim = config.identity.oauthbearer_claim
+        self._engine = make_engine(config, self._budget, self, self._telemetry, self._clock)
         self._event_loop = EventLoop(self._engine, self._clock)
         self._authentication = ClientAuthentication(
             config.listen.sasl, self._engine, self._event_loop
@@ -114,7 +83,7 @@ class App:
         self._tls = Tls(config.listen, config.upstream, self._event_loop)
         self._custody = custody_of(config.upstream.sasl, self._engine, self._event_loop)
         dialer = Dialer(
-            self._topology,
+            self._engine.topology,
             config.upstream.addresses(),
             config.upstream.socket_connection_setup_timeout_ms / 1000,
             self._tls.connector,

@@ -1,0 +1,49 @@
+"""The engine as the configuration describes it, with the policies of its chain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies import registry
+from policies.chain import Chain
+from policies.hook_runner import HookRunner
+from proxy.core.engine import Engine
+from proxy.core.topology import Topology
+from proxy.dynamic_config import graces_of, pool_limits_of
+
+if TYPE_CHECKING:
+    from policies.api import Services
+    from proxy.config import Config
+    from proxy.config.budget import Budget
+    from proxy.shell.clock import Clock
+    from proxy.telemetry.setup import Telemetry
+
+
+def make_engine(
+    config: Config, budget: Budget, services: Services, telemetry: Telemetry, clock: Clock
+) -> Engine:
+    """Return the engine. Raises SettingsError if a policy cannot be built."""
+    observer, listen = telemetry.broadcast, config.listen
+    topology = Topology(listen.advertised_host, listen.port, listen.node_addresses(), observer)
+    hook_runner = HookRunner(observer, clock.now_us)
+    entries = registry.build(config.policies, services, hook_runner)
+    engine = Engine(
+        topology,
+        Chain(entries, observer, hook_runner),
+        observer,
+        now_ms=clock(),
+        request_max_bytes=config.limits.socket_request_max_bytes,
+        request_timeout_ms=config.upstream.request_timeout_ms,
+        pass_unknown=config.unknown_apis(),
+        fixed_user=config.identity.user,
+        graces=graces_of(config),
+        bounds=pool_limits_of(config, budget),
+        keeps_traces=telemetry.keeps_traces,
+        sample_every=config.traces.sample_every_requests if telemetry.tracer else 0,
+        slow_ms=config.traces.slow_ms,
+        meters_by_key=telemetry.usage_log is not None and "api" in config.usage_log.families,
+        capture=telemetry.capture,
+        topic_usage=telemetry.topic_usage,
+    )
+    engine.oauthbearer_claim = config.identity.oauthbearer_claim
+    return engine
