@@ -9,14 +9,12 @@ from tests.support.house import ROOT
 
 THREATS = [f"T{number}" for number in range(1, 29)]
 NOT_PROMISED = ["T29"]
-NOT_YET = {"T12"}
-"""Threats whose defence is being built. The set may only become smaller."""
 ROW = re.compile(r"^\| (T\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "threats.md").read_text("utf-8")
 ROWS = {found[0]: found[1:] for found in ROW.findall(PAGE)}
 
 
-@pytest.mark.parametrize("threat", [each for each in THREATS if each not in NOT_YET])
+@pytest.mark.parametrize("threat", THREATS)
 def test_each_threat_has_a_test_file_that_names_it(threat: str) -> None:
     """`tests/threats/test_tNN_*.py`, one for each, whose docstring begins with the threat, and which has a test."""
     (file,) = (ROOT / "tests" / "threats").glob(f"test_t{int(threat[1:]):02d}_*.py")
@@ -34,7 +32,7 @@ def test_each_threat_has_a_test_file_that_names_it(threat: str) -> None:
 def test_each_threat_has_a_row_with_a_measured_figure() -> None:
     """The rows are in order; each has a figure, but those that are not promised yet, which say so."""
     assert list(ROWS) == THREATS + NOT_PROMISED
-    for threat in set(THREATS) - NOT_YET:
+    for threat in THREATS:
         assert re.search(r"\d", ROWS[threat][2]), threat
     for threat in NOT_PROMISED:
         assert "not promised" in ROWS[threat][2]
@@ -44,7 +42,7 @@ def test_no_other_file_is_among_the_threats() -> None:
     """Tests of faults that are no threat of the table are in tests/faults."""
     files = {path.name for path in (ROOT / "tests" / "threats").glob("test_*.py")}
 
-    assert {f"T{int(name[6:8])}" for name in files} == set(THREATS) - NOT_YET
+    assert {f"T{int(name[6:8])}" for name in files} == set(THREATS)
 
 
 def test_the_policy_says_whom_to_tell_and_when_it_is_published() -> None:
