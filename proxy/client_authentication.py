@@ -45,6 +45,7 @@ class ClientAuthentication:
         self._log = structlog.get_logger()
         if settings is None:
             return
+        engine.newcomers.authenticates = True
         self._path = settings.users_file
         self._text = load_text(self._path)
         self._server = SaslServer(

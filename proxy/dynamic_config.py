@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.config.sizing import budget_of
+from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.grace_times import GraceTimes
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
 
 LIVE_SETTINGS = (
     "policies",
-    "limits.socket_request_max_bytes",
-    "limits.max_connections",
+    "limits",
     "memory.queued_max_request_bytes",
     "memory.queued_max_response_bytes",
     "memory.upstream_announced_max_bytes",
@@ -52,12 +52,11 @@ def dynamic_settings(
     rate of spans need a restart.
     """
 
-    def request_max(config: Config) -> None:
+    def limits(config: Config) -> None:
         engine.limit_requests(config.limits.socket_request_max_bytes)
         memory(config)  # derived pools leave room for the largest request
-
-    def connections(config: Config) -> None:
         acceptor.max_connections = connection_limit(config.limits.max_connections, others)
+        engine.limit_connections(connection_limits_of(config))
 
     def memory(config: Config) -> None:
         budget = budget_of(config)
@@ -81,8 +80,7 @@ def dynamic_settings(
         log.set_level(config.log.level)
 
     found: dict[str, Callable[[Config], None]] = {
-        "limits.socket_request_max_bytes": request_max,
-        "limits.max_connections": connections,
+        "limits": limits,
         "memory.queued_max_request_bytes": memory,
         "memory.queued_max_response_bytes": memory,
         "memory.upstream_announced_max_bytes": announced,
@@ -101,6 +99,23 @@ def dynamic_settings(
 
         found |= {"traces.sample_every_requests": sample, "traces.max_spans_per_second": rate}
     return found
+
+
+def connection_limits_of(config: Config) -> ConnectionLimits:
+    """Return the limits of client connections."""
+    limits = config.limits
+    return ConnectionLimits(
+        max_per_ip=limits.max_connections_per_ip,
+        max_per_user=limits.max_connections_per_user,
+        max_rate=limits.max_connection_creation_rate,
+        max_rate_per_ip=limits.max_connection_creation_rate_per_ip,
+        max_unauthenticated=limits.max_unauthenticated_connections,
+        first_request_timeout_ms=limits.first_request_timeout_ms,
+        authentication_timeout_ms=limits.authentication_timeout_ms,
+        max_idle_ms=limits.connections_max_idle_ms,
+        max_tls_handshakes=limits.max_tls_handshakes,
+        tls_handshake_timeout_ms=limits.tls_handshake_timeout_ms,
+    )
 
 
 def graces_of(config: Config) -> GraceTimes:

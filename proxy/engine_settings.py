@@ -9,7 +9,7 @@ from policies.chain import Chain
 from policies.hook_runner import HookRunner
 from proxy.core.engine import Engine
 from proxy.core.topology import Topology
-from proxy.dynamic_config import graces_of, pool_limits_of
+from proxy.dynamic_config import connection_limits_of, graces_of, pool_limits_of
 
 if TYPE_CHECKING:
     from policies.api import Services
@@ -46,4 +46,5 @@ def make_engine(
         topic_usage=telemetry.topic_usage,
     )
     engine.oauthbearer_claim = config.identity.oauthbearer_claim
+    engine.limit_connections(connection_limits_of(config))
     return engine

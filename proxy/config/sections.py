@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+Count = Annotated[int, Meta(ge=0, le=INT32_MAX)]
+
+
 class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The Kafka cluster that clients are connected to."""
 
@@ -216,6 +219,64 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "descriptors allow.",
         ),
     ] = 0
+    max_connections_per_ip: Annotated[
+        Count,
+        Meta(
+            description="Most client connections from one IPv4 address or one IPv6 /64 network (Kafka: "
+            "max.connections.per.ip). 0 = no limit."
+        ),
+    ] = 0
+    max_connections_per_user: Annotated[
+        Count,
+        Meta(description="Most client connections of one authenticated user. 0 = no limit."),
+    ] = 0
+    max_connection_creation_rate: Annotated[
+        Count,
+        Meta(
+            description="Most new client connections per second; further ones wait (Kafka: "
+            "max.connection.creation.rate). 0 = no limit."
+        ),
+    ] = 0
+    max_connection_creation_rate_per_ip: Annotated[
+        Count,
+        Meta(
+            description="Most new client connections per second from one address; further ones are closed (Kafka: "
+            "connection_creation_rate of an IP, KIP-612). 0 = no limit."
+        ),
+    ] = 0
+    max_unauthenticated_connections: Annotated[
+        Count,
+        Meta(
+            description="Most client connections that have sent no request yet, or have not authenticated where they "
+            "must. For one more, the oldest is closed. 0 = no limit of their own: it is closed when "
+            "`max_connections` is reached."
+        ),
+    ] = 0
+    connections_max_idle_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="How long a client connection may be idle until it is closed (Kafka: "
+            "connections.max.idle.ms). 0 = no limit."
+        ),
+    ] = 600_000
+    first_request_timeout_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="Longest time from the connection of a client to its first request. 0 = no limit."
+        ),
+    ] = 30_000
+    authentication_timeout_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="Longest time for a client's authentication, to Sluice or to a broker. 0 = no limit."
+        ),
+    ] = 60_000
+    max_tls_handshakes: Annotated[
+        int, Meta(ge=1, le=INT32_MAX, description="Most TLS handshakes with clients at once.")
+    ] = 64
+    tls_handshake_timeout_ms: Annotated[
+        PositiveMilliseconds, Meta(description="Longest time for a client's TLS handshake.")
+    ] = 10_000
 
 
 class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -9,7 +9,9 @@ from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
+from proxy.core.connection_limits import Refusal
 from proxy.core.errors import CloseReason
+from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
 from proxy.core.session.held_moves import HeldMoves
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from policies.api import QuotaViolation
     from policies.chain import Chain
     from proxy.core.auth.sasl_server import SaslServer
+    from proxy.core.connection_limits import ConnectionLimits
     from proxy.core.memory.pool_limits import PoolLimits
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
@@ -89,6 +92,7 @@ class Engine(SharedState):
         self.sessions: set[Session] = set()
         self.takers = self.sessions
         self._renewals: dict[Session, Reauthentication] = {}
+        self.idle_sweep = IdleSweep(self.sessions, self.timers, self.connections)
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._look_at_chain()
@@ -97,24 +101,48 @@ class Engine(SharedState):
 
     # -- sessions --------------------------------------------------------------------------------
 
-    def connect(
-        self, host: str, port: int, node_id: int | None, tls_user: str = ""
-    ) -> Session | None:
-        """Return a session for a client at host:port that wants broker `node_id`; None when a policy refuses it.
+    def admits(self, host: str, port: int, node_id: int | None, now_ms: int) -> bool:
+        """Return whether the limits of its address let a client connect now. A refusal is reported."""
+        refusal = self.connections.maybe_refuse(host, now_ms)
+        if refusal is None:
+            return True
+        self._session_ids += 1
+        self.observer.on_session_closed(Peer(self._session_ids, host, port, node_id), *refusal)
+        return False
 
-        `tls_user` is the user of its certificate, "" without one.
+    def connect(
+        self,
+        host: str,
+        port: int,
+        node_id: int | None,
+        tls_user: str = "",
+        *,
+        now_ms: int = 0,
+    ) -> Session | None:
+        """Return a session for a client at host:port that wants broker `node_id`; None if it is refused, because its
+        user has too many connections or by a policy.
+
+        `tls_user` is the user of its certificate, "" without one; `now_ms` the time, if later than the last `advance`.
         """
+        now_ms = max(now_ms, self.now_ms)
         self._session_ids += 1
         user, source = (tls_user, "tls") if tls_user else self._user
         peer = Peer(
             self._session_ids, intern(host), port, node_id, user=user, principal_source=source
         )
-        if self.chain.on_connect(peer, self.now_ms) is not None:
-            self.observer.on_session_closed(peer, CloseReason.POLICY, "refused at connect")
+        refusal = self.connections.join(peer)
+        if refusal is None and self.chain.on_connect(peer, now_ms) is not None:
+            self.connections.leave(peer)
+            refusal = Refusal(CloseReason.POLICY, "refused at connect")
+        if refusal is not None:
+            self.observer.on_session_closed(peer, *refusal)
             return None
         session = Session(self, self.calls, peer)
         session.on_released = self._on_released
         self.sessions.add(session)
+        self.newcomers.add(session, now_ms)
+        if not self.idle_sweep.runs:
+            self.idle_sweep.restart(now_ms)
         self.observer.on_session_opened(peer)
         return session
 
@@ -136,11 +164,23 @@ class Engine(SharedState):
         if renewal is not None:
             renewal.release()
         if session in self.sessions:
-            self.sessions.remove(session)
+            self.forget(session)
             self.usage.leave(session.usage)
             self.chain.on_disconnect(session.peer, now_ms)
             reason = session.reason or CloseReason.INTERNAL
             self.observer.on_session_closed(session.peer, reason, session.detail)
+
+    def forget(self, session: Session) -> None:
+        """Count a session off that is closed on both sides, or could not be released."""
+        if session in self.sessions:
+            self.sessions.remove(session)
+            self.newcomers.discard(session)
+            self.connections.leave(session.peer)
+
+    def limit_connections(self, limits: ConnectionLimits) -> None:
+        """Set the limits of connections. Connections that are open already stay; deadlines that run stay too."""
+        self.connections.limits = limits
+        self.idle_sweep.restart(self.now_ms)
 
     def drain(self) -> None:
         """Accept no new requests; each session ends as soon as its requests in flight are answered."""

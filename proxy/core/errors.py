@@ -34,6 +34,13 @@ class CloseReason(Enum):
     UPSTREAM_REQUEST_TIMEOUT = "upstream_request_timeout"
     REQUEST_READ_TIMEOUT = "request_read_timeout"
     REPLY_WRITE_TIMEOUT = "reply_write_timeout"
+    MAX_CONNECTIONS_PER_IP = "max_connections_per_ip"
+    MAX_CONNECTION_CREATION_RATE_PER_IP = "max_connection_creation_rate_per_ip"
+    MAX_CONNECTIONS_PER_USER = "max_connections_per_user"
+    EVICTED = "evicted"
+    FIRST_REQUEST_TIMEOUT = "first_request_timeout"
+    AUTHENTICATION_TIMEOUT = "authentication_timeout"
+    IDLE = "idle"
     UNKNOWN_NODE = "unknown_node"
     FILE_DESCRIPTORS_EXHAUSTED = "file_descriptors_exhausted"
     DRAINED = "drained"
@@ -47,6 +54,7 @@ ORDINARY = frozenset(
         CloseReason.CLIENT_CLOSED,
         CloseReason.CLIENT_RESET,
         CloseReason.DRAINED,
+        CloseReason.IDLE,
     }
 )
 """With these reasons, no client loses a reply that it still waits for."""

@@ -74,8 +74,8 @@ class Observer:
     def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
         """No connection waits for this pool any more; it was exhausted for `depleted_ms`."""
 
-    def on_connections_full(self, max_connections: int) -> None:
-        """A client cannot connect because the maximum number of connections is reached; repeated while it lasts."""
+    def on_accept_delayed(self, limit: str, value: int) -> None:
+        """A client waits because `limit`, a setting of connections, is reached; repeated while it lasts."""
 
     def on_descriptors_exhausted(self, detail: str) -> None:
         """A client cannot connect because no file descriptor is left; repeated while it lasts."""

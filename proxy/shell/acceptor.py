@@ -32,10 +32,14 @@ if TYPE_CHECKING:
 
 RESERVED_DESCRIPTORS = 64
 """File descriptors left for files, pipes and libraries."""
+EVICTION_MS = 2_000
+"""A client that has sent no request keeps its place for so long; then one that waits for a place may get it."""
 
 
 class Acceptor:
-    """Accepts at most `max_connections` clients at once; more wait in the kernel's backlog."""
+    """Accepts at most `max_connections` clients at once; more wait in the kernel's backlog. The oldest that has sent no
+    request, or is not authenticated where it must be, is closed when no place is left.
+    """
 
     def __init__(
         self,
@@ -54,12 +58,13 @@ class Acceptor:
         self._observer = observer
         self._now_ms = now_ms
         self._tls = tls
-        self._handshaking = 0
+        self._handshaking: dict[trio.CancelScope, int] = {}  # and since when, oldest first
+        self._arriving: dict[object, trio.CancelScope] = {}  # sessions whose brokers are dialled
 
     @property
     def is_full(self) -> bool:
-        """Return whether the maximum number of clients is connected."""
-        return len(self._engine.sessions) + self._handshaking >= self.max_connections
+        """Return whether the maximum number of clients is connected, without those that may lose their places."""
+        return len(self._engine.sessions) - len(self._engine.newcomers) >= self.max_connections
 
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
         """Accept clients until the event is set, then close those without a broker connection."""
@@ -74,10 +79,46 @@ class Acceptor:
             serving.cancel_scope.cancel()
 
     def _may_accept(self) -> bool:
-        if self.is_full:
-            self._observer.on_connections_full(self.max_connections)
-            return False
-        return True
+        connections = self._engine.connections
+        if self._reached() is not None:
+            self._evict()
+        reached = self._reached()
+        if reached is None and not connections.try_accept(self._now_ms()):
+            reached = "max_connection_creation_rate", connections.limits.max_rate
+        if reached is None:
+            return True
+        self._observer.on_accept_delayed(*reached)
+        return False
+
+    def _reached(self) -> tuple[str, int] | None:
+        """Return the setting that leaves no place for another client, and its limit; None if there is a place."""
+        engine = self._engine
+        handshaking = len(self._handshaking)
+        if len(engine.sessions) + handshaking >= self.max_connections:
+            return "max_connections", self.max_connections
+        max_unauthenticated = engine.connections.limits.max_unauthenticated
+        if 0 < max_unauthenticated <= len(engine.newcomers) + handshaking:
+            return "max_unauthenticated_connections", max_unauthenticated
+        return None
+
+    def _evict(self) -> None:
+        """Close the oldest client without a request that has had its time; those in TLS handshakes go first."""
+        now_ms = self._now_ms()
+        for handshake, since_ms in self._handshaking.items():
+            if since_ms <= now_ms - EVICTION_MS:
+                del self._handshaking[handshake]
+                handshake.cancel()
+                return
+            break
+        oldest = self._engine.newcomers.oldest(now_ms - EVICTION_MS)
+        if oldest is None:
+            return
+        oldest.end(CloseReason.EVICTED, "no request yet, and its place was needed", now_ms)
+        arriving = self._arriving.get(oldest)
+        if arriving is not None:
+            arriving.cancel()  # its place is free when its task has ended
+        else:
+            self._event_loop.drop(oldest.handle, now_ms)
 
     def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
         """Count the client at once, so that the limit holds, then serve it in a task of its own."""
@@ -87,32 +128,48 @@ class Acceptor:
         except OSError:
             accepted.close()  # it has disconnected already
             return
-        if self._tls is None:
+        if not self._engine.admits(host, port, node_id, self._now_ms()):
+            client.close()
+        elif self._tls is None:
             session = self._open(client, host, port, node_id)
             if session is not None:
                 serving.start_soon(self._serve, session, client, node_id)
         else:
-            self._handshaking += 1
-            serving.start_soon(self._secure, self._tls, accepted, host, port, node_id)
+            handshake = trio.CancelScope()
+            self._handshaking[handshake] = self._now_ms()
+            self._engine.connections.join_address(host)
+            serving.start_soon(self._secure, self._tls, handshake, accepted, host, port, node_id)
 
     async def _secure(
-        self, tls: TlsListener, accepted: socket.socket, host: str, port: int, node_id: int | None
+        self,
+        tls: TlsListener,
+        handshake: trio.CancelScope,
+        accepted: socket.socket,
+        host: str,
+        port: int,
+        node_id: int | None,
     ) -> None:
         """Make the handshake of a client, then serve it."""
+        client, limits = None, self._engine.connections.limits
         try:
-            client = await tls.secure(accepted, node_id)
+            tls.limit(limits.max_tls_handshakes, limits.tls_handshake_timeout_ms / 1000)
+            with handshake:
+                client = await tls.secure(accepted, node_id)
         except HandshakeError as error:
             if not isinstance(error, PeerGoneError):
                 self._observer.on_handshake_failed(host, port, str(error))
-            return
         except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
-            return
         finally:
-            self._handshaking -= 1
-        session = self._open(client.transport, host, port, client.node_id, client.user)
-        if session is not None:
-            await self._serve(session, client.transport, client.node_id)
+            accepted.close()  # also one whose handshake did not begin; after it, the socket is another's
+            self._handshaking.pop(handshake, None)
+            self._engine.connections.leave_address(host)
+        if handshake.cancelled_caught:
+            self._observer.on_handshake_failed(host, port, "its place was needed")
+        if client is not None:
+            session = self._open(client.transport, host, port, client.node_id, client.user)
+            if session is not None:
+                await self._serve(session, client.transport, client.node_id)
 
     def _open(
         self, client: Transport, host: str, port: int, node_id: int | None, tls_user: str = ""
@@ -123,14 +180,24 @@ class Acceptor:
         """
         session = None
         try:
-            session = self._engine.connect(host, port, node_id, tls_user)
+            session = self._engine.connect(host, port, node_id, tls_user, now_ms=self._now_ms())
         except Exception as error:  # noqa: BLE001 - see above
             self._observer.on_internal_error(error)
         if session is None:
             client.close()
+        else:
+            self._arriving[session] = trio.CancelScope()
         return session
 
     async def _serve(self, session: Session, client: Transport, node_id: int | None) -> None:
+        """Connect a client to its broker; meanwhile it may lose its place."""
+        try:
+            with self._arriving[session]:
+                await self._connect(session, client, node_id)
+        finally:
+            del self._arriving[session]
+
+    async def _connect(self, session: Session, client: Transport, node_id: int | None) -> None:
         """Dial the client's broker and attach both sockets to the event loop."""
         broker: Upstream | None = None
         attached = False
@@ -166,7 +233,7 @@ class Acceptor:
             session.release(self._now_ms())
         except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._observer.on_internal_error(error)
-            self._engine.sessions.discard(session)
+            self._engine.forget(session)
 
 
 def connection_limit(max_connections: int, others: int) -> int:

@@ -296,6 +296,12 @@ class EventLoop:
         while left > 0 and (handled := self.step(0)):
             left -= handled
 
+    def drop(self, handle: object, now_ms: int) -> None:
+        """Close both sides of the session with this handle at once, because nothing is due to either."""
+        if isinstance(handle, Endpoint):
+            for end in (handle, handle.other):
+                self._abandon(end, now_ms)
+
     def close_all(self, reason: CloseReason) -> None:
         """Close all connections now, without waiting for requests in flight."""
         now_ms = self._clock()
@@ -552,7 +558,7 @@ class EventLoop:
             self._engine.report(error)
             session.client.clear()
             session.broker.clear()
-            self._engine.sessions.discard(session)
+            self._engine.forget(session)
 
     def _fail(self, end: Endpoint | None, error: Exception, now_ms: int) -> None:
         """End the session of `end` after an exception that no narrower handler caught."""

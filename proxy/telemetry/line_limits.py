@@ -49,7 +49,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "policy_slow": EventLimit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
     "slow_step": EventLimit(1, _S, "a client, where a policy is slow"),
     "internal_error": EventLimit(1, _S, "a client or a broker, where Sluice has a bug"),
-    "max_connections_reached": EventLimit(1, 60 * _S, "clients"),
+    "accept_delayed": EventLimit(1, 60 * _S, "clients", by=("limit",)),
     "file_descriptors_exhausted": EventLimit(1, 60 * _S, "clients, or other processes"),
     # brokers
     "bootstrap_closed": EventLimit(1, 10 * _S, "a broker", by=("likely",)),

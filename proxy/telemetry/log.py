@@ -42,6 +42,7 @@ _ORDINARY = frozenset(
         CloseReason.BROKER_CLOSED,
         CloseReason.CLIENT_RESET,
         CloseReason.DRAINED,
+        CloseReason.IDLE,
     }
 )
 Level = Literal["debug", "info", "warning", "error"]
@@ -272,13 +273,9 @@ class LogObserver(Observer):
         outages.depleted_ms += depleted_ms
         self._note_outage(pool)
 
-    def on_connections_full(self, max_connections: int) -> None:
+    def on_accept_delayed(self, limit: str, value: int) -> None:
         """See Observer."""
-        self._warn(
-            "max_connections_reached",
-            max_connections=max_connections,
-            effect="further clients wait",
-        )
+        self._warn("accept_delayed", limit=limit, value=value, effect="further clients wait")
 
     def on_descriptors_exhausted(self, detail: str) -> None:
         """See Observer. Also called if a broker could not be dialled for that reason."""

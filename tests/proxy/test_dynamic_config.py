@@ -16,6 +16,7 @@ from proxy.config.sections import (
     UpstreamSettings,
 )
 from proxy.config.telemetry import TracesSettings
+from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.read_limits import CRUMB_BYTES
@@ -70,7 +71,7 @@ def test_a_larger_request_is_accepted_after_the_limit_is_raised():
     assert before.session.reason is CloseReason.CLIENT_PROTOCOL
     change(
         engine,
-        "limits.socket_request_max_bytes",
+        "limits",
         limits=LimitSettings(socket_request_max_bytes=1_000_000),
     )
     after = Link(engine).client(kept(1, 900_000), chunk=8192)
@@ -85,7 +86,7 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
     assert link.to_broker == kept(1, 5000)
     change(
         engine,
-        "limits.socket_request_max_bytes",
+        "limits",
         limits=LimitSettings(socket_request_max_bytes=4096),
     )
     link.client(kept(2, 5000))
@@ -116,8 +117,37 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(make_bench, key):
 
 def test_the_connection_limit_changes():
     """The acceptor has the new limit at once."""
-    _, acceptor, _ = changed("limits.max_connections", limits=LimitSettings(max_connections=7))
+    _, acceptor, _ = changed("limits", limits=LimitSettings(max_connections=7))
     assert acceptor.max_connections == 7
+
+
+def test_the_limits_of_connections_change():
+    """Those of addresses, users, rates and times together."""
+    section = LimitSettings(
+        max_connections_per_ip=1,
+        max_connections_per_user=2,
+        max_connection_creation_rate=3,
+        max_connection_creation_rate_per_ip=4,
+        max_unauthenticated_connections=5,
+        connections_max_idle_ms=6,
+        first_request_timeout_ms=7,
+        authentication_timeout_ms=8,
+        max_tls_handshakes=9,
+        tls_handshake_timeout_ms=10,
+    )
+    engine, _, _ = changed("limits", limits=section)
+    assert engine.connections.limits == ConnectionLimits(
+        max_per_ip=1,
+        max_per_user=2,
+        max_rate=3,
+        max_rate_per_ip=4,
+        max_unauthenticated=5,
+        max_idle_ms=6,
+        first_request_timeout_ms=7,
+        authentication_timeout_ms=8,
+        max_tls_handshakes=9,
+        tls_handshake_timeout_ms=10,
+    )
 
 
 @pytest.mark.parametrize(

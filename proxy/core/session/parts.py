@@ -12,12 +12,13 @@ from dataclasses import replace
 from sys import intern
 from typing import TYPE_CHECKING
 
+from policies.api import Outcome
+from proxy.core.connection_limits import AUTHENTICATED
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import MemoryClaim
 from proxy.core.session.broker_waits import BrokerWaits
 from proxy.core.session.channel import Channel, Mute
 from proxy.core.session.ending import Ending
-from proxy.core.session.exchange import Exchange, InsertedRequest, ObservedExchange, observed
 from proxy.core.session.exchange_queue import ExchangeQueue
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFlight, kept_bytes_of
 from proxy.core.session.mutes import Mutes
@@ -29,9 +30,10 @@ from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
-    from policies.api import Outcome, Peer, QuotaViolation, Verdict
+    from policies.api import Peer, QuotaViolation, Verdict
     from policies.chain import PolicyFault
     from proxy.core.node_health import NodeHealth
+    from proxy.core.session.exchange import Exchange, InsertedRequest, ObservedExchange
     from proxy.core.session.held_request import HeldRequest
     from proxy.core.session.policy_calls import PolicyCalls
     from proxy.core.session.reply_stream import ReplyStream
@@ -68,6 +70,7 @@ class SessionParts:
         "samples",
         "sasl",
         "shared",
+        "unanswered_ms",
         "usage",
         "waits",
     )
@@ -92,7 +95,10 @@ class SessionParts:
         self.attention = False
         self.ready = False  # it stands in `shared.ready`
         self.exchange_ids = 0
-        self.replied_ms = 0  # when the broker last sent something
+        self.replied_ms = (
+            shared.now_ms
+        )  # when the broker last sent something; at first, when the client came
+        self.unanswered_ms = 0  # when the client last sent a request that has no reply
         self.samples = shared.sample_every != 0
         self.sample_left = shared.sample_from() if self.samples else 0  # requests until one is
         # the parts
@@ -163,7 +169,17 @@ class SessionParts:
         self.become(replace(self.peer, client_id=intern(client_id)))
 
     def become(self, peer: Peer) -> None:
-        """Replace the peer, because more is known of the client: later requests are counted for the new peer."""
+        """Replace the peer, because more is known of the client: later requests are counted for the new peer.
+
+        If its user has too many connections, the session keeps the old peer and ends.
+        """
+        if (peer.user, peer.principal_source) != (self.peer.user, self.peer.principal_source):
+            refusal = self.shared.connections.change_user(self.peer, peer)
+            if refusal is not None:
+                self.end_after_replies(*refusal)
+                return
+            if peer.principal_source in AUTHENTICATED:
+                self.shared.newcomers.discard(self)
         self.peer = peer
         self.plans.clear()
         old = self.usage
@@ -185,13 +201,21 @@ class SessionParts:
         """Return the part that handles the client's SASL requests, made now if this is the first."""
         if self.sasl is None:
             self.sasl = SaslRefusal(self) if self.shared.has_custody else SaslListener(self)
+            self.shared.newcomers.on_sasl_begun(self, self.shared.now_ms)
         return self.sasl
 
     # -- what is counted -------------------------------------------------------------------------
 
     def on_arrived(self, exchange: ObservedExchange) -> None:
         """Count a request of the general path whose head has arrived."""
-        size_bytes, usage, plan = exchange.size_bytes, self.usage, exchange.plan
+        shared, size_bytes, usage, plan = (
+            self.shared,
+            exchange.size_bytes,
+            self.usage,
+            exchange.plan,
+        )
+        if self in shared.newcomers:
+            shared.newcomers.on_request(self, shared.now_ms)
         usage.requests += 1
         usage.request_bytes += 4 + size_bytes
         if plan.is_special:
@@ -200,26 +224,13 @@ class SessionParts:
                 if self.sasl is not None:
                     self.sasl.on_sign_on(plan.api.key)
             else:
-                trace = trace_of(self.shared, exchange)
+                trace = trace_of(shared, exchange)
                 if trace is not None:
                     trace.audited = True
         if self.samples:
             self.sample_left -= 1
             if self.sample_left <= 0:
                 self._sample(exchange)
-
-    def resample(self, every: int) -> None:
-        """Sample one request in `every` from now on; 0: none."""
-        self.samples = every != 0
-        self.sample_left = self.shared.sample_from() if every else 0
-
-    def _sample_newest(self) -> None:
-        """Sample the newest request in the queue."""
-        newest = self.queue[-1] if self.queue else None
-        if isinstance(newest, Exchange) and self.shared.keeps_traces:
-            sampled = observed(newest)
-            self.queue.replace_newest(sampled)
-            self._sample(sampled)
 
     def _sample(self, exchange: ObservedExchange) -> None:
         self.sample_left = self.shared.sample_every
@@ -408,6 +419,8 @@ class SessionParts:
         self, exchange: Exchange, outcome: Outcome, now_ms: int, *, forwarded: bool = True
     ) -> None:
         """Tell the policies, the trace and the capture, once, how a request has ended."""
+        if outcome is Outcome.NO_REPLY:
+            self.unanswered_ms = now_ms
         self.calls.complete(exchange, outcome, now_ms, forwarded=forwarded, reason=self.reason)
 
     # -- memory ----------------------------------------------------------------------------------
@@ -461,13 +474,6 @@ class SessionParts:
             self.in_flight is not None and self.in_flight.try_add_kept(exchange)
         ):
             self._uncounted = CROWDED
-
-    def _count_in_flight(self) -> None:
-        """Count the requests in flight after a read that exceeds the threshold."""
-        if self.in_flight is None:
-            self.in_flight = InFlight(self)
-        self.in_flight.on_requests()
-        self._set_threshold()
 
     def recount_in_flight(self) -> None:
         """Count the requests in flight again: some were answered here, or few are left."""

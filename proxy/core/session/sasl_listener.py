@@ -69,6 +69,7 @@ class SaslListener:
             owner.become(replace(owner.peer, user=user, principal_source=source))
         if not identity.authenticating:  # a refused re-authentication leaves things as they were
             owner.shared.auth_failures += under_way and principal is None
+            owner.shared.newcomers.discard(owner)
             owner.plans.clear()
         if api.key == ApiKey.SASL_AUTHENTICATE:
             owner.unmute(Mute.UPSTREAM_AUTH)

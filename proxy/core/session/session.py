@@ -35,8 +35,9 @@ from proxy.core.session.exchange import (
     InsertedRequest,
     ObservedExchange,
     ProxyExchange,
+    observed,
 )
-from proxy.core.session.in_flight import CROWDED
+from proxy.core.session.in_flight import CROWDED, InFlight
 from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep
 from proxy.core.session.local_replies import on_reply
 from proxy.core.session.parts import SessionParts
@@ -168,6 +169,7 @@ class Session(SessionParts):
                             mutes.throttle_request(observed_exchange, time_ms, now_ms, verdict.why)
                         asked = None
                     if plan.acks == ACKS_NONE:
+                        self.unanswered_ms = now_ms
                         self.calls.complete(observed_exchange, Outcome.NO_REPLY, now_ms)
                     else:
                         push(observed_exchange)
@@ -303,6 +305,26 @@ class Session(SessionParts):
         self.fail(fault, CloseReason.BROKER_PROTOCOL)
         return ATTENTION
 
+    def resample(self, every: int) -> None:
+        """Sample one request in `every` from now on; 0: none."""
+        self.samples = every != 0
+        self.sample_left = self.shared.sample_from() if every else 0
+
+    def _sample_newest(self) -> None:
+        """Sample the newest request in the queue."""
+        newest = self.queue[-1] if self.queue else None
+        if isinstance(newest, Exchange) and self.shared.keeps_traces:
+            sampled = observed(newest)
+            self.queue.replace_newest(sampled)
+            self._sample(sampled)
+
+    def _count_in_flight(self) -> None:
+        """Count the requests in flight after a read that exceeds the threshold."""
+        if self.in_flight is None:
+            self.in_flight = InFlight(self)
+        self.in_flight.on_requests()
+        self._set_threshold()
+
     # -- turns -----------------------------------------------------------------------------------
 
     def resume(self) -> None:
@@ -333,6 +355,23 @@ class Session(SessionParts):
         if not self.request_left:
             self.put_questions()
             self.attend()
+
+    def is_idle(self, since_ms: int) -> bool:
+        """Return whether neither side has sent anything since `since_ms`, and nothing is due to either.
+
+        Bytes of a request that has not begun do not count.
+        """
+        client, broker, mutes = self.client, self.broker, self.mutes
+        return (
+            self.replied_ms <= since_ms
+            and self.unanswered_ms <= since_ms
+            and self.handle is not None
+            and self.requests is None
+            and self.replies is None
+            and not (self.queue or self.questions)
+            and not (client.muted or broker.muted or client.outbox or broker.outbox)
+            and (mutes is None or mutes.throttled_until_ms <= since_ms)
+        )
 
     # -- how it ends --------------------------------------------------------------------------------
 

@@ -10,12 +10,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from policies.chain import Hooks
+from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.read_limits import Reads
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
 from proxy.core.memory.reservations import Reservations
+from proxy.core.newcomers import Newcomers
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
 from proxy.core.session.grace_times import Expired, GraceTimes
@@ -109,6 +111,8 @@ class SharedState:
         self.announced = AnnouncedBytes(bounds.announced_bytes)
         self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self.on_timer_failed)
+        self.connections = ConnectionCounts()
+        self.newcomers = Newcomers(self.timers, self.connections)
         self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
         self.ready: deque[Scheduled] = deque()

@@ -51,8 +51,13 @@ class Handshakes:
         self.steps = 0
         self._event_loop = event_loop
         self._timeout_s = timeout_s
-        self._places = trio.Semaphore(limit)
+        self._places = trio.CapacityLimiter(limit)
         self._cpu = trio.Lock()
+
+    def limit(self, handshakes: int, timeout_s: float) -> None:
+        """Set how many clients make their handshakes at once, and their time, for those that begin from now on."""
+        self._places.total_tokens = handshakes
+        self._timeout_s = timeout_s
 
     async def accept(self, accepted: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
         """Return the connection of a client after its handshake. Raises HandshakeError; `accepted` is closed then."""

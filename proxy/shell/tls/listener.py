@@ -59,6 +59,10 @@ class TlsListener:
             context.sni_callback = self._on_server_name
         self._context = context
 
+    def limit(self, handshakes: int, timeout_s: float) -> None:
+        """Set how many clients make their handshakes at once, and their time."""
+        self._handshakes.limit(handshakes, timeout_s)
+
     async def secure(self, accepted: socket.socket, node_id: int | None) -> SecureClient:
         """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then."""
         secured = await self._handshakes.accept(accepted, self._context)

@@ -226,6 +226,11 @@ CLAMPED = Metric(
 CONNECTIONS = Metric(
     "sluice_connections", _GAUGE, "Open client connections. Kafka: connection-count."
 )
+UNAUTHENTICATED = Metric(
+    "sluice_connections_unauthenticated",
+    _GAUGE,
+    "Client connections that have sent no request yet, or whose authentication is not complete.",
+)
 OPENED = Metric(
     "sluice_connections_opened_total",
     _COUNTER,
@@ -234,7 +239,7 @@ OPENED = Metric(
 CLOSED = Metric(
     "sluice_connections_closed_total",
     _COUNTER,
-    "Client connections that have ended, by reason. Kafka: connection-close-total.",
+    "Client connections that have ended or were refused, by reason. Kafka: connection-close-total.",
     ("reason",),
 )
 MUTED = Metric(

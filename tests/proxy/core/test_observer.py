@@ -30,7 +30,7 @@ TELLINGS = {
     "on_expired": (PEER, "Fetch"),
     "on_pool_depleted": ("requests",),
     "on_pool_recovered": ("requests", 7),
-    "on_connections_full": (96,),
+    "on_accept_delayed": ("max_connections", 96),
     "on_descriptors_exhausted": ("Too many open files",),
     "on_internal_error": (RuntimeError("bug"),),
     "on_policy_error": ("mine", "on_request", RuntimeError("bug")),

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
-from proxy.shell.acceptor import RESERVED_DESCRIPTORS, Acceptor, connection_limit
+from proxy.shell.acceptor import EVICTION_MS, RESERVED_DESCRIPTORS, Acceptor, connection_limit
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
+from tests.support import frames as f
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
 
@@ -35,19 +37,69 @@ def test_the_connection_limit_fits_the_descriptor_limit(monkeypatch, wanted, sof
 
 def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
     """The limit holds while brokers are being dialled."""
-    told: list[int] = []
-    observer = Observer()
-    observer.on_connections_full = told.append
-    acceptor = Acceptor(bench.engine, bench.event_loop, None, observer, bench.clock, 1)
-    assert not acceptor.is_full
+    delays = Delays()
+    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, 1)
     assert acceptor._may_accept()
     session = bench.engine.connect("10.0.0.9", 40000, None)
-    assert acceptor.is_full
     assert not acceptor._may_accept()
-    assert told == [1]
+    assert delays.told == [("max_connections", 1)]
     acceptor.max_connections = 2
-    assert not acceptor.is_full
+    assert acceptor._may_accept()
     session.release(0)
+
+
+def test_the_proxy_is_full_of_clients_that_have_sent_a_request(bench):
+    """Others may have to yield their places, so a flood of them does not make the proxy unready."""
+    acceptor = Acceptor(bench.engine, bench.event_loop, None, Observer(), bench.clock, 1)
+    client, _, session = bench.link()
+    assert not acceptor.is_full
+    client.sendall(f.heartbeat(1))
+    bench.run()
+    assert acceptor.is_full
+    assert session in bench.engine.sessions
+
+
+@pytest.mark.parametrize("limit", ["max_connections", "max_unauthenticated_connections"])
+def test_the_oldest_client_without_a_request_yields_its_place(bench, limit):
+    """After two seconds, and at once: its sockets are closed. Clients that have sent a request keep theirs."""
+    most = {"max_connections": 3}.get(limit, 100)
+    if limit != "max_connections":
+        bench.engine.limit_connections(ConnectionLimits(max_unauthenticated=2))
+    delays = Delays()
+    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, most)
+    speaker, _, spoken = bench.link()
+    speaker.sendall(f.heartbeat(1))
+    bench.run()
+    silent, _, first = bench.link()
+    _, _, second = bench.link()
+    assert not acceptor._may_accept()
+    assert delays.told == [(limit, {"max_connections": 3}.get(limit, 2))]
+    bench.clock.now_ms += EVICTION_MS
+    assert acceptor._may_accept()
+    assert first.reason is CloseReason.EVICTED
+    assert bench.engine.sessions == {spoken, second}
+    assert silent.recv(1) == b""
+
+
+def test_a_rate_of_connections_delays_the_next_client(bench):
+    """It waits in the kernel until its second's share has come."""
+    bench.engine.limit_connections(ConnectionLimits(max_rate=2))
+    delays = Delays()
+    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, 100)
+    assert [acceptor._may_accept() for _ in range(3)] == [True, True, False]
+    assert delays.told == [("max_connection_creation_rate", 2)]
+    bench.clock.now_ms += 500
+    assert acceptor._may_accept()
+
+
+class Delays(Observer):
+    """Remembers the limits that delayed a client."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int]] = []
+
+    def on_accept_delayed(self, limit: str, value: int) -> None:
+        self.told.append((limit, value))
 
 
 class Dials:
@@ -73,11 +125,11 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     whole = getattr(room, place)
     calls: list[object] = []
 
-    def fail_once(*args):
+    def fail_once(*args, **options):
         calls.append(args)
         if len(calls) == 1:
             raise RuntimeError("a bug")
-        return whole(*args)
+        return whole(*args, **options)
 
     monkeypatch.setattr(room, place, fail_once)
     listeners = Listeners("127.0.0.1", [(None, 0)])
@@ -105,6 +157,29 @@ class NeverDials:
 
     async def reach(self, node_id: int | None) -> Upstream:
         await trio.sleep_forever()
+
+
+async def test_a_client_whose_broker_is_dialled_yields_its_place_too(bench):
+    """Its dial is cancelled."""
+    acceptor = Acceptor(bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1)
+    listeners = Listeners("127.0.0.1", [(None, 0)])
+    port = listeners._bound[0][1].getsockname()[1]
+    until = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(acceptor.serve, listeners, until)
+        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+            while not bench.engine.sessions:
+                await trio.lowlevel.checkpoint()
+            bench.clock.now_ms += EVICTION_MS
+            assert not acceptor._may_accept()
+            with suppress(trio.BrokenResourceError):
+                assert await client.receive_some(1) == b""
+        assert acceptor._may_accept()
+        until.set()
+    assert bench.engine.observer.closed == [
+        (CloseReason.EVICTED, "no request yet, and its place was needed")
+    ]
+    listeners.close()
 
 
 async def test_a_client_whose_broker_is_still_dialled_at_the_drain_is_closed_as_drained(bench):

@@ -17,6 +17,7 @@ ORDINARY = [
     CloseReason.BROKER_CLOSED,
     CloseReason.CLIENT_RESET,
     CloseReason.DRAINED,
+    CloseReason.IDLE,
 ]
 LIMIT_REACHED = CloseReason.FILE_DESCRIPTORS_EXHAUSTED
 SECRET = "hunter2"  # noqa: S105 - stands for one in a payload

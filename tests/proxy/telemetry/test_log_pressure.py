@@ -32,15 +32,19 @@ def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):
     assert line["suppressed"] == 2999
 
 
-def test_the_limit_of_connections_is_logged_once_a_minute(lines):
-    """It is reported at each pause while clients wait."""
+def test_a_limit_that_delays_clients_is_logged_once_a_minute(lines):
+    """It is reported at each pause while clients wait; each limit has its own lines."""
     written = lines(level="info")
     for _ in range(600):
-        written.observer.on_connections_full(96)
+        written.observer.on_accept_delayed("max_connections", 96)
+        written.observer.on_accept_delayed("max_connection_creation_rate", 5)
         written.advance(100)
-    (line, *_) = told = written.take()
-    assert len(told) <= 2
-    assert (line["event"], line["max_connections"]) == ("max_connections_reached", 96)
+    told = written.take()
+    assert len(told) <= 4
+    assert {(line["event"], line["limit"], line["value"]) for line in told} == {
+        ("accept_delayed", "max_connections", 96),
+        ("accept_delayed", "max_connection_creation_rate", 5),
+    }
 
 
 def library_record(error: Exception | None = None) -> logging.LogRecord:
