@@ -1,21 +1,23 @@
-"""Finds out which protocol a bootstrap server speaks, for `sluice check --connect`.
+"""Finds out how a bootstrap server is reached, for `sluice check --connect`.
 
 Rules:
-- It asks as a client does: ApiVersions, then Metadata. An answer shows that the server is a Kafka broker.
+- It asks as Sluice does, by the TLS and the credentials of the settings: ApiVersions, then Metadata. An answer shows
+  that the server is a Kafka broker.
 - If the server gives another answer, further connections try TLS, HTTP and SASL. Each connection has one deadline.
-- Certificates are not verified: only the protocol matters here, not the identity of the server.
+- Where the settings have no TLS, certificates are not verified: then only the protocol matters.
 """
 
 from __future__ import annotations
 
-import ssl
 from dataclasses import dataclass, field
 from struct import Struct, error
 from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.shell.dialer import DialError, connect
+from proxy.broker_talk import BrokerTalk
+from proxy.core.errors import CloseReason, SessionFault
+from proxy.shell.dialer import DialError
 from wire import metadata
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -23,14 +25,15 @@ from wire.errors import ErrorCode, WireError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from proxy.broker_talk import CertificateReport
     from proxy.config import Config
+    from proxy.config.sections import UpstreamSettings
 
-MAX_ANSWER_BYTES = 4 << 20
-MIN_TIMEOUT_S = 1.0
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
 _MECHANISM = b"PLAIN"
+_PLAIN = "it speaks Kafka without TLS, but upstream.tls is set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,87 +45,75 @@ class BrokerReport:
     note: str = ""
     brokers: Mapping[int, tuple[str, int]] = field(default_factory=dict)
     """Node id to address, as the broker reports them; empty if it does not."""
+    tls: str = ""
+    """Version and cipher; empty without TLS."""
+    certificate: CertificateReport | None = None
+    user: str = ""
+    """By whom the broker has let Sluice in: the user and the mechanism; empty without Sluice's own credentials."""
 
 
 def probe_brokers(config: Config) -> list[BrokerReport]:
-    """Return what answers at each bootstrap server of the configuration."""
-    timeout_s = config.upstream.socket_connection_setup_timeout_ms / 1000
+    """Return what answers at each bootstrap server of the configuration. Raises OSError and FileError for its files."""
+    upstream = config.upstream
 
     async def probe_each() -> list[BrokerReport]:
-        return [await probe(*address, timeout_s) for address in config.upstream.addresses()]
+        return [await probe(*address, upstream) for address in upstream.addresses()]
 
     return trio.run(probe_each)
 
 
-async def probe(host: str, port: int, timeout_s: float) -> BrokerReport:
-    """Return what the server at this address speaks. Takes four times `timeout_s` at most."""
-    server = f"{host}:{port}"
-    talk = _Talk(host, port, max(timeout_s, MIN_TIMEOUT_S))
+async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerReport:
+    """Return what the server at this address speaks. Takes five times the connection timeout at most.
+
+    Raises OSError and FileError for files of the settings.
+    """
+    talk = BrokerTalk(host, port, upstream)
     try:
-        versions = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b"")])
+        return await _look(talk)
     except DialError as failed:
-        return BrokerReport(server, failed.detail.removeprefix(server).lstrip(": "))
+        why = failed.detail.removeprefix(talk.server).lstrip(": ")
+        if failed.reason is CloseReason.BROKER_TLS and _is_versions(
+            await _versions(talk.without_tls())
+        ):
+            why = _PLAIN
+    except SessionFault as refused:
+        why = f"it does not let Sluice in: {refused}"
+    return _report_of(talk, problem=why)
+
+
+async def _look(talk: BrokerTalk) -> BrokerReport:
+    versions = await _versions(talk)
     if not _is_versions(versions):
-        return BrokerReport(server, await _other_protocol(talk, versions))
-    answers = await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b""), metadata.brokers_request()], 2)
+        return _report_of(talk, problem=await _other_protocol(talk.without_tls(), versions))
+    answers = await talk.ask(
+        [_frame(ApiKey.API_VERSIONS, 0, b""), metadata.brokers_request()], 2, logs_in=True
+    )
     try:
         brokers = metadata.read_brokers(_second(answers))
     except (WireError, error):
-        return BrokerReport(server, note=await _sasl(talk))
+        return _report_of(talk, note=await _sasl(talk))
     named = {node: (name.decode(errors="replace"), at) for node, (name, at) in brokers.items()}
-    return BrokerReport(server, brokers=named)
+    return _report_of(talk, brokers=named)
 
 
-class _Talk:
-    def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self._host = host
-        self._port = port
-        self._timeout_s = timeout_s
-
-    async def ask(self, questions: list[bytes], frames: int = 1) -> bytes:
-        """Send the questions and return the answer: so many frames, or fewer at the end of stream or the deadline.
-
-        Raises DialError if the connection is refused.
-        """
-        received = bytearray()
-        with trio.move_on_after(self._timeout_s):
-            async with await connect(self._host, self._port) as stream:
-                try:
-                    await stream.send_all(b"".join(questions))
-                    while not _is_whole(received, frames) and len(received) < MAX_ANSWER_BYTES:
-                        data = await stream.receive_some()
-                        if not data:
-                            break
-                        received += data
-                except trio.BrokenResourceError:
-                    pass
-        return bytes(received)
-
-    async def speaks_tls(self) -> str:
-        """Return the TLS version of the server; empty if it does not speak TLS."""
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        with trio.move_on_after(self._timeout_s):
-            try:
-                plain = await connect(self._host, self._port)
-            except DialError:
-                return ""
-            stream = trio.SSLStream(plain, context)
-            try:
-                await stream.do_handshake()
-                return str(stream.version())
-            except trio.BrokenResourceError as broken:
-                # An alert is an answer in TLS; any other bytes are not.
-                cause = broken.__cause__
-                is_alert = isinstance(cause, ssl.SSLError) and "ALERT" in (cause.reason or "")
-                return "TLS" if is_alert else ""
-            finally:
-                await trio.aclose_forcefully(plain)
-        return ""
+def _report_of(
+    talk: BrokerTalk,
+    problem: str = "",
+    note: str = "",
+    brokers: Mapping[int, tuple[str, int]] | None = None,
+) -> BrokerReport:
+    """Return a report with these findings and those of the connections."""
+    return BrokerReport(
+        talk.server, problem, note, brokers or {}, talk.tls, talk.certificate, talk.user
+    )
 
 
-async def _other_protocol(talk: _Talk, answer: bytes) -> str:
+async def _versions(talk: BrokerTalk) -> bytes:
+    """Return the answer to ApiVersions, which needs no authentication. Raises DialError."""
+    return await talk.ask([_frame(ApiKey.API_VERSIONS, 0, b"")])
+
+
+async def _other_protocol(talk: BrokerTalk, answer: bytes) -> str:
     """Return in words what a server is that does not answer ApiVersions."""
     if answer.startswith(b"HTTP/"):
         return "it speaks HTTP, not the Kafka protocol"
@@ -140,13 +131,10 @@ async def _other_protocol(talk: _Talk, answer: bytes) -> str:
 
 
 def _requires_tls(version: str) -> str:
-    return (
-        f"it requires TLS ({version}), but Sluice connects to brokers in plain text: use a PLAINTEXT or "
-        "SASL_PLAINTEXT listener of the brokers"
-    )
+    return f"it requires TLS ({version}): set upstream.tls; `tls: {{}}` trusts the system's authorities"
 
 
-async def _sasl(talk: _Talk) -> str:
+async def _sasl(talk: BrokerTalk) -> str:
     """Return in words why a broker answers ApiVersions but not Metadata."""
     mechanism = Struct(">h").pack(len(_MECHANISM)) + _MECHANISM
     answer = await talk.ask([_frame(ApiKey.SASL_HANDSHAKE, 1, mechanism)])
@@ -175,18 +163,6 @@ def _mechanisms(frame: bytes) -> list[str]:
 def _frame(api_key: int, api_version: int, body: bytes) -> bytes:
     head = _HEADER.pack(api_key, api_version, 0, -1)
     return _SIZE.pack(len(head) + len(body)) + head + body
-
-
-def _is_whole(received: bytearray, frames: int) -> bool:
-    at = 0
-    for _ in range(frames):
-        if len(received) < at + 4:
-            return False
-        (size,) = _SIZE.unpack_from(received, at)
-        if not 0 <= size <= MAX_ANSWER_BYTES:
-            return True  # not a frame: reading on is of no use
-        at += 4 + size
-    return len(received) >= at
 
 
 def _is_versions(frame: bytes) -> bool:

@@ -73,6 +73,7 @@ TESTED_WITH = {
     f"{_CORE}/session/sasl_side.py": f"{_CORE}/session/test_sasl_gate.py",
     f"{_CORE}/session/settled.py": f"{_CORE}/session/test_session.py",
     f"{_CORE}/session/shared_state.py": f"{_CORE}/test_engine.py",
+    "proxy/broker_talk.py": "proxy/test_broker_probe.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
 }
 """Modules whose tests stand in the file of the concept that they are part of."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import click
 
 from proxy.cli import options
 from proxy.cli.settings import INVALID, print_hints, print_problems, with_settings
+from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.validation import Problem
+    from proxy.broker_probe import BrokerReport
     from proxy.cli.settings import GivenSettings
     from proxy.config import Config
 
+DAY_S = 86_400
 OUTSIDE = "no port here, because it is not in listen.nodes; clients are sent to the bootstrap port"
 
 
@@ -64,6 +68,18 @@ def _print_json(problems: Sequence[Problem], hints: Sequence[str]) -> None:
     click.echo(json.dumps({"valid": not rows, "problems": rows, "hints": list(hints)}, indent=1))
 
 
+def _security(report: BrokerReport) -> Iterator[str]:
+    """Yield the TLS, the certificate and the login of a connection to a broker, as far as it has them."""
+    if report.tls:
+        yield report.tls
+    if (shown := report.certificate) is not None:
+        days = (shown.ends_s - time.time()) / DAY_S
+        names = f" for {', '.join(shown.names)}" if shown.names else ", not verified"
+        yield escaped(f"certificate of {shown.subject}{names}; it ends in {days:.0f} days")
+    if report.user:
+        yield f"authenticated as {report.user}"
+
+
 def _connect(config: Config) -> None:
     """Print what answers at each bootstrap server; exit with INVALID if one does not answer."""
     from proxy.broker_probe import probe_brokers  # noqa: PLC0415 - start-up of other commands
@@ -75,6 +91,8 @@ def _connect(config: Config) -> None:
         found = f"a Kafka broker; it names {count} broker{'s' * (count != 1)}" if count else ""
         found = found or f"a Kafka broker; {report.note}"
         click.echo(f"{report.server}: {report.problem or found}", err=bool(report.problem))
+        for line in _security(report):
+            click.echo(f"  {line}")
         for node_id, (host, port) in sorted(report.brokers.items()):
             here = OUTSIDE
             if node_id in addresses:

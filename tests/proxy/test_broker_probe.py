@@ -4,20 +4,35 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 
 from bench.harness.ports import free_ports
-from proxy.broker_probe import probe
+from proxy.broker_probe import BrokerReport, probe
+from proxy.config.sections import UpstreamSettings
+from proxy.config.security import UpstreamSasl, UpstreamTls
+from tests.support.certificates import Authority
+from tests.support.tls_front import TlsFront
 
 Answer = Callable[[bytes], bytes | None]
 
-TIMEOUT_S = 5.0
 API_VERSIONS, METADATA, SASL_HANDSHAKE = 18, 3, 17
+
+
+async def probed(
+    port: int, tls: UpstreamTls | None = None, sasl: UpstreamSasl | None = None
+) -> BrokerReport:
+    server = f"127.0.0.1:{port}"
+    upstream = UpstreamSettings(
+        bootstrap_servers=(server,), tls=tls, sasl=sasl, socket_connection_setup_timeout_ms=5000
+    )
+    return await probe("127.0.0.1", port, upstream)
 
 
 def frame(body: bytes) -> bytes:
@@ -95,7 +110,7 @@ async def started(nursery: trio.Nursery, handler: Callable[..., Awaitable[None]]
 
 async def test_a_kafka_broker_names_its_brokers(nursery: trio.Nursery) -> None:
     """They are the addresses that it would give to a client."""
-    report = await probe("127.0.0.1", await started(nursery, served(kafka)), TIMEOUT_S)
+    report = await probed(await started(nursery, served(kafka)))
     assert report.problem == ""
     assert report.brokers == {7: ("k", 9092)}
 
@@ -104,7 +119,7 @@ async def test_a_broker_that_requires_sasl_is_reported_without_a_problem(
     nursery: trio.Nursery,
 ) -> None:
     """Its clients authenticate through Sluice."""
-    report = await probe("127.0.0.1", await started(nursery, served(kafka_with_sasl)), TIMEOUT_S)
+    report = await probed(await started(nursery, served(kafka_with_sasl)))
     assert report.problem == ""
     assert "SASL (SCRAM-SHA-512, PLAIN)" in report.note
 
@@ -122,7 +137,7 @@ async def test_a_server_with_another_protocol_is_named(
     nursery: trio.Nursery, answer: Answer, words: str
 ) -> None:
     """The user then knows which address to change."""
-    report = await probe("127.0.0.1", await started(nursery, served(answer)), TIMEOUT_S)
+    report = await probed(await started(nursery, served(answer)))
     assert words in report.problem
     assert report.brokers == {}
 
@@ -140,7 +155,7 @@ async def test_a_tls_listener_is_recognised() -> None:
 
     thread = threading.Thread(target=serve)
     thread.start()
-    report = await probe("127.0.0.1", listener.getsockname()[1], TIMEOUT_S)
+    report = await probed(listener.getsockname()[1])
     assert "it requires TLS" in report.problem
     with suppress(OSError):
         socket.create_connection(listener.getsockname(), 1).close()  # ends the second accept
@@ -150,7 +165,7 @@ async def test_a_tls_listener_is_recognised() -> None:
 
 async def test_a_port_without_a_listener_is_reported() -> None:
     """The message is the operating system's."""
-    report = await probe("127.0.0.1", free_ports(), TIMEOUT_S)
+    report = await probed(free_ports())
     assert report.problem.endswith("Connection refused")
 
 
@@ -158,10 +173,73 @@ async def test_a_server_that_never_answers_is_reported(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Each request has a timeout."""
-    report = await probe("127.0.0.1", await started(nursery, silent), TIMEOUT_S)
+    report = await probed(await started(nursery, silent))
     assert report.problem == "it accepts connections, but does not answer ApiVersions"
 
 
 async def silent(stream: trio.SocketStream) -> None:
     async with stream:
         await trio.sleep_forever()
+
+
+async def test_a_broker_with_tls_shows_its_certificate(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    """Version, names and end are those that Sluice's own connections get."""
+    authority = Authority(tmp_path)
+    pair = authority.issue("127.0.0.1", common_name="broker")
+    port = await started(nursery, served(kafka))
+    with TlsFront(("127.0.0.1", port), pair) as front:
+        report = await probed(front.port, UpstreamTls(ca_file=str(authority.ca_file)))
+    assert report.problem == ""
+    assert report.brokers == {7: ("k", 9092)}
+    assert report.tls.startswith("TLSv1.3, TLS_")
+    assert report.certificate is not None
+    assert report.certificate.subject.startswith("CN=broker,")
+    assert report.certificate.names == ("127.0.0.1",)
+    assert report.certificate.ends_s > time.time()
+
+
+@pytest.mark.parametrize(
+    ("name", "client_ca", "words"),
+    [
+        ("elsewhere", False, "certificate verify failed: IP address mismatch"),
+        ("127.0.0.1", True, "alert certificate required"),
+    ],
+)
+async def test_a_refusal_of_tls_is_reported_in_the_words_of_openssl(
+    nursery: trio.Nursery,
+    tmp_path: Path,
+    name: str,
+    client_ca: bool,  # noqa: FBT001 - a case of the table
+    words: str,
+) -> None:
+    """The certificate has another name, or the broker asks for one of ours."""
+    authority = Authority(tmp_path)
+    port = await started(nursery, served(kafka))
+    ca_file = str(authority.ca_file)
+    front = TlsFront(("127.0.0.1", port), authority.issue(name), ca_file if client_ca else "")
+    with front:
+        report = await probed(front.port, UpstreamTls(ca_file=ca_file))
+    assert words in report.problem
+    assert report.brokers == {}
+
+
+async def test_a_broker_without_tls_is_reported_if_the_settings_have_tls(
+    nursery: trio.Nursery,
+) -> None:
+    """It answers in plain text, so the address is right and the setting is not."""
+    report = await probed(await started(nursery, served(kafka)), UpstreamTls())
+    assert report.problem == "it speaks Kafka without TLS, but upstream.tls is set"
+
+
+async def test_credentials_that_a_broker_refuses_are_a_problem(
+    nursery: trio.Nursery, tmp_path: Path
+) -> None:
+    """The message names the mechanisms that it offers, and no secret."""
+    file = tmp_path / "password"
+    file.write_text("sesame")
+    sasl = UpstreamSasl(mechanism="SCRAM-SHA-256", username="sluice", password_file=str(file))
+    report = await probed(await started(nursery, served(kafka_with_sasl)), sasl=sasl)
+    assert report.problem.startswith("it does not let Sluice in: ")
+    assert "sesame" not in report.problem

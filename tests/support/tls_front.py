@@ -22,7 +22,8 @@ class TlsFront:
             self._context.load_verify_locations(client_ca_file)
             self._context.verify_mode = ssl.CERT_REQUIRED
         self._listening = socket.create_server(("127.0.0.1", 0))
-        self.server = f"127.0.0.1:{self._listening.getsockname()[1]}"
+        self.port: int = self._listening.getsockname()[1]
+        self.server = f"127.0.0.1:{self.port}"
         self.versions: list[str | None] = []
 
     def __enter__(self) -> Self:
@@ -39,7 +40,17 @@ class TlsFront:
                 threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
     def _serve(self, accepted: socket.socket) -> None:
-        with suppress(OSError), self._context.wrap_socket(accepted, server_side=True) as client:
+        client = self._context.wrap_socket(
+            accepted, server_side=True, do_handshake_on_connect=False
+        )
+        with suppress(OSError), client:
+            try:
+                client.do_handshake()
+            except ssl.SSLError:  # the alert must arrive, which a reset would discard
+                socket.socket.shutdown(client, socket.SHUT_WR)
+                while socket.socket.recv(client, _CHUNK_BYTES):
+                    pass
+                return
             self.versions.append(client.version())
             with socket.create_connection(self._behind) as server:
                 back = threading.Thread(target=_copy, args=(server, client), daemon=True)
