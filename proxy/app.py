@@ -313,6 +313,7 @@ class App:
             drain=self._stop.set,
             is_draining=self._stop.is_set,
             is_full=lambda: self._acceptor.is_full,
+            certificates_ms=lambda: self._tls.expires_ms,
         )
 
 

@@ -23,7 +23,7 @@ from proxy.telemetry.facts import Facts, Reloads
 from proxy.telemetry.process import read_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
@@ -52,8 +52,8 @@ class DropCounter(Protocol):
 class AdminService:
     """The state and the controls. `ports` has every node (None: bootstrap) with Sluice's port for it.
 
-    `drain` starts a drain; `is_full` tells whether the connection limit is reached. Telemetry that is switched off is
-    None.
+    `drain` starts a drain; `is_full` tells whether the connection limit is reached; `certificates_ms` when Sluice's own
+    certificates end. Telemetry that is switched off is None.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class AdminService:
         drain: Callable[[], None],
         is_draining: Callable[[], bool],
         is_full: Callable[[], bool],
+        certificates_ms: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         self.engine = engine
         self.ports = ports
@@ -97,6 +98,7 @@ class AdminService:
         self._drain = drain
         self._is_draining = is_draining
         self._is_full = is_full
+        self._certificates_ms = certificates_ms
 
     # -- state -----------------------------------------------------------------------------------
 
@@ -128,6 +130,7 @@ class AdminService:
             log_lines_lost=self._log_observer.lines_lost,
             audit_lost={} if self._audit is None else self._audit.lost(),
             reloads=Reloads(tally.succeeded, tally.failed, tally.last_ok, tally.loaded_ms),
+            certificates_ms=self._certificates_ms(),
         )
 
     def quota_rate(self, user: str) -> float | None:

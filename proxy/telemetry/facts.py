@@ -50,6 +50,8 @@ class Facts:
     """Lines missing from the audit log, by reason; empty without an audit log."""
     reloads: Reloads = field(default_factory=Reloads)
     features: Sequence[Feature] = ()
+    certificates_ms: Mapping[str, int] = field(default_factory=dict)
+    """When Sluice's own certificates end, in ms since the epoch, by side (`proxy.tls`)."""
 
 
 class FactsSource(Protocol):

@@ -32,6 +32,7 @@ _MUTES = {getattr(Mute, name): name.lower() for name in vars(Mute) if not name.s
 _DIAL_FAILURES = (
     CloseReason.UPSTREAM_REFUSED,
     CloseReason.UPSTREAM_DIAL_TIMEOUT,
+    CloseReason.BROKER_TLS,
     CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
     CloseReason.UNKNOWN_NODE,
 )
@@ -184,6 +185,8 @@ def process(facts: Facts) -> Iterator[Family]:
         yield single(names.RELOAD_OK, int(reloads.last_ok))
     if reloads.loaded_ms:
         yield single(names.RELOAD_TIME, reloads.loaded_ms / 1000)
+    ends = {side: at_ms / 1000 for side, at_ms in facts.certificates_ms.items()}
+    yield from labelled(names.CERTIFICATE_EXPIRY, ends)
     yield single(names.DRAINING, int(facts.draining))
     if facts.features:
         yield Family(

@@ -47,6 +47,7 @@ class MetricsObserver(Observer):
         self._folding = False
         self._opened = 0
         self._closed: Counter[CloseReason] = Counter()
+        self._handshakes_failed = 0
         self._internal_errors = 0
         self._policy_errors: Counter[tuple[str, str]] = Counter()
         self._policy_observed: Counter[tuple[str, str, str]] = Counter()
@@ -88,6 +89,10 @@ class MetricsObserver(Observer):
         """See Observer."""
         self._closed[reason] += 1
 
+    def on_handshake_failed(self, host: str, port: int, detail: str) -> None:
+        """See Observer."""
+        self._handshakes_failed += 1
+
     def on_internal_error(self, error: BaseException) -> None:
         """See Observer."""
         self._internal_errors += 1
@@ -127,6 +132,7 @@ class MetricsObserver(Observer):
         yield from self._pools.families(engine)
         yield from collect.waiting(engine)
         yield from collect.connections(engine, self._opened, self._closed)
+        yield collect.single(names.HANDSHAKES_FAILED, self._handshakes_failed)
         yield collect.single(names.INTERNAL_ERRORS, self._internal_errors)
         if self._policy_errors:
             counts = [MetricPoint(key, count) for key, count in self._policy_errors.items()]

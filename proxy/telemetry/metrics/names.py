@@ -267,6 +267,12 @@ UNMAPPED = Metric(
 
 # -- faults --------------------------------------------------------------------------------------
 
+HANDSHAKES_FAILED = Metric(
+    "sluice_tls_handshakes_failed_total",
+    _COUNTER,
+    "Clients of a TLS port without a session, because their handshake failed.",
+)
+
 INTERNAL_ERRORS = Metric(
     "sluice_internal_errors_total", _COUNTER, "Sessions ended by a bug of Sluice."
 )
@@ -352,6 +358,13 @@ RELOAD_TIME = Metric(
     _GAUGE,
     "When the configuration in force was loaded.",
     (),
+    _S,
+)
+CERTIFICATE_EXPIRY = Metric(
+    "sluice_certificate_expiry_timestamp_seconds",
+    _GAUGE,
+    "When Sluice's own certificate ends, by side: listen (for clients), upstream (for brokers).",
+    ("side",),
     _S,
 )
 DRAINING = Metric("sluice_draining", _GAUGE, "Whether the process is going down.")

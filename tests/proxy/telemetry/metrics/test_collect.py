@@ -268,6 +268,7 @@ def test_the_facts_of_the_application_are_shown() -> None:
         audit_lost={"disk": 6, "rate": 0},
         reloads=Reloads(2, 1, last_ok=False, loaded_ms=1_700_000_000_500),
         features=[Feature("compiled_wheel", "alpha", enabled=True)],
+        certificates_ms={"listen": 1_900_000_000_500},
     )
     _, metrics = listen(facts_source=FakeFactsSource(facts))
     found = read(metrics)
@@ -282,6 +283,8 @@ def test_the_facts_of_the_application_are_shown() -> None:
     assert found["sluice_config_reloads_total"] == {("success",): 2, ("failure",): 1}
     assert found["sluice_config_last_reload_successful"] == {NONE: 0}
     assert found["sluice_config_last_reload_timestamp_seconds"] == {NONE: 1_700_000_000.5}
+    end = found["sluice_certificate_expiry_timestamp_seconds"]
+    assert end == {("listen",): 1_900_000_000.5}
     assert found["sluice_feature_enabled"] == {("compiled_wheel", "alpha"): 1}
     assert [labels[1] for labels in found["sluice_build_info"]] == ["1.2.3"]
     assert found["process_resident_memory_bytes"] == {NONE: PROCESS.resident_bytes}

@@ -122,6 +122,7 @@ def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
 def test_faults_are_counted() -> None:
     """They are internal errors, errors of policies, and verdicts of policies in mode `observe`."""
     wire, metrics = listen()
+    metrics.on_handshake_failed("10.0.0.9", 40000, "no shared cipher")
     metrics.on_internal_error(ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
     metrics.on_policy_error("quota", "on_request", ValueError())
@@ -135,6 +136,7 @@ def test_faults_are_counted() -> None:
     times.calls, times.took_us, times.slow = 4, 7_500, 1
 
     found = read(metrics)
+    assert found["sluice_tls_handshakes_failed_total"] == {(): 1}
     assert found["sluice_internal_errors_total"] == {(): 1}
     assert found["sluice_policy_errors_total"] == {("on_request", "quota"): 2}
     assert found["sluice_policy_observed_total"] == {("Fetch", "limits", "hold"): 1}
