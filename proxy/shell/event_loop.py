@@ -128,7 +128,7 @@ class EventLoop:
             raise
         self._ends[a.fd], self._ends[b.fd] = a, b
         session.handle = a
-        if session.attention:
+        if session.attention or self._has_pending(a) or self._has_pending(b):
             self._engine.schedule(session)
             if self.asleep is not None:
                 self.asleep.cancel()

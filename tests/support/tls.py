@@ -1,15 +1,18 @@
 """TLS connections through the event loop, with certificates of a test's own authority."""
 
+import select
 import socket
 import ssl
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Self
 
 from proxy.core.session.session import Session
 from proxy.shell.tls.contexts import client_context, server_context
-from proxy.shell.tls.tls_transport import TlsTransport
+from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
+from tests.support import frames as f
 from tests.support.certificates import Authority
 from tests.support.sockets import Bench, tcp_pair
 
@@ -39,9 +42,7 @@ class Contexts:
     ) -> tuple[ssl.SSLSocket, TlsTransport]:
         """Return a blocking far end, and a transport that is the server or the client of the same connection."""
         far, near = pair or tcp_pair()
-        near.settimeout(5)
-        for each in (far, near):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        far.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made: list[ssl.SSLSocket] = []
 
         def shake() -> None:
@@ -49,10 +50,14 @@ class Contexts:
 
         thread = threading.Thread(target=shake)
         thread.start()
-        secured = self._wrap(near, is_server=near_is_server)
+        context = self.server if near_is_server else self.client
+        name = None if near_is_server else "localhost"
+        transport = TlsTransport(near, context, is_server=near_is_server, server_name=name)
+        while (progress := transport.shake()) is not ShakeState.DONE:
+            is_readable = progress is ShakeState.READABLE
+            select.select([near] * is_readable, [near] * (not is_readable), [], 5)
         thread.join()
-        secured.setblocking(False)
-        return made[0], TlsTransport(secured)
+        return made[0], transport
 
     def _wrap(self, sock: socket.socket, *, is_server: bool) -> ssl.SSLSocket:
         if is_server:
@@ -69,3 +74,12 @@ def tls_link(bench: Bench, contexts: Contexts) -> tuple[ssl.SSLSocket, ssl.SSLSo
     bench.event_loop.attach(session, near_client, near_broker)
     bench.far += [client, broker]
     return client, broker, session
+
+
+def random_bytes(size: int) -> bytes:
+    """Return bytes in which a record that is lost or sent twice shows."""
+    return Random(size).randbytes(size)
+
+
+def conversation(requests: int, pad: int) -> bytes:
+    return b"".join(f.request(f.LIST_OFFSETS, 1, n, random_bytes(pad)) for n in range(requests))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.shell.tls.certificate import subject_of
-from proxy.shell.tls.handshakes import HandshakeError
-from proxy.shell.tls.tls_transport import TlsTransport
-from proxy.shell.transport import prepare
 
 if TYPE_CHECKING:
     import socket
     import ssl
 
     from proxy.shell.tls.handshakes import Handshakes
+    from proxy.shell.tls.tls_transport import TlsTransport
 
 MAX_ADDRESSES = 1024
 """How many addresses have a session to resume; brokers choose them."""
@@ -38,19 +36,13 @@ class TlsConnector:
     async def secure(self, connected: socket.socket, host: str, port: int) -> TlsTransport:
         """Make the handshake with the broker at host:port. Raises HandshakeError; `connected` is closed then."""
         context, latest = self._context, self._latest.get((host, port))
-        try:
-            prepare(connected)
-        except OSError as error:
-            connected.close()
-            raise HandshakeError(error.strerror or str(error)) from error
-        secured = await self._handshakes.connect(
+        broker = await self._handshakes.connect(
             connected,
             context,
             self._server_name or host,
-            None if latest is None else latest.session(),
+            None if latest is None else latest.tls.session,
         )
-        subject = subject_of(secured.getpeercert(binary_form=True) or b"")
-        broker = TlsTransport(secured, subject or "")
+        broker.identify(subject_of(broker.tls.getpeercert(binary_form=True) or b"") or "")
         if context is self._context and (latest or len(self._latest) < MAX_ADDRESSES):
             self._latest[host, port] = broker
         return broker

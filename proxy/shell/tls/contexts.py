@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from proxy.shell.tls.certificate import expiry_ms
-from proxy.shell.tls.tls_transport import words_of
+from proxy.shell.tls.record_sender import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -19,12 +19,15 @@ import trio
 
 from proxy.core.protocol_sniffer import guess_at_tls_port
 from proxy.shell.tls.contexts import WEB_PROTOCOLS
-from proxy.shell.tls.tls_transport import words_of
+from proxy.shell.tls.record_sender import words_of
+from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from proxy.shell.event_loop import EventLoop
+
+    _Wait = Callable[[socket.socket], Awaitable[None]]
 
 LIMIT: Final = 64
 TIMEOUT_S: Final = 10.0
@@ -32,6 +35,10 @@ STALL_S: Final = 1.0
 _HANDSHAKE_BYTE: Final = 0x16
 """The first byte of a TLS record that begins a handshake."""
 _PEEK_BYTES: Final = 8
+_WAITS: Final[Mapping[ShakeState, _Wait]] = {
+    ShakeState.READABLE: trio.lowlevel.wait_readable,
+    ShakeState.WRITABLE: trio.lowlevel.wait_writable,
+}
 
 
 class HandshakeError(Exception):
@@ -43,7 +50,7 @@ class PeerGoneError(HandshakeError):
 
 
 class Handshakes:
-    """All handshakes of a process. `steps` counts the calls into OpenSSL."""
+    """All handshakes of a process. `steps` counts the calls of `TlsTransport.shake`."""
 
     def __init__(
         self, event_loop: EventLoop, limit: int = LIMIT, timeout_s: float = TIMEOUT_S
@@ -59,7 +66,7 @@ class Handshakes:
         self._places.total_tokens = handshakes
         self._timeout_s = timeout_s
 
-    async def accept(self, accepted: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
+    async def accept(self, accepted: socket.socket, context: ssl.SSLContext) -> TlsTransport:
         """Return the connection of a client after its handshake. Raises HandshakeError; `accepted` is closed then."""
         try:
             await self._take_place(accepted)
@@ -70,7 +77,7 @@ class Handshakes:
             secured = await self._shake(accepted, context, is_server=True)
         finally:
             self._places.release()
-        if secured.selected_alpn_protocol() in WEB_PROTOCOLS:
+        if secured.tls.selected_alpn_protocol() in WEB_PROTOCOLS:
             secured.close()
             raise HandshakeError("the client offers only protocols of the web (ALPN)")
         return secured
@@ -81,7 +88,7 @@ class Handshakes:
         context: ssl.SSLContext,
         server_name: str,
         session: ssl.SSLSession | None,
-    ) -> ssl.SSLSocket:
+    ) -> TlsTransport:
         """Return the connection to a server after its handshake. Raises HandshakeError; `connected` is closed then."""
         return await self._shake(
             connected, context, is_server=False, server_name=server_name, session=session
@@ -113,50 +120,40 @@ class Handshakes:
         is_server: bool,
         server_name: str | None = None,
         session: ssl.SSLSession | None = None,
-    ) -> ssl.SSLSocket:
-        secured: socket.socket = connected
+    ) -> TlsTransport:
         try:
-            secured = wrapped = context.wrap_socket(
-                connected,
-                server_side=is_server,
-                do_handshake_on_connect=False,
-                server_hostname=server_name,
-                session=session,
+            secured = TlsTransport(
+                connected, context, is_server=is_server, server_name=server_name, session=session
             )
             with trio.fail_after(self._timeout_s):
-                while (wait := await self._step(wrapped)) is not None:
-                    await (self._wait(wait, wrapped) if is_server else wait(wrapped))
+                while (progress := await self._step(secured)) is not ShakeState.DONE:
+                    wait = _WAITS[progress]
+                    await (self._wait(wait, connected) if is_server else wait(connected))
         except trio.TooSlowError:
-            secured.close()
+            connected.close()
             raise HandshakeError(f"the handshake took more than {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:  # a name that is no host name is a ValueError
-            secured.close()
+            connected.close()
             raise HandshakeError(_words(error)) from error
         except BaseException:
-            secured.close()
+            connected.close()
             raise
-        return wrapped
+        return secured
 
-    async def _step(self, secured: ssl.SSLSocket) -> Callable[..., Awaitable[None]] | None:
-        """Take the handshake as far as the received bytes allow; return what to wait for, None at its end."""
+    async def _step(self, secured: TlsTransport) -> ShakeState:
         self._event_loop.arriving += 1  # it must not wait in its own poll set now
         try:
             async with self._cpu:
                 await trio.lowlevel.checkpoint()  # the event loop's turn
                 self.steps += 1
-                secured.do_handshake()
-        except ssl.SSLWantReadError:
-            return trio.lowlevel.wait_readable
-        except ssl.SSLWantWriteError:
-            return trio.lowlevel.wait_writable
+                return secured.shake()
         finally:
             self._event_loop.arriving -= 1
-        return None
 
-    async def _wait(self, wait: Callable[..., Awaitable[None]], secured: ssl.SSLSocket) -> None:
+    async def _wait(self, wait: _Wait, connected: socket.socket) -> None:
         while True:
             with trio.move_on_after(STALL_S) as stall:
-                await wait(secured)
+                await wait(connected)
             if not stall.cancelled_caught:
                 return
             if self._places.statistics().tasks_waiting:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.shell.tls.certificate import subject_of
 from proxy.shell.tls.handshakes import HandshakeError
-from proxy.shell.tls.tls_transport import TlsTransport
 
 if TYPE_CHECKING:
     import socket
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from proxy.shell.tls.handshakes import Handshakes
     from proxy.shell.tls.server_names import ServerNames
+    from proxy.shell.tls.tls_transport import TlsTransport
 
 
 class SecureClient(NamedTuple):
@@ -28,8 +28,8 @@ class SecureClient(NamedTuple):
     user: str
 
 
-class _Accepted(ssl.SSLSocket):
-    """A client's socket. `server_name` is the name that it asked for."""
+class _Accepted(ssl.SSLObject):
+    """A client's connection. `server_name` is the name that it asked for."""
 
     server_name: str | None = None
 
@@ -54,7 +54,7 @@ class TlsListener:
 
     def use(self, context: ssl.SSLContext) -> None:
         """Make the handshakes that begin from now on with this context."""
-        context.sslsocket_class = _Accepted
+        context.sslobject_class = _Accepted
         if self._names is not None:
             context.sni_callback = self._on_server_name
         self._context = context
@@ -67,13 +67,15 @@ class TlsListener:
         """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then."""
         secured = await self._handshakes.accept(accepted, self._context)
         try:
-            if self._names is not None and isinstance(secured, _Accepted):
-                node_id = self._names.node_of(secured.server_name or "")
-            subject, user = self._identify(secured.getpeercert(binary_form=True))
-            return SecureClient(TlsTransport(secured, subject), node_id, user)
+            tls = secured.tls
+            if self._names is not None and isinstance(tls, _Accepted):
+                node_id = self._names.node_of(tls.server_name or "")
+            subject, user = self._identify(tls.getpeercert(binary_form=True))
+            secured.identify(subject)
         except BaseException:
             secured.close()
             raise
+        return SecureClient(secured, node_id, user)
 
     def _identify(self, certificate: bytes | None) -> tuple[str, str]:
         """Return the subject and the user of a certificate; both "" without one. Raises HandshakeError."""

@@ -1,16 +1,17 @@
-"""A TLS connection for the event loop, over a non-blocking socket whose handshake is complete.
+"""A TLS connection for the event loop: OpenSSL between two buffers in memory, and a plain socket.
 
 Rules:
-- OpenSSL reads the socket itself, one record at a time, and nothing in advance. So what it holds is at most one record
-  of each direction (RECORD_BYTES and a little), and the kernel has the rest, where the poll set sees it.
-- A read of RECORD_BYTES or more leaves no decrypted bytes in OpenSSL. A smaller one may, and `pending` tells the event
-  loop.
-- A record is encrypted once. If the kernel does not take all of it, `send` refuses its bytes, and the next call
-  must begin with them: OpenSSL sends the rest of the record, not the bytes it is given.
+- OpenSSL never reads the socket itself. It would read as long as records without data arrive (a KeyUpdate: 12 us for
+  27 bytes), and one peer could keep the process busy for any time. It is given the bytes of one receive.
+- A peer starts with small receives. Data earns it large ones; records without data cost it these, and then the
+  connection.
+- Of these it gets RECORD_BYTES at a time, because its buffers keep the size that they once had.
+- A receive with room for a record more than it takes leaves nothing in OpenSSL. A smaller one may leave ciphertext or
+  decrypted bytes, and so may a handshake; `pending` tells the event loop.
 - The end of the stream is the peer's close_notify or its FIN. Kafka's frames have their lengths, so a cut is seen.
 - After `shutdown` all that arrives is discarded, so it is not decrypted.
 
-The Python wrapper of the socket adds two calls to each read and write; the methods of its C object are called instead.
+The Python wrapper of OpenSSL's object adds a call to each read and write; the methods of the object are called instead.
 """
 
 from __future__ import annotations
@@ -19,89 +20,178 @@ import socket
 import ssl
 import struct
 from contextlib import suppress
-from functools import partial
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from proxy.shell.transport import Security, TlsError, address_of
+from proxy.shell.tls.record_sender import ENDED, RECORD_BYTES, RecordSender
+from proxy.shell.transport import Security, TlsError, address_of, prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RECORD_BYTES: Final = 16 << 10
-"""The most plaintext of one record (RFC 8446 section 5.1)."""
-_NOT_NOW: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError)
-_ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+SMALL_BYTES: Final = 4 << 10
+LARGE_BYTES: Final = 48 << 10
+"""The sizes of receives."""
+MAX_NOISE_BYTES: Final = 128 << 10
+"""A connection ends if it has received so much more ciphertext than twice its data."""
+_TRUST_BYTES: Final = RECORD_BYTES + (1 << 10)
+"""Noise below which receives are large: a record that is not whole yet is no noise."""
+_NOT_YET: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _HEADER: Final = struct.Struct(">BHH")  # type, version, length
 _ALERT: Final = 21
 _CLOSE_NOTIFY_BYTES: Final = 64
 """More than a record with an alert has in any cipher suite."""
 _HIDDEN_ALERT_BYTES: Final = 2 + 1 + 16
 """Length of an alert's record in TLS 1.3: the alert, its type, the tag."""
+_ciphertext: Final = memoryview(bytearray(LARGE_BYTES))
+"""Each receive of this process."""
+
+
+class ShakeState(Enum):
+    """The end of a handshake, or the event of the socket that it waits for."""
+
+    DONE = 0
+    READABLE = 1
+    WRITABLE = 2
 
 
 class TlsTransport:
-    """See Transport. `subject` is the peer's, for `security`."""
+    """See Transport. Call `shake` until it is DONE before anything else."""
 
-    __slots__ = ("_inner", "_read", "_socket", "_write", "pending", "security")
+    __slots__ = (
+        "_decrypted",
+        "_incoming",
+        "_is_discarding",
+        "_noise_bytes",
+        "_object",
+        "_outgoing",
+        "_read",
+        "_receive",
+        "_remains",
+        "_sender",
+        "_socket",
+        "security",
+        "send",
+    )
 
-    def __init__(self, connected: ssl.SSLSocket, subject: str = "") -> None:
-        inner = connected._sslobj  # type: ignore[attr-defined] # noqa: SLF001 - see the module
+    def __init__(
+        self,
+        connected: socket.socket,
+        context: ssl.SSLContext,
+        *,
+        is_server: bool,
+        server_name: str | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        """Begin a connection over a connected socket. Raises OSError, and ValueError for an invalid name."""
+        prepare(connected)
         self._socket = connected
-        self._inner = inner
+        self._receive = connected.recv_into
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(
+            self._incoming,
+            self._outgoing,
+            server_side=is_server,
+            server_hostname=server_name,
+            session=session,
+        )
+        inner = self._object._sslobj  # type: ignore[attr-defined] # noqa: SLF001 - see the module
         self._read: Callable[[int, memoryview], int] = inner.read
-        self._write: Callable[[bytes | bytearray | memoryview], int] = inner.write
-        self.pending: Callable[[], int] = inner.pending
-        cipher = connected.cipher()
-        self.security = Security(connected.version() or "", cipher[0] if cipher else "", subject)
+        self._decrypted: Callable[[], int] = inner.pending
+        self._noise_bytes = _TRUST_BYTES + SMALL_BYTES
+        self._remains = False  # whether OpenSSL may have bytes that were not given yet
+        self._is_discarding = False
+        self._sender = RecordSender(connected, inner.write, self._outgoing)
+        self.send: Callable[[bytes | bytearray | memoryview], int] = self._sender.send
+        self.security: Security | None = None
+
+    # -- the handshake -----------------------------------------------------------------------------
+
+    @property
+    def tls(self) -> ssl.SSLObject:
+        """Return the object that knows certificate, server name and session."""
+        return self._object
+
+    def shake(self) -> ShakeState:
+        """Take the handshake as far as the bytes of one receive allow. Raises ConnectionResetError, other OSError."""
+        if not self._sender.flush():
+            return ShakeState.WRITABLE
+        try:
+            received = self._receive(_ciphertext[:RECORD_BYTES])
+            if not received:
+                raise ConnectionResetError("the connection was closed")
+            self._incoming.write(_ciphertext[:received])
+        except BlockingIOError:
+            pass
+        try:
+            self._object.do_handshake()
+        except _NOT_YET:
+            return ShakeState.READABLE if self._sender.flush() else ShakeState.WRITABLE
+        except ssl.SSLError:
+            with suppress(OSError):
+                self._sender.flush()  # our alert
+            raise
+        self._sender.flush()
+        self._remains = self._incoming.pending > 0
+        cipher = self._object.cipher()
+        self.security = Security(self._object.version() or "", cipher[0] if cipher else "", "")
+        return ShakeState.DONE
+
+    def identify(self, subject: str) -> None:
+        """Set the subject of the peer's certificate."""
+        if self.security is not None:
+            self.security = self.security._replace(subject=subject)
+
+    # -- Transport ---------------------------------------------------------------------------------
+
+    def pending(self) -> int:
+        """See Transport. Ciphertext counts too."""
+        return self._decrypted() + self._incoming.pending if self._remains else 0
 
     def recv_into(self, area: memoryview) -> int:
-        """See Transport. Reads records while they are full and another one fits."""
+        """See Transport."""
         room = len(area)
-        try:
-            received = self._read(room, area)
-        except _NOT_NOW:
-            raise BlockingIOError from None
-        except _ENDED:
-            return 0
-        except ssl.SSLError as error:
-            raise _lost(error) from error
-        if received < RECORD_BYTES:
-            return received
-        while room - received >= RECORD_BYTES:
+        incoming = self._incoming
+        taken = received = at = 0
+        more = 1
+        if not self._remains:
+            limit = LARGE_BYTES if self._noise_bytes < _TRUST_BYTES else SMALL_BYTES
+            if limit > room - RECORD_BYTES:
+                limit = max(room - RECORD_BYTES, min(room, SMALL_BYTES))
+            taken = self._receive(_ciphertext[:limit])
+            if not taken or self._is_discarding:
+                return taken
+        while more:
+            if at < taken:
+                incoming.write(_ciphertext[at : min(at + RECORD_BYTES, taken)])
+                at += RECORD_BYTES
             try:
-                more = self._read(room - received, area[received:])
-            except _NOT_NOW:
-                break
-            except _ENDED:
+                more = self._read(room - received, area[received:] if received else area)
+                received += more
+                while incoming.pending and more and received < room:
+                    more = self._read(room - received, area[received:])
+                    received += more
+            except _NOT_YET:
+                pass
+            except ENDED:
                 more = 0
             except ssl.SSLError as error:
-                raise _lost(error) from error
-            if not more:
+                raise self._sender.lost(error) from error
+            if at >= taken:
+                break
+        if not more:
+            if received:
                 self._show_end()
-                break
-            received += more
-            if more < RECORD_BYTES:
-                break
+            return received
+        self._remains = received == room and (incoming.pending or self._decrypted()) > 0
+        self._noise_bytes = max(0, self._noise_bytes + taken - 2 * received)
+        if self._noise_bytes > MAX_NOISE_BYTES:
+            raise TlsError(f"{MAX_NOISE_BYTES >> 10} KiB of records without data")
+        if self._outgoing.pending:
+            self._sender.flush()
+        if not received:
+            raise BlockingIOError
         return received
-
-    def send(self, data: bytes | bytearray | memoryview) -> int:
-        """See Transport. Sends a record at a time."""
-        size = len(data)
-        sent = 0
-        try:
-            if size <= RECORD_BYTES:
-                return self._write(data)
-            view = memoryview(data)
-            while sent < size:
-                sent += self._write(view[sent : sent + RECORD_BYTES])
-        except _NOT_NOW:
-            if not sent:
-                raise BlockingIOError from None
-        except _ENDED:
-            raise ConnectionResetError from None
-        except ssl.SSLError as error:
-            raise _lost(error) from error
-        return sent
 
     def fileno(self) -> int:
         """See Transport."""
@@ -116,10 +206,10 @@ class TlsTransport:
 
         It is encrypted: a record as short as an alert counts as one. No Kafka request fits in two bytes.
         """
-        if self.pending():
+        if self._remains:
             return False
         try:
-            head = socket.socket.recv(self._socket, _CLOSE_NOTIFY_BYTES, socket.MSG_PEEK)
+            head = self._socket.recv(_CLOSE_NOTIFY_BYTES, socket.MSG_PEEK)
         except BlockingIOError:
             return False
         if len(head) < _HEADER.size:
@@ -133,14 +223,10 @@ class TlsTransport:
     def shutdown(self) -> None:
         """See Transport. Sends close_notify if the kernel has room for it, then FIN."""
         with suppress(ssl.SSLError):  # the peer's close_notify is not waited for
-            self._inner.shutdown()
-        self._read = partial(_receive_raw, self._socket)
+            self._object.unwrap()
+        self._sender.flush()
+        self._is_discarding, self._remains = True, False
         self._socket.shutdown(socket.SHUT_WR)
-
-    def session(self) -> ssl.SSLSession | None:
-        """Return the session that a later connection to the same server can resume."""
-        found: ssl.SSLSession | None = self._inner.session
-        return found
 
     def close(self) -> None:
         """See Transport. With unread bytes the kernel sends a reset: see EventLoop's lingering."""
@@ -149,21 +235,4 @@ class TlsTransport:
     def _show_end(self) -> None:
         """Make the descriptor readable from now on: OpenSSL has read the end of the stream, and hides it."""
         with suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RD)
-
-
-def _receive_raw(connected: ssl.SSLSocket, _room: int, area: memoryview) -> int:
-    return socket.socket.recv_into(connected, area)
-
-
-def words_of(error: ssl.SSLError) -> str:
-    """Return the reason of OpenSSL in words, such as "sslv3 alert bad certificate"."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, _ENDED):
-        return "the connection was closed"
-    return (error.reason or str(error)).lower().replace("_", " ")
-
-
-def _lost(error: ssl.SSLError) -> TlsError:
-    return TlsError(words_of(error))
+            self._socket.shutdown(socket.SHUT_RD)

@@ -1,5 +1,6 @@
 """Certificates of one authority for the tests of TLS."""
 
+import ssl
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ from proxy.shell.event_loop import EventLoop
 from tests.support.certificates import Authority
 from tests.support.sessions import make_engine
 from tests.support.sockets import HandClock
+from tests.support.tls import Contexts
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 
 
 @pytest.fixture(scope="module")
@@ -28,3 +32,9 @@ def event_loop():
     made = EventLoop(make_engine(), HandClock())
     yield made
     made.close()
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=["1.2", "1.3"])
+def contexts(request, tmp_path_factory) -> Contexts:
+    """Return contexts of one version for the tests of a module."""
+    return Contexts.make(tmp_path_factory.mktemp("tls"), request.param)

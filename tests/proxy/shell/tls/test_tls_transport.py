@@ -15,26 +15,11 @@ from hypothesis import strategies as st
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.shell.endpoint import unread_bytes
-from proxy.shell.tls.tls_transport import RECORD_BYTES
+from proxy.shell.tls.record_sender import RECORD_BYTES
+from proxy.shell.tls.tls_transport import MAX_NOISE_BYTES, SMALL_BYTES
 from tests.support import frames as f
 from tests.support.sockets import Bench, receive, reset, start_sending, tcp_pair
-from tests.support.tls import Contexts, tls_link
-
-VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
-
-
-@pytest.fixture(scope="module", params=VERSIONS, ids=["1.2", "1.3"])
-def contexts(request, tmp_path_factory) -> Contexts:
-    return Contexts.make(tmp_path_factory.mktemp("tls"), request.param)
-
-
-def random_bytes(size: int) -> bytes:
-    """Return bytes in which a record that is lost or sent twice shows."""
-    return Random(size).randbytes(size)
-
-
-def conversation(requests: int, pad: int) -> bytes:
-    return b"".join(f.request(f.LIST_OFFSETS, 1, n, random_bytes(pad)) for n in range(requests))
+from tests.support.tls import Contexts, conversation, random_bytes, tls_link
 
 
 @pytest.mark.parametrize("pad", [0, 20_000, 1 << 20])
@@ -44,11 +29,11 @@ def test_what_a_client_sends_arrives_at_the_broker_and_the_replies_at_the_client
     """One event at a time or hundreds of records: the bytes are the same on the other side."""
     bench = make_bench()
     client, broker, session = tls_link(bench, contexts)
-    sent = conversation(20, pad)
+    sent = conversation(3, pad)
     sender = start_sending(client, sent)
     assert bench.receive(broker, len(sent)) == sent
     bench.join(sender)
-    replies = b"".join(f.reply(n, random_bytes(pad)) for n in range(20))
+    replies = b"".join(f.reply(n, random_bytes(pad)) for n in range(3))
     sender = start_sending(broker, replies)
     assert bench.receive(client, len(replies)) == replies
     bench.join(sender)
@@ -211,18 +196,6 @@ def test_a_muted_client_keeps_its_decrypted_bytes_and_the_loop_does_not_spin(mak
     assert unread_bytes(session) == 0
 
 
-def test_a_broker_that_does_not_read_gets_every_byte_once_it_does(make_bench, contexts):
-    """The kernel refuses the rest of a record, which OpenSSL has encrypted; it is sent later, once."""
-    bench = make_bench()
-    client, broker, session = tls_link(bench, contexts)
-    sent = conversation(1, 30 << 20)
-    sender = start_sending(client, sent)
-    bench.step_until(lambda: session.client.muted & Mute.BACKPRESSURE)
-    assert bench.receive(broker, len(sent)) == sent
-    bench.join(sender)
-    assert bench.held_bytes == 0
-
-
 def test_the_close_of_a_client_is_seen_with_and_without_close_notify(make_bench, contexts):
     """Both are the end of its stream; the broker gets close_notify and FIN."""
     for says_goodbye in (True, False):
@@ -257,6 +230,32 @@ def test_close_notify_in_the_same_packet_as_full_records_is_not_missed(make_benc
         client.unwrap()
     assert bench.receive(broker, len(sent)) == sent
     bench.step_until(lambda: session.ending)
+
+
+def test_a_flood_of_records_without_data_takes_bounded_steps_and_ends_the_connection(
+    make_bench, tmp_path
+):
+    """A broker sends 1,000 session tickets. OpenSSL is given few at a time, and no more than its share."""
+    bench = make_bench()
+    contexts = Contexts.make(tmp_path)
+    contexts.server.num_tickets = 1000
+    client, near_client = Contexts.make(tmp_path / "client").pair()
+    broker, near_broker = contexts.pair(near_is_server=False)
+    bench.far += [client, broker]
+    sizes: list[int] = []
+
+    def noted(view: memoryview, receive=near_broker._receive) -> int:
+        sizes.append(receive(view))
+        return sizes[-1]
+
+    near_broker._receive = noted
+    session = bench.engine.connect("127.0.0.1", 1, None)
+    bench.event_loop.attach(session, near_client, near_broker)
+    bench.step_until(lambda: session.ended)
+    assert max(sizes) <= SMALL_BYTES
+    assert MAX_NOISE_BYTES - 2 * RECORD_BYTES < sum(sizes) <= MAX_NOISE_BYTES
+    assert session.reason is CloseReason.BROKER_TLS
+    assert session.detail == "128 KiB of records without data"
 
 
 def test_a_record_that_was_changed_on_its_way_ends_the_connection_with_a_reason_of_its_own(
@@ -299,10 +298,11 @@ def test_the_security_of_a_connection_tells_protocol_cipher_and_subject(contexts
     near.close()
 
 
-def test_a_peer_that_resets_is_the_end_of_its_stream_and_no_fault_of_tls(contexts):
-    """The ssl module reports both alike."""
+def test_a_peer_that_resets_is_a_lost_connection_and_no_fault_of_tls(contexts):
+    """The error is the one of the socket."""
     far, near = contexts.pair()
     reset(far)
     select.select([near.fileno()], [], [], 5)
-    assert near.recv_into(memoryview(bytearray(10))) == 0
+    with pytest.raises(ConnectionResetError):
+        near.recv_into(memoryview(bytearray(10)))
     near.close()
