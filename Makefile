@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -55,6 +55,9 @@ bench-telemetry: $(STAMP)-test  ## CPU cost of telemetry; its section of bench/R
 
 bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.fairness
+
+bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.tls
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))

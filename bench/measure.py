@@ -201,7 +201,7 @@ def measure(
 
 
 @contextlib.contextmanager
-def running_bench(version: int = 11) -> Iterator[Bench]:
+def running_bench(version: int = 11, made: type[Bench] = Bench) -> Iterator[Bench]:
     """Build the programs and run the broker stub for the duration of the block.
 
     Raises:
@@ -210,7 +210,7 @@ def running_bench(version: int = 11) -> Iterator[Bench]:
     raise_descriptor_limit()
     programs = build()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        bench = Bench(programs, Path(folder), version)
+        bench = made(programs, Path(folder), version)
         try:
             yield bench
         finally:

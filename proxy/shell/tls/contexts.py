@@ -6,7 +6,6 @@ Rules:
   another server's port (ALPACA).
 - Each load makes a new context, with new keys for session tickets: no session outlives the certificates and
   authorities that it was made with.
-- If the kernel encrypts (kTLS), OpenSSL uses it by itself.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _BEGIN: Final = "-----BEGIN CERTIFICATE-----"
 _END: Final = "-----END CERTIFICATE-----"
 _IGNORE_UNEXPECTED_EOF: Final = 1 << 7
-_ENABLE_KTLS: Final = 1 << 3
-"""Options of OpenSSL 3 that Python 3.11 has no names of."""
+"""An option of OpenSSL 3 that Python 3.11 has no name of."""
 _VERIFY: Final = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
@@ -94,7 +92,7 @@ def _harden(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    context.options |= _IGNORE_UNEXPECTED_EOF | _ENABLE_KTLS
+    context.options |= _IGNORE_UNEXPECTED_EOF
 
 
 def _load_chain(context: ssl.SSLContext, cert_file: str, key_file: str) -> None:

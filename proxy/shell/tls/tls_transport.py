@@ -43,8 +43,9 @@ _CLOSE_NOTIFY_BYTES: Final = 64
 """More than a record with an alert has in any cipher suite."""
 _HIDDEN_ALERT_BYTES: Final = 2 + 1 + 16
 """Length of an alert's record in TLS 1.3: the alert, its type, the tag."""
-_ciphertext: Final = memoryview(bytearray(LARGE_BYTES))
+_LARGE: Final = memoryview(bytearray(LARGE_BYTES))
 """Each receive of this process."""
+_SMALL: Final = _LARGE[:SMALL_BYTES]
 
 
 class ShakeState(Enum):
@@ -117,10 +118,10 @@ class TlsTransport:
         if not self._sender.flush():
             return ShakeState.WRITABLE
         try:
-            received = self._receive(_ciphertext[:RECORD_BYTES])
+            received = self._receive(_LARGE[:RECORD_BYTES])
             if not received:
                 raise ConnectionResetError("the connection was closed")
-            self._incoming.write(_ciphertext[:received])
+            self._incoming.write(_LARGE[:received])
         except BlockingIOError:
             pass
         try:
@@ -155,16 +156,17 @@ class TlsTransport:
         taken = received = at = 0
         more = 1
         if not self._remains:
-            limit = LARGE_BYTES if self._noise_bytes < _TRUST_BYTES else SMALL_BYTES
-            if limit > room - RECORD_BYTES:
-                limit = max(room - RECORD_BYTES, min(room, SMALL_BYTES))
-            taken = self._receive(_ciphertext[:limit])
+            space = _LARGE if self._noise_bytes < _TRUST_BYTES else _SMALL
+            if room < LARGE_BYTES + RECORD_BYTES:
+                space = space[: max(room - RECORD_BYTES, min(room, SMALL_BYTES))]
+            taken = self._receive(space)
             if not taken or self._is_discarding:
                 return taken
         while more:
             if at < taken:
-                incoming.write(_ciphertext[at : min(at + RECORD_BYTES, taken)])
-                at += RECORD_BYTES
+                stop = at + RECORD_BYTES
+                incoming.write(_LARGE[at : min(taken, stop)])
+                at = stop
             try:
                 more = self._read(room - received, area[received:] if received else area)
                 received += more
@@ -184,9 +186,10 @@ class TlsTransport:
                 self._show_end()
             return received
         self._remains = received == room and (incoming.pending or self._decrypted()) > 0
-        self._noise_bytes = max(0, self._noise_bytes + taken - 2 * received)
-        if self._noise_bytes > MAX_NOISE_BYTES:
+        noise_bytes = self._noise_bytes + taken - 2 * received
+        if noise_bytes > MAX_NOISE_BYTES:
             raise TlsError(f"{MAX_NOISE_BYTES >> 10} KiB of records without data")
+        self._noise_bytes = max(0, noise_bytes)
         if self._outgoing.pending:
             self._sender.flush()
         if not received:

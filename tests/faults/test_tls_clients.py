@@ -1,0 +1,191 @@
+"""Hostile TLS clients, by the real `openssl s_client`: each is refused or closed, and honest clients notice nothing."""
+
+import shutil
+import socket
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.certificates import Authority
+from tests.support.load import await_that
+from tests.support.raw import api_versions_request, receive, receive_until_closed
+from tests.support.sluice_process import SluiceProcess
+from tests.support.stub_broker import StubBroker
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+BOOTSTRAP = "kafka.test"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def settings(sluice: SluiceProcess, authority: Authority, **tls: object) -> dict[str, object]:
+    """Return the section `listen` of a Sluice with TLS."""
+    own = authority.issue(BOOTSTRAP, f"*.{BOOTSTRAP}", "127.0.0.1", file_name="own")
+    files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
+    return {
+        "address": sluice.address,
+        "port": sluice.port,
+        "nodes": "0-7",
+        "advertised_host": BOOTSTRAP,
+        "tls": files | tls,
+    }
+
+
+@pytest.fixture
+def sluice(broker: StubBroker, tmp_path: Path, authority: Authority):
+    made = SluiceProcess(broker.server, tmp_path)
+    made.settings["listen"] = settings(made, authority)
+    with made:
+        yield made
+
+
+def s_client(sluice: SluiceProcess, *options: str, typed: bytes = b"") -> str:
+    """Return what `openssl s_client` says."""
+    done = subprocess.run(
+        ["openssl", "s_client", "-connect", f"{sluice.address}:{sluice.port}", *options],
+        input=typed,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def connect(sluice: SluiceProcess, authority: Authority, name: str = BOOTSTRAP) -> ssl.SSLSocket:
+    context = ssl.create_default_context(cafile=str(authority.ca_file))
+    plain = socket.create_connection((sluice.address, sluice.port), 20)
+    return context.wrap_socket(plain, server_hostname=name)
+
+
+def ask(client: ssl.SSLSocket, correlation_id: int = 1) -> None:
+    """Ask for ApiVersions, and read the beginning of the answer."""
+    client.sendall(api_versions_request(correlation_id))
+    size = int.from_bytes(receive(client, 4), "big")
+    assert receive(client, size)[:4] == correlation_id.to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"), "unsupported protocol"),
+        (("-tls1_2", "-cipher", "AES128-SHA"), "no shared cipher"),
+        (("-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"), "no shared cipher"),
+        (("-tls1_2", "-cipher", "AES128-GCM-SHA256"), "no shared cipher"),
+    ],
+)
+def test_old_protocols_and_weak_ciphers_are_refused(
+    sluice: SluiceProcess, authority: Authority, options: tuple[str, ...], reason: str
+):
+    """The handshake fails, one line of the log says why, and the next client is served."""
+    said = s_client(sluice, *options)
+    assert "Cipher is (NONE)" in said
+    assert "alert" in said
+    assert [
+        line for line in sluice.said().splitlines() if "handshake_failed" in line and reason in line
+    ]
+    with connect(sluice, authority) as client:
+        ask(client)
+
+
+@pytest.mark.parametrize("protocol", ["-tls1_2", "-tls1_3"])
+def test_what_is_negotiated_is_ephemeral_and_authenticated(sluice: SluiceProcess, protocol: str):
+    """TLS 1.2 and 1.3 with the defaults of OpenSSL."""
+    said = s_client(sluice, protocol)
+    assert "GCM" in said or "CHACHA20" in said
+    assert "Verification" in said
+
+
+def test_renegotiation_is_refused(sluice: SluiceProcess, authority: Authority):
+    """`R` asks for it on TLS 1.2: an alert says no."""
+    said = s_client(sluice, "-tls1_2", typed=b"R\n")
+    assert "RENEGOTIATING" in said
+    assert "no renegotiation" in said or "handshake failure" in said
+    with connect(sluice, authority) as client:
+        ask(client)
+
+
+def test_a_key_update_in_the_middle_changes_nothing(sluice: SluiceProcess):
+    """`K` sends one and asks for Sluice's; the request after it is answered."""
+    request = api_versions_request(7)
+    process = subprocess.Popen(
+        ["openssl", "s_client", "-connect", f"{sluice.address}:{sluice.port}", "-tls1_3"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    with process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        said = b""
+        while b"Verify return code" not in said:
+            said += process.stdout.read1(1 << 16)
+        process.stdin.write(b"K\n")
+        process.stdin.flush()
+        while b"KEYUPDATE" not in said:
+            said += process.stdout.read1(1 << 16)
+        process.stdin.write(request)
+        process.stdin.flush()
+        answer = b""
+        while request[8:12] not in answer:
+            answer += process.stdout.read1(1 << 16)
+        process.kill()
+    assert "session_closed" not in sluice.said()
+
+
+def test_with_server_names_a_wrong_name_is_refused_and_each_node_has_its_own(
+    broker: StubBroker, tmp_path: Path, authority: Authority
+):
+    """One port serves all; the alert is `unrecognized name`."""
+    made = SluiceProcess(broker.server, tmp_path)
+    made.settings["listen"] = settings(made, authority, sni_pattern=f"broker-$(node).{BOOTSTRAP}")
+    with made as sluice:
+        for wrong in (
+            ("-servername", "other.test"),
+            ("-servername", "broker-9.kafka.test"),
+            ("-noservername",),
+        ):
+            assert "unrecognized name" in s_client(sluice, *wrong)
+        for name in (BOOTSTRAP, f"broker-1.{BOOTSTRAP}", f"BROKER-1.{BOOTSTRAP}"):
+            with connect(sluice, authority, name) as client:
+                ask(client)
+
+
+def test_a_rotated_certificate_is_shown_after_a_reload_and_drops_no_connection(
+    sluice: SluiceProcess, authority: Authority
+):
+    """A broken file in between changes nothing; the log has both."""
+
+    def serial() -> object:
+        with connect(sluice, authority) as fresh:
+            return fresh.getpeercert()["serialNumber"]
+
+    before = serial()
+    with connect(sluice, authority) as client:
+        ask(client, 1)
+        own = authority.issue(BOOTSTRAP, file_name="own")
+        whole = own.cert_file.read_bytes()
+        own.cert_file.write_bytes(whole[: len(whole) // 2])
+        sluice.reload()
+        await_that(lambda: "certificates_refused" in sluice.said(), "the log tells it")
+        assert serial() == before
+        ask(client, 2)
+        own.cert_file.write_bytes(whole)
+        sluice.reload()
+        await_that(lambda: "certificates_loaded" in sluice.said(), "the log tells it")
+        assert serial() != before
+        ask(client, 3)
+
+
+def test_plaintext_at_the_tls_port_is_named_in_the_log(sluice: SluiceProcess):
+    """Kafka without TLS, and HTTP."""
+    for sent in (api_versions_request(1), b"GET / HTTP/1.1\r\n\r\n"):
+        with socket.create_connection((sluice.address, sluice.port), 20) as client:
+            client.sendall(sent)
+            assert receive_until_closed(client) == b""
+    await_that(lambda: "looks like HTTP" in sluice.said(), "the log tells it")
+    assert "looks like Kafka without TLS" in sluice.said()
