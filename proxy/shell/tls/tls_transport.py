@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 SMALL_BYTES: Final = 4 << 10
 LARGE_BYTES: Final = 48 << 10
 """The sizes of receives."""
+OVERHEAD_BYTES: Final = 32
+"""More than the ciphertext of a record has beyond its data."""
 MAX_NOISE_BYTES: Final = 128 << 10
-"""A connection ends if it has received so much more ciphertext than twice its data."""
+"""A connection ends if it has so much more ciphertext than twice its data and the overhead of its records."""
 _TRUST_BYTES: Final = RECORD_BYTES + (1 << 10)
 """Noise below which receives are large: a record that is not whole yet is no noise."""
 _NOT_YET: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
@@ -153,7 +155,7 @@ class TlsTransport:
         """See Transport."""
         room = len(area)
         incoming = self._incoming
-        taken = received = at = 0
+        taken = received = at = records = 0
         more = 1
         if not self._remains:
             space = _LARGE if self._noise_bytes < _TRUST_BYTES else _SMALL
@@ -170,9 +172,11 @@ class TlsTransport:
             try:
                 more = self._read(room - received, area[received:] if received else area)
                 received += more
+                records += 1
                 while incoming.pending and more and received < room:
                     more = self._read(room - received, area[received:])
                     received += more
+                    records += 1
             except _NOT_YET:
                 pass
             except ENDED:
@@ -186,7 +190,7 @@ class TlsTransport:
                 self._show_end()
             return received
         self._remains = received == room and (incoming.pending or self._decrypted()) > 0
-        noise_bytes = self._noise_bytes + taken - 2 * received
+        noise_bytes = self._noise_bytes + taken - 2 * received - OVERHEAD_BYTES * records
         if noise_bytes > MAX_NOISE_BYTES:
             raise TlsError(f"{MAX_NOISE_BYTES >> 10} KiB of records without data")
         self._noise_bytes = max(0, noise_bytes)

@@ -232,6 +232,21 @@ def test_close_notify_in_the_same_packet_as_full_records_is_not_missed(make_benc
     bench.step_until(lambda: session.ending)
 
 
+def test_the_smallest_records_with_data_are_no_noise(contexts):
+    """A consumer that receives answers of ten bytes for weeks keeps its connection."""
+    far, near = contexts.pair()
+    area = memoryview(bytearray(1 << 17))
+    for size in (1, 10, 30):
+        before = near._noise_bytes
+        for _ in range(50):
+            far.sendall(bytes(size))
+            select.select([near.fileno()], [], [], 5)
+            near.recv_into(area)
+        assert near._noise_bytes < before
+    far.close()
+    near.close()
+
+
 def test_a_flood_of_records_without_data_takes_bounded_steps_and_ends_the_connection(
     make_bench, tmp_path
 ):
