@@ -17,7 +17,7 @@ from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError, connect
 from proxy.shell.tls.certificate import expiry_ms, subject_of
 from proxy.shell.tls.contexts import client_context
-from proxy.shell.tls.tls_transport import words_of
+from proxy.shell.tls.record_sender import words_of
 from proxy.upstream_credentials import credentials_of
 
 if TYPE_CHECKING:
