@@ -82,7 +82,7 @@ class App:
         ]
         self._tls = Tls(config.listen, config.upstream, self._event_loop)
         self._custody = custody_of(config.upstream.sasl, self._engine, self._event_loop)
-        dialer = Dialer(
+        self._dialer = Dialer(
             self._engine.topology,
             config.upstream.addresses(),
             config.upstream.socket_connection_setup_timeout_ms / 1000,
@@ -93,7 +93,7 @@ class App:
         self._acceptor = Acceptor(
             self._engine,
             self._event_loop,
-            dialer,
+            self._dialer,
             observer,
             self._clock,
             connection_limit(config.limits.max_connections, others),
@@ -154,6 +154,7 @@ class App:
             if hangup.was_noted():  # it may have come after the settings were read
                 self._hangup.set()
             listeners = Listeners(self._config.listen.address, self._ports)
+            self._dialer.is_own = listeners.is_peer_of
             try:
                 self._telemetry.start()
                 async with trio.open_nursery() as nursery:

@@ -7,6 +7,8 @@ Rules:
   goes to a bootstrap broker instead. It answers requests for partitions that it does not lead with errors that make
   the client refresh its metadata, and that metadata has the addresses.
 - A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
+- A connection that leads to a port of Sluice itself is closed: a broker may name that address, and each client would
+  cost another connection, without end.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
 - With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
 - With credentials of its own (`custody`) Sluice authenticates each connection, its questions' too, and then a refusal
@@ -28,12 +30,14 @@ from proxy.shell.tls.handshakes import HandshakeError
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from proxy.core.topology import Topology
     from proxy.shell.custody import Custody
     from proxy.shell.tls.connector import TlsConnector
     from proxy.shell.transport import Transport
+
+    IsOwn = Callable[[socket.socket], bool]
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
@@ -83,6 +87,7 @@ class Dialer:
         self._timeout_s = timeout_s
         self._tls = tls
         self._custody = custody
+        self.is_own: IsOwn = _never  # whether a connection leads to a port of ours
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
         self._answered = False  # whether the last question was answered
@@ -166,7 +171,7 @@ class Dialer:
 
     async def _dial(self, host: str, port: int) -> Upstream:
         """Return an authenticated connection to one address. Raises DialError."""
-        transport = await dial(host, port, self._timeout_s, self._tls)
+        transport = await dial(host, port, self._timeout_s, self._tls, self.is_own)
         address = f"{host}:{port}"
         if self._custody is None:
             return Upstream(transport, address)
@@ -189,8 +194,16 @@ class Dialer:
         return Upstream(transport, address, lifetime_ms, self._custody)
 
 
+def _never(_: socket.socket) -> bool:
+    return False
+
+
 async def dial(
-    host: str, port: int, timeout_s: float, tls: TlsConnector | None = None
+    host: str,
+    port: int,
+    timeout_s: float,
+    tls: TlsConnector | None = None,
+    is_own: IsOwn = _never,
 ) -> Transport:
     """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""
     try:
@@ -201,6 +214,9 @@ async def dial(
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
     # The event loop's from here on: a plain socket with the same descriptor.
     connected = socket.socket(fileno=stream.socket.detach())
+    if is_own(connected):
+        connected.close()
+        raise DialError(CloseReason.UPSTREAM_REFUSED, f"{host}:{port} is a port of Sluice itself")
     if tls is None:
         return PlainTransport(connected)
     try:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 BACKLOG = 4096
 PAUSE_S = 0.1
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - addresses to be recognised
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -28,11 +29,13 @@ class Listeners:
 
     def __init__(self, address: str, ports: Iterable[tuple[int | None, int]]) -> None:
         self._bound: list[tuple[int | None, trio.socket.SocketType]] = []
+        self._places: list[tuple[str, int]] = []
         try:
             for node_id, port in ports:
                 self._bound.append((node_id, _bind(address, port)))
             for _, listening in reversed(self._bound):  # the bootstrap port last
                 _listen(listening)
+                self._places.append(listening.getsockname()[:2])
         except OSError:
             self.close()
             raise
@@ -54,6 +57,16 @@ class Listeners:
                 nursery.start_soon(
                     _accept, listening, node_id, on_accepted, may_accept, on_exhausted
                 )
+
+    def is_peer_of(self, connected: socket.socket) -> bool:
+        """Return whether this connection leads to one of these ports."""
+        try:
+            here, (host, port) = connected.getsockname()[0], connected.getpeername()[:2]
+        except OSError:
+            return False  # it has disconnected already
+        is_here = host == here or host.startswith("127.")
+        hosts = {host, *(_ANY if is_here else ())}
+        return any(place[0] in hosts and place[1] == port for place in self._places)
 
     def close(self) -> None:
         """Stop listening. Accepted connections stay open."""

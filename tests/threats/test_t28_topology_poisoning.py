@@ -4,7 +4,9 @@ Only nodes of the declared range are stored and dialled, and only at a host and 
 1,000 are remembered. No host of a reply reaches a client.
 """
 
+import socket
 import struct
+from pathlib import Path
 
 import pytest
 import structlog
@@ -15,7 +17,10 @@ from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.log import LogObserver
 from tests.support import frames as f
 from tests.support.measured import tell
+from tests.support.raw import receive_until_closed
 from tests.support.sessions import Wire, make_engine
+from tests.support.sluice_process import SluiceProcess
+from tests.support.stub_broker import StubBroker
 
 DECLARED = range(4)
 MANY = 240_000
@@ -136,3 +141,21 @@ def test_240_000_nodes_leave_nothing_but_a_few_lines() -> None:
     assert engine.topology.unmapped_total >= MANY
     assert len(lines) == UNMAPPED_MAX
     assert written <= LIMITS["unmapped_node"].lines
+
+
+def test_a_broker_at_our_own_address_is_not_dialled(tmp_path: Path) -> None:
+    """Else one client of its node would use up all connections: each of ours would be another client of it."""
+    node = 1
+    named: list[tuple[int, str, int]] = []
+
+    def answer(request: bytes) -> bytes:
+        return f.metadata_reply(struct.unpack_from(">i", request, 8)[0], named)
+
+    with StubBroker(answer) as broker, SluiceProcess(broker.server, tmp_path) as sluice:
+        port = sluice.port + 1 + node
+        named.append((node, "127.0.0.1", port))
+        with socket.create_connection((sluice.address, port), 20) as client:
+            client.sendall(f.heartbeat(1))
+            assert receive_until_closed(client) == b""
+    lines = [line for line in sluice.said().splitlines() if "is a port of Sluice itself" in line]
+    assert 1 <= len(lines) <= 3

@@ -93,9 +93,9 @@ async def test_the_next_bootstrap_broker_is_asked_when_one_is_down(nursery, monk
     (await Dialer(topology(), servers, 5).reach(1)).close()
     dialled: list[tuple[str, int]] = []
 
-    async def noted(host: str, port: int, timeout_s: float, tls: None):
+    async def noted(host: str, port: int, *others):
         dialled.append((host, port))
-        return await dial(host, port, timeout_s, tls)
+        return await dial(host, port, *others)
 
     monkeypatch.setattr(dialer_module, "dial", noted)
     dialer = Dialer(topology(), servers, 5)
@@ -173,3 +173,15 @@ async def test_a_dial_that_takes_too_long_is_given_up(autojump_clock, monkeypatc
     with pytest.raises(DialError) as caught:
         await dial("10.255.255.1", 9092, 3)
     assert caught.value.reason is CloseReason.UPSTREAM_DIAL_TIMEOUT
+
+
+async def test_a_broker_with_an_address_of_our_own_is_not_dialled(nursery):
+    """Each such connection would be another client, which dials again."""
+    broker = FakeBroker()
+    await nursery.start(broker.serve)
+    dialer = Dialer(topology(), [("127.0.0.1", broker.port)], 5)
+    dialer.is_own = lambda connected: connected.getpeername()[1] == broker.port
+    with pytest.raises(DialError, match=f"127.0.0.1:{broker.port} is a port of Sluice itself"):
+        await dialer.reach(None)
+    dialer.is_own = lambda _: False
+    (await dialer.reach(None)).close()

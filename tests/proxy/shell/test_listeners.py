@@ -129,3 +129,21 @@ async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nurs
     await arrived.wait()
     nursery.cancel_scope.cancel()
     fake.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to listen at
+async def test_a_connection_to_one_of_the_ports_is_recognised(address: str):
+    """By whichever address of this machine; the same port of another address is another server's."""
+    port = free_ports()
+    listeners = Listeners(address, [(None, port)])
+    reached = "::1" if address == "::" else "127.0.0.1"
+    with socket.create_connection((reached, port)) as connected:
+        assert listeners.is_peer_of(connected)
+    listeners.close()
+    with (
+        socket.create_server(("127.0.0.9", port)) as other,
+        socket.create_connection(("127.0.0.9", port)) as connected,
+    ):
+        other.accept()[0].close()
+        assert listeners.is_peer_of(connected) == (address != "127.0.0.1")
+    assert not listeners.is_peer_of(connected)
