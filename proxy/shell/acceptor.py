@@ -131,8 +131,7 @@ class Acceptor:
         if not self._engine.admits(host, port, node_id, self._now_ms()):
             client.close()
         elif self._tls is None:
-            session = self._open(client, host, port, node_id)
-            if session is not None:
+            if (session := self._open(client, host, port, node_id)) is not None:
                 serving.start_soon(self._serve, session, client, node_id)
         else:
             handshake = trio.CancelScope()
@@ -161,15 +160,16 @@ class Acceptor:
         except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
         finally:
-            accepted.close()  # also one whose handshake did not begin; after it, the socket is another's
+            if client is None:
+                accepted.close()  # also one whose handshake did not begin
             self._handshaking.pop(handshake, None)
             self._engine.connections.leave_address(host)
         if handshake.cancelled_caught:
             self._observer.on_handshake_failed(host, port, "its place was needed")
         if client is not None:
-            session = self._open(client.transport, host, port, client.node_id, client.user)
-            if session is not None:
-                await self._serve(session, client.transport, client.node_id)
+            transport, node_id, user = client
+            if (session := self._open(transport, host, port, node_id, user)) is not None:
+                await self._serve(session, transport, node_id)
 
     def _open(
         self, client: Transport, host: str, port: int, node_id: int | None, tls_user: str = ""

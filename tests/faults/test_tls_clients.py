@@ -56,6 +56,10 @@ def s_client(sluice: SluiceProcess, *options: str, typed: bytes = b"") -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
 
 
+def _has_line(sluice: SluiceProcess, event: str, reason: str) -> bool:
+    return any(event in line and reason in line for line in sluice.said().splitlines())
+
+
 def connect(sluice: SluiceProcess, authority: Authority, name: str = BOOTSTRAP) -> ssl.SSLSocket:
     context = ssl.create_default_context(cafile=str(authority.ca_file))
     plain = socket.create_connection((sluice.address, sluice.port), 20)
@@ -85,9 +89,7 @@ def test_old_protocols_and_weak_ciphers_are_refused(
     said = s_client(sluice, *options)
     assert "Cipher is (NONE)" in said
     assert "alert" in said
-    assert [
-        line for line in sluice.said().splitlines() if "handshake_failed" in line and reason in line
-    ]
+    await_that(lambda: _has_line(sluice, "handshake_failed", reason), "the log has the reason")
     with connect(sluice, authority) as client:
         ask(client)
 
@@ -188,4 +190,4 @@ def test_plaintext_at_the_tls_port_is_named_in_the_log(sluice: SluiceProcess):
             client.sendall(sent)
             assert receive_until_closed(client) == b""
     await_that(lambda: "looks like HTTP" in sluice.said(), "the log tells it")
-    assert "looks like Kafka without TLS" in sluice.said()
+    await_that(lambda: "looks like Kafka without TLS" in sluice.said(), "the log tells it")
