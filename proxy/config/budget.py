@@ -29,8 +29,10 @@ BASE_BYTES = 45 * MIB
 """The idle process with its policies (measured: 41 to 43 MB)."""
 RESIDUE_BYTES = 32 << 10
 """One connection: its objects, and 8 KiB in each direction that the pools do not bound."""
-DERIVED_CONNECTIONS = 1000
-"""Assumed if `limits.max_connections` is 0."""
+TLS_SIDE_BYTES = 96 << 10
+"""One connection's side with TLS (measured: 18 KiB idle, 91 KiB with a partial record and unsent bytes)."""
+DERIVED_CONNECTIONS, DERIVED_TLS_CONNECTIONS = 1000, 200
+"""Assumed if `limits.max_connections` is 0: without TLS, and with it on either side."""
 DEFAULT_POOL_BYTES = 128 * MIB
 MIN_POOL_BYTES = MIB
 KEPT_REPLY_BYTES = 8 * MIB
@@ -43,8 +45,8 @@ NO_BOUND = -1
 class Demand:
     """The inputs of the budget: configured sizes and the limit that was found.
 
-    `whole_bytes` is the largest frame that may be kept whole; `wanted_bytes` the largest that the policy
-    `wanted_by` reads whole.
+    `tls_sides` is 1 or 2 if clients, brokers or both are connected by TLS. `whole_bytes` is the largest frame that may
+    be kept whole; `wanted_bytes` the largest that the policy `wanted_by` reads whole.
     """
 
     request_bytes: int = DERIVED
@@ -53,6 +55,7 @@ class Demand:
     wanted_bytes: int = 0
     wanted_by: str = ""
     connections: int = 0
+    tls_sides: int = 0
     limit_bytes: int | None = None
     limit_origin: str = ""
 
@@ -68,7 +71,14 @@ class Budget:
     @property
     def connections(self) -> int:
         """Return the number of connections that the sum covers."""
-        return self.demand.connections or DERIVED_CONNECTIONS
+        demand = self.demand
+        assumed = DERIVED_TLS_CONNECTIONS if demand.tls_sides else DERIVED_CONNECTIONS
+        return demand.connections or assumed
+
+    @property
+    def connection_bytes(self) -> int:
+        """Return the memory of one connection, beyond the pools."""
+        return RESIDUE_BYTES + self.demand.tls_sides * TLS_SIDE_BYTES
 
     @property
     def whole_bytes(self) -> int:
@@ -82,7 +92,7 @@ class Budget:
     @property
     def residue_bytes(self) -> int:
         """Return the memory of all connections, beyond the pools."""
-        return self.connections * RESIDUE_BYTES
+        return self.connections * self.connection_bytes
 
     @property
     def max_bytes(self) -> int | None:
@@ -109,7 +119,7 @@ class Budget:
             (KEPT_REPLY_BYTES, "replies kept whole, over the pool"),
             (
                 self.residue_bytes,
-                f"{self.connections} connections of {RESIDUE_BYTES >> 10} KiB{assumed}",
+                f"{self.connections} connections of {self.connection_bytes >> 10} KiB{assumed}",
             ),
             (BASE_BYTES, "Sluice itself"),
         ]

@@ -39,6 +39,7 @@ def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
             wanted_bytes=wanted[0],
             wanted_by=wanted[1],
             connections=config.limits.max_connections,
+            tls_sides=(config.listen.tls is not None) + (config.upstream.tls is not None),
             limit_bytes=limit.limit_bytes if limit else None,
             limit_origin=limit.origin if limit else "",
         )

@@ -1,5 +1,6 @@
 """The memory budget: what fits, what is derived, and refusals with their figures."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,15 @@ def test_an_assumed_number_of_connections_is_reported_as_assumed():
     text = "\n".join(settle(Demand(limit_bytes=256 * MIB, limit_origin="memory.max")).lines())
     assert "1000 connections of 32 KiB, assumed (limits.max_connections is 0)" in text
     assert "85% of the limit of 256.0 MiB, 217.6 MiB, may be used (memory.max)" in text
+
+
+@pytest.mark.parametrize(("tls_sides", "kib"), [(1, 128), (2, 224)])
+def test_each_side_with_tls_costs_memory_and_fewer_connections_are_assumed(tls_sides, kib):
+    """OpenSSL's buffers count for each; the smallest usual container still has room for the pools."""
+    budget = settle(Demand(tls_sides=tls_sides, limit_bytes=128 * MIB, limit_origin="memory.max"))
+    assert f"200 connections of {kib} KiB, assumed" in "\n".join(budget.lines())
+    assert budget.residue_bytes == 200 * kib << 10
+    assert not list(budget.problems())
 
 
 def test_a_budget_over_the_limit_is_refused_with_its_figures():
