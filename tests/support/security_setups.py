@@ -177,11 +177,9 @@ class SetUp(NamedTuple):
         """Return its row in the table."""
         principals = {self.principal(each)[0]: None for each in self.mechanisms}
         cells = (
-            self.listen,
-            self.login,
-            *(each or "yes" for each in self.mechanisms),
-            self.upstream,
-            self.custody or "none",
+            self.listen if self.login == NONE else f"{self.listen}, SASL {self.login}",
+            ", ".join(self.mechanisms) if self.mechanisms[0] else "none",
+            f"{self.upstream}, Sluice by {self.custody}" if self.custody else self.upstream,
             ", ".join(f"`{each}`" for each in principals),
             f"`{self.owner}`",
         )
@@ -213,11 +211,8 @@ SETUPS: Final = (
 )
 
 HEAD: Final = (
-    "| client to Sluice | client's SASL | "
-    + " | ".join(LIBRARIES)
-    + " | broker's listener | Sluice's SASL | user here | user at the broker |\n"
-    + "|---" * (6 + len(LIBRARIES))
-    + "|"
+    "| client | its mechanisms | broker's listener | user here | user at the broker |\n|"
+    + "---|" * 5
 )
 
 
