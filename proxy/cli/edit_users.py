@@ -16,7 +16,7 @@ import secrets
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import click
 
@@ -89,12 +89,15 @@ def users() -> None:
 )
 @click.option(
     "--password-file",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
+    type=click.File("rb"),
     help="Read the password from the first line of this file; - is standard input.",
 )
 def add(
-    name: str, path: Path, mechanisms: tuple[str, ...], iterations: int, password_file: str | None
+    name: str,
+    path: Path,
+    mechanisms: tuple[str, ...],
+    iterations: int,
+    password_file: BinaryIO | None,
 ) -> None:
     """Add a user, or replace the user's password.
 
@@ -148,14 +151,14 @@ def check(path: Path) -> None:
         click.echo("Every user of this machine can read it; mode 0600 is enough.", err=True)
 
 
-def _password(file: str | None) -> bytes:
+def _password(file: BinaryIO | None) -> bytes:
     """Return the password. Exits with an error if it is empty, too long, or no text."""
     if file is None and sys.stdin.isatty():
         text: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
         password = text.encode()
     else:
-        with _failing():
-            password = _first_line(file)
+        line = (file or sys.stdin.buffer).readline(MAX_PASSWORD_BYTES + 3)
+        password = line.removesuffix(b"\n").removesuffix(b"\r")
     try:
         text = password.decode()
     except UnicodeDecodeError:
@@ -164,19 +167,6 @@ def _password(file: str | None) -> bytes:
         words = f"1..{MAX_PASSWORD_BYTES} bytes of UTF-8 text without NUL"
         raise click.UsageError(f"the password cannot be used, expected {words}")
     return password
-
-
-def _first_line(file: str | None) -> bytes:
-    """Return the first line of the file, or of standard input. Raises FileError."""
-    if file is None or file == "-":
-        line = sys.stdin.buffer.readline(MAX_PASSWORD_BYTES + 3)
-    else:
-        try:
-            with Path(file).open("rb") as opened:
-                line = opened.readline(MAX_PASSWORD_BYTES + 3)
-        except OSError as error:
-            raise FileError(f"{file!r}: {error.strerror or error}", "a readable file") from error
-    return line.removesuffix(b"\n").removesuffix(b"\r")
 
 
 def _save(path: Path, text: str) -> None:

@@ -38,6 +38,7 @@ FACTS = Facts(
     log_suppressed={"session_closed": 2},
     audit_lost={"disk": 0, "rate": 0},
     reloads=Reloads(1, 1, last_ok=True, loaded_ms=1_700_000_000_000),
+    certificates_ms={"listen": 1_900_000_000_000},
     features=[Feature("compiled_wheel", "alpha", enabled=False)],
 )
 

@@ -21,6 +21,7 @@ TELLINGS = {
     "on_session_opened": (PEER,),
     "on_session_closed": (PEER, CloseReason.DRAINED, "detail"),
     "on_authentication_failed": (PEER, AuthenticationFailure("PLAIN", "bob", "wrong", 7)),
+    "on_handshake_failed": ("10.0.0.9", 40000, "the client speaks no TLS"),
     "on_bootstrap_closed": (PEER, "kafka-1:9092", "tls"),
     "on_node_learned": (1, "kafka-1", 9092),
     "on_unmapped_node": (99,),
