@@ -15,6 +15,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from bench.harness.ports import free_ports
 from tests.support import frames as f
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_sasl import LISTENER
 from tests.support.quota_load import Load, run
 from tests.support.quota_messages import ALTER, alter_body, read_alter_reply
 from tests.support.quota_rows import Row, Tally
@@ -57,8 +58,7 @@ def measure_joined(cluster: KafkaCluster, folder: Path, seconds: float) -> Joine
         {user: {"request_rate": ours} for user, (ours, _) in LIMITS.items()},
         upstream=f"{TAP_ADDRESS}:{port}",
     )
-    assert broker.sasl_port is not None
-    with Tap([(TAP_ADDRESS, port)], [(broker.host, broker.sasl_port)]) as tap:
+    with Tap([(TAP_ADDRESS, port)], [(broker.host, broker.further[LISTENER])]) as tap:
         sluice.start()
         try:
             rows = [Row(user, produce=body) for user in LIMITS]
