@@ -263,6 +263,8 @@ def test_all_places_that_keep_bytes_together_stay_within_the_promise(tmp_path: P
                 clients.append(client)
                 crowd.append((client, memoryview(data)))
         give_up = time.monotonic() + PATIENCE_SECONDS
+        while not admin.exists() and time.monotonic() < give_up:
+            time.sleep(0.05)  # ports are open a moment before the admin server is
         while not are_filled(pools := pools_of(admin)) and time.monotonic() < give_up:
             crowd = pour(crowd, 1.0)
         assert are_filled(pools), pools
