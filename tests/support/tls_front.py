@@ -25,12 +25,15 @@ class TlsFront:
         self.port: int = self._listening.getsockname()[1]
         self.server = f"127.0.0.1:{self.port}"
         self.versions: list[str | None] = []
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)  # else the thread waits in accept for ever
+        self._accepting.join()
         self._listening.close()
 
     def _accept(self) -> None:
