@@ -15,10 +15,13 @@ from proxy.core.observer import Observer
 from proxy.shell.acceptor import EVICTION_MS, RESERVED_DESCRIPTORS, Acceptor, connection_limit
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
+from proxy.shell.tls.handshakes import Handshakes
+from proxy.shell.tls.listener import TlsListener
 from proxy.shell.transport import PlainTransport
 from tests.support import frames as f
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
+from tests.support.tls import Contexts
 
 if TYPE_CHECKING:
     import socket
@@ -197,4 +200,31 @@ async def test_a_client_whose_broker_is_still_dialled_at_the_drain_is_closed_as_
             with suppress(trio.BrokenResourceError):
                 assert await client.receive_some(1) == b""
     assert bench.engine.observer.closed == [(CloseReason.DRAINED, "")]
+    listeners.close()
+
+
+async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_path):
+    """It has said nothing; its socket is closed and the place is free."""
+    listener = TlsListener(
+        Contexts.make(tmp_path).server, Handshakes(bench.event_loop), lambda subject: subject
+    )
+    acceptor = Acceptor(
+        bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1, listener
+    )
+    listeners = Listeners("127.0.0.1", [(None, 0)])
+    port = listeners._bound[0][1].getsockname()[1]
+    until = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(acceptor.serve, listeners, until)
+        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
+            while not acceptor._handshaking:
+                await trio.lowlevel.checkpoint()
+            assert not acceptor._may_accept()
+            bench.clock.now_ms += EVICTION_MS
+            assert acceptor._may_accept()
+            with suppress(trio.BrokenResourceError):
+                assert await client.receive_some(1) == b""
+        until.set()
+    assert not bench.engine.sessions
+    assert bench.engine.connections.of_address("127.0.0.1") == 0
     listeners.close()
