@@ -2,7 +2,8 @@
 
 - It binds every port, then serves. On SIGTERM it stops listening, answers requests in flight, closes gracefully and
   exits with 0. A second signal, or the deadline of the drain, ends it at once.
-- SIGHUP reloads the configuration and reopens the files of the log.
+- SIGHUP reloads the configuration and reopens the files of the log. A swap of the configuration's Kubernetes volume
+  reloads it too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from proxy import admin_socket, hangup
 from proxy.client_authentication import ClientAuthentication
 from proxy.config.sizing import budget_of
 from proxy.config.small_files import FileError
+from proxy.config_volume import ConfigVolume
 from proxy.core.errors import CloseReason
 from proxy.dynamic_config import dynamic_settings
 from proxy.engine_settings import make_engine
@@ -56,15 +58,17 @@ RELOAD_RETRY_S = 0.05
 
 
 class App:
-    """One proxy. `load` reads the configuration again for a reload."""
+    """One proxy. `load` reads the configuration again for a reload; `volume` is where its file lies."""
 
     def __init__(
         self,
         config: Config,
         budget: Budget | None = None,
         load: Callable[[], Config] | None = None,
+        volume: ConfigVolume | None = None,
     ) -> None:
         self._config = config
+        self._volume = volume or ConfigVolume(None)
         self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
@@ -100,7 +104,9 @@ class App:
             self._tls.listener,
         )
         self._stop = trio.Event()
-        self._hangup = trio.Event()  # set by SIGHUP
+        self._hangup = (
+            trio.Event()
+        )  # set by SIGHUP, and when the configuration's volume has changed
         self._reloader = Reloader(
             config,
             lambda: _within_budget(load or (lambda: config)),
@@ -171,6 +177,7 @@ class App:
                     draining = trio.CancelScope()
                     nursery.start_soon(self._handle_signals, signals, draining)
                     nursery.start_soon(self._reload_on_hangup)
+                    nursery.start_soon(self._volume.watch, self._start_reload)
                     self._log_ready()
                     await self._acceptor.serve(listeners, self._stop)
                     listeners.close()
@@ -201,8 +208,11 @@ class App:
             else:
                 self._stop.set()
 
+    def _start_reload(self) -> None:
+        self._hangup.set()
+
     async def _reload_on_hangup(self) -> None:
-        """Reload after each SIGHUP; one that comes during a reload causes another."""
+        """Reload after each SIGHUP or swap; one that comes during a reload causes another."""
         while True:
             await self._hangup.wait()
             self._hangup = trio.Event()
@@ -318,7 +328,11 @@ class App:
         )
 
 
-def run(config: Config, load: Callable[[], Config] | None = None) -> int:
+def run(
+    config: Config,
+    load: Callable[[], Config] | None = None,
+    volume: ConfigVolume | None = None,
+) -> int:
     """Run the proxy until a signal ends it; return the exit code: 0, or 1 if it could not start.
 
     Raises SettingsError if it may need more memory than its container has.
@@ -332,7 +346,7 @@ def run(config: Config, load: Callable[[], Config] | None = None) -> int:
     gc.set_threshold(20_000, 50, 100)
     sys.setswitchinterval(0.0005)
     try:
-        return trio.run(App(config, budget, load).run)
+        return trio.run(App(config, budget, load, volume).run)
     except (OSError, TracesError, FileError) as error:
         reason = str(
             error

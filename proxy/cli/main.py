@@ -53,6 +53,9 @@ def run(given: GivenSettings) -> None:
     SIGTERM drains: requests in flight are answered first. A second signal stops at once.
     """
     stderr.install()  # already done where the command came by `proxy.__main__`
+    from proxy.config_volume import ConfigVolume  # noqa: PLC0415 - see the module
+
+    volume = ConfigVolume(given.file)
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
     if effective.config.has_secrets():
         from proxy.config.secret import forbid_core_dumps  # noqa: PLC0415 - see the module
@@ -62,7 +65,7 @@ def run(given: GivenSettings) -> None:
     from proxy import app  # noqa: PLC0415 - see the module
 
     try:
-        code = app.run(effective.config, lambda: given.read(keep_policies=True).config)
+        code = app.run(effective.config, lambda: given.read(keep_policies=True).config, volume)
     except SettingsError as error:  # found only when a policy is made: in a file of its own, say
         print_problems(error)
         code = UNUSABLE
