@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.stamp
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom helm bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -67,6 +67,9 @@ audit: | $(BIN)/python  ## known vulnerabilities of the locked packages; "not ch
 
 sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packages
 	@$(BIN)/python .ci/sbom
+
+helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests
+	$(BIN)/python -m tests.support.chart_files
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
