@@ -8,6 +8,8 @@ Rules:
   our SaslHandshake before, and judges no lifetime until the next request.
 - If the SaslHandshake cannot be sent before the lifetime ends (a request streams slowly, or there are no credentials),
   the session takes no more requests and ends after its replies. A held request is no obstacle: it has not begun.
+- Once all earlier replies have come, the broker has `upstream.request_timeout_ms` for each answer of its own, ANSWER_MS
+  if that is 0; at most twice as long.
 - If the broker refuses, the session ends, as the broker ends it. After that, further sessions to the same broker wait
   (`Custodian.prepare`), so that many connections do not lock an account.
 - A session that ends anyway is not renewed.
@@ -19,8 +21,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from proxy.core.errors import UpstreamAuthenticationError, UpstreamSessionExpiredError
+from proxy.core.errors import (
+    CloseReason,
+    UpstreamAuthenticationError,
+    UpstreamSessionExpiredError,
+)
 from proxy.core.session.channel import Mute
+from proxy.core.session.exchange import ProxyExchange
 from proxy.core.session.owner import Owner
 
 if TYPE_CHECKING:
@@ -37,6 +44,8 @@ MIN_INTERVAL_MS: Final = 1_000
 MAX_LIFETIME_MS: Final = 7 * 24 * 3_600_000
 """A longer lifetime is renewed as if it were this one."""
 RETRY_MS: Final = 1_000
+ANSWER_MS: Final = 30_000
+"""Kafka's default of request.timeout.ms in clients."""
 
 
 class Custodian(Protocol):
@@ -83,6 +92,7 @@ class Reauthentication:
         "_authentication",
         "_custodian",
         "_expires_ms",
+        "_owed_id",
         "_owner",
         "_timer",
         "_why",
@@ -94,6 +104,7 @@ class Reauthentication:
         self._address = address
         self._authentication: UpstreamAuthentication | None = None  # that is under way
         self._expires_ms = 0
+        self._owed_id = 0  # of our question that no other one stands before, at the last look
         self._why = ""  # there are no credentials
         self._timer: Timer | None = None
 
@@ -110,15 +121,17 @@ class Reauthentication:
     def release(self) -> None:
         """Renew no more, because the session is closed."""
         self._owner = self._authentication = None
+        self._disarm()
+
+    def _arm(self, at_ms: int, call: Callable[[int], None]) -> None:
+        self._disarm()
+        if self._owner is not None:
+            self._timer = self._owner.shared.timers.arm(at_ms, call)
+
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _arm(self, at_ms: int, call: Callable[[int], None]) -> None:
-        owner = self._owner
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if owner is None else owner.shared.timers.arm(at_ms, call)
 
     # -- before the first question -------------------------------------------------------------------
 
@@ -126,7 +139,7 @@ class Reauthentication:
         owner = self._owner
         if owner is None or owner.ending:
             return
-        self._arm(self._expires_ms, self._on_expired)
+        self._look_later(now_ms)
         self._custodian.prepare(self._address, self._on_prepared)
 
     def _on_prepared(self, found: UpstreamAuthentication | str) -> None:
@@ -147,19 +160,42 @@ class Reauthentication:
         self._ask(found)
         owner.attend()
 
-    def _on_expired(self, now_ms: int) -> None:
-        self._timer = None
+    # -- deadlines -----------------------------------------------------------------------------------
+
+    def _look_later(self, now_ms: int) -> None:
+        """Look again after the time for an answer; before our first question is sent, at the end of the lifetime."""
         owner = self._owner
+        if owner is not None:
+            answer_ms = now_ms + (owner.shared.request_timeout_ms or ANSWER_MS)
+            at_ms = min(answer_ms, self._expires_ms) if now_ms < self._expires_ms else answer_ms
+            self._arm(at_ms, self._on_look)
+
+    def _on_look(self, now_ms: int) -> None:
+        """End the session if our question is not sent at the end of the lifetime, or not answered in time."""
+        self._timer = None
+        owner, authentication = self._owner, self._authentication
         if owner is None or owner.ending:
             return
-        if self._authentication is None:
+        is_sent = authentication is not None and not owner.has_questions
+        if not is_sent and now_ms >= self._expires_ms:
             why = self._why or "the credentials are not ready"
-        elif owner.has_questions:
-            why = f"a request was still being sent, {owner.request_left} bytes were left"
-        else:
-            return  # the broker has been asked in time
-        detail = f"the authentication at {self._address} ended before it could be renewed: {why}"
-        owner.fail_request_and_attend(UpstreamSessionExpiredError(detail))
+            if authentication is not None:
+                why = f"a request was still being sent, {owner.request_left} bytes were left"
+            detail = (
+                f"the authentication at {self._address} ended before it could be renewed: {why}"
+            )
+            owner.fail_request_and_attend(UpstreamSessionExpiredError(detail))
+            return
+        owed_id = 0
+        if is_sent and authentication is not None and authentication.work is None:
+            is_next = not owner.queue or isinstance(owner.queue[0], ProxyExchange)
+            owed_id = authentication.correlation_id if is_next else 0
+        if owed_id and owed_id == self._owed_id:
+            detail = f"no answer to the renewed authentication at {self._address}"
+            owner.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
+            return
+        self._owed_id = owed_id
+        self._look_later(now_ms)
 
     # -- questions and answers -----------------------------------------------------------------------
 
@@ -205,5 +241,7 @@ class Reauthentication:
         else:
             self._authentication = None
             self._why = ""
+            self._owed_id = 0
+            self._disarm()
             owner.unmute(Mute.UPSTREAM_REAUTH)
             self.begin(authentication.session_lifetime_ms, owner.shared.now_ms)

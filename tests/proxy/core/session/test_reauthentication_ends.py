@@ -6,6 +6,7 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import MAX_PROXY_REPLY_BYTES
+from proxy.core.session.reauthentication import ANSWER_MS
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, RenewedLine
@@ -34,6 +35,37 @@ def test_a_broker_that_never_answers_ends_at_the_request_timeout() -> None:
     line.pass_time(8500)
     for _ in range(32):
         line.pass_time(1000)
+    assert line.wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+
+
+@pytest.mark.parametrize("answered", range(3))
+def test_without_a_request_timeout_a_renewal_has_a_deadline_of_its_own(answered: int) -> None:
+    """Otherwise its client stays muted for ever. A broker that is busy with an earlier request is waited for."""
+    line = RenewedLine(FakeCustodian("SCRAM-SHA-256"), request_timeout_ms=0)
+    line.wire.client(f.heartbeat(1))
+    line.pass_time(8500)
+    for _ in range(10):
+        line.pass_time(ANSWER_MS)
+    assert not line.wire.session.ending
+    line.wire.broker(f.heartbeat_reply(1))
+    for _ in range(answered):
+        line.wire.broker(line.sasl.answer(line.requests()[-1]))
+    line.pass_time(ANSWER_MS - 1)
+    assert not line.wire.session.ending
+    for _ in range(4):
+        line.pass_time(ANSWER_MS // 2)
+    assert line.wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+    assert line.wire.session.detail == f"no answer to the renewed authentication at {ADDRESS}"
+
+
+def test_an_answer_that_trickles_does_not_extend_the_deadline() -> None:
+    """A byte now and then is no answer."""
+    line = RenewedLine(request_timeout_ms=0)
+    line.pass_time(8500)
+    (frame,) = line.requests()
+    for byte in line.sasl.answer(frame)[:12]:
+        line.wire.broker(bytes([byte]))
+        line.pass_time(ANSWER_MS // 5)
     assert line.wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
