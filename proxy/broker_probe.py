@@ -3,7 +3,7 @@
 Rules:
 - It asks as Sluice does, by the TLS and the credentials of the settings: ApiVersions, then Metadata. An answer shows
   that the server is a Kafka broker.
-- If the server gives another answer, further connections try TLS, HTTP and SASL. Each connection has one deadline.
+- If the server gives another answer, further connections try TLS, HTTP and SASL.
 - Where the settings have no TLS, certificates are not verified: then only the protocol matters.
 """
 
@@ -63,7 +63,7 @@ def probe_brokers(config: Config) -> list[BrokerReport]:
 
 
 async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerReport:
-    """Return what the server at this address speaks. Takes five times the connection timeout at most.
+    """Return what the server at this address speaks. It makes five connections at most (see BrokerTalk).
 
     Raises OSError and FileError for files of the settings.
     """
@@ -76,6 +76,8 @@ async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerRepor
             await _versions(talk.without_tls())
         ):
             why = _PLAIN
+        elif failed.reason is CloseReason.BROKER_TLS:
+            why = f"TLS fails: {why}"
     except SessionFault as refused:
         why = f"it does not let Sluice in: {refused}"
     return _report_of(talk, problem=why)

@@ -19,13 +19,13 @@ import structlog
 import trio
 
 from proxy.core.auth.principal_mapping import PrincipalMapper
-from proxy.shell.tls.connector import TlsConnector
-from proxy.shell.tls.contexts import (
+from proxy.openssl.contexts import (
     CertificateFileError,
     client_context,
     expiry_of,
     server_context,
 )
+from proxy.shell.tls.connector import TlsConnector
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import TlsListener
 from proxy.shell.tls.server_names import ServerNames

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from proxy.admin.errors import UnreachableError
 from proxy.config.values import split_server
+from proxy.openssl.contexts import CertificateFileError, client_context
+from proxy.openssl.reasons import words_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -144,23 +146,17 @@ class Connection:
 def secured(connected: socket.socket, server: str, tls: UpstreamTls) -> ssl.SSLSocket:
     """Return the connection after a TLS handshake. Raises UnreachableError, also for files that cannot be used."""
     try:
-        context = ssl.create_default_context(cafile=tls.ca_file or None)
-        context.verify_flags |= (
-            ssl.VERIFY_X509_PARTIAL_CHAIN
-        )  # a listener may be trusted by its own
-        if tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
-    except OSError as error:
+        context = client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
+    except CertificateFileError as error:
         connected.close()
-        files = ", ".join(filter(None, (tls.ca_file, tls.cert_file, tls.key_file)))
-        raise UnreachableError(f"The certificates in {files} cannot be used: {error}.") from error
+        raise UnreachableError(f"TLS is not possible: {error}.") from error
     try:
         return context.wrap_socket(
             connected, server_hostname=tls.server_name or split_server(server)[0]
         )
     except OSError as error:
         connected.close()
-        why = getattr(error, "verify_message", "") or getattr(error, "reason", "") or _words(error)
+        why = words_of(error) if isinstance(error, ssl.SSLError) else _words(error)
         raise UnreachableError(f"No TLS connection to {server}: {why}.") from error
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from proxy.config.small_files import FileError, read_small_file
+from proxy.openssl.reasons import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +91,7 @@ class CertificateChain:
             return self._shown_to_peer("")
         except ssl.SSLError as error:
             role = "server" if self._is_server else "client"
-            words = f"{self._files[0]!r}, which peers refuse: {_words(error)}"
+            words = f"{self._files[0]!r}, which peers refuse: {words_of(error)}"
             raise FileError(words, f"a certificate for a TLS {role}") from None
 
     def is_for(self, host: str) -> bool:
@@ -118,7 +119,7 @@ class CertificateChain:
                 raise KeyFileError(f"{key_file!r}, another certificate's key", expected) from None
             if error.reason is None:
                 raise KeyFileError(f"{key_file!r}, which OpenSSL cannot read", KEY) from None
-            raise FileError(f"{cert_file!r}: {_words(error)}", CERTIFICATES) from None
+            raise FileError(f"{cert_file!r}: {words_of(error)}", CERTIFICATES) from None
         return context
 
     def _shown_to_peer(self, host: str) -> Certificate:
@@ -156,7 +157,7 @@ def _authorities_of(texts: list[str], file: str) -> list[Certificate]:
         try:
             context.load_verify_locations(cadata=text)
         except ssl.SSLError as error:
-            found = f"{file!r}, whose certificate {place + 1} cannot be read: {_words(error)}"
+            found = f"{file!r}, whose certificate {place + 1} cannot be read: {words_of(error)}"
             raise FileError(found, CERTIFICATES) from None
     return [_certificate(each) for each in context.get_ca_certs()]
 
@@ -171,9 +172,3 @@ def _certificate(shown: Mapping[str, object]) -> Certificate:
         ssl.cert_time_to_seconds(fields["notBefore"]),
         ssl.cert_time_to_seconds(fields["notAfter"]),
     )
-
-
-def _words(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    return (error.reason or str(error)).replace("_", " ").lower()

@@ -2,6 +2,7 @@
 
 Rules:
 - TLS 1.2 or later, ephemeral keys and authenticated ciphers only, no renegotiation, no compression.
+- Every certificate of `ca_file` is trusted by itself, be it a server or an intermediate, as in Kafka's trust store.
 - A client that offers only protocols of the web (ALPN) is refused: a browser can be made to send its secrets to
   another server's port (ALPACA).
 - Each load makes a new context, with new keys for session tickets: no session outlives the certificates and
@@ -14,8 +15,8 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from proxy.shell.tls.certificate import expiry_ms
-from proxy.shell.tls.record_sender import words_of
+from proxy.openssl.certificate import expiry_ms
+from proxy.openssl.reasons import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,15 +61,21 @@ def server_context(
 
 
 def client_context(
-    ca_file: str = "", cert_file: str = "", key_file: str = "", *, verify: bool = True
+    ca_file: str = "",
+    cert_file: str = "",
+    key_file: str = "",
+    *,
+    verify: bool = True,
+    kind: type[ssl.SSLContext] = ssl.SSLContext,
 ) -> ssl.SSLContext:
     """Return the context for connections to brokers; an empty path is absent. Raises CertificateFileError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = kind(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif ca_file:
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         _load("ca_file", ca_file, context.load_verify_locations)
     else:
         context.load_default_certs()

@@ -103,7 +103,7 @@ class Custody:
     async def _authenticate(self, broker: Transport, gate: _Gate) -> int:
         authentication = UpstreamAuthentication(await self._credentials.client())
         try:
-            await _converse(broker, authentication)
+            await converse(broker, authentication)
         except UpstreamAuthenticationError as error:
             gate.refuse(str(error))
             self._credentials.on_refused()
@@ -170,7 +170,10 @@ class Custody:
         self._settle()
 
 
-async def _converse(broker: Transport, authentication: UpstreamAuthentication) -> None:
+async def converse(broker: Transport, authentication: UpstreamAuthentication) -> None:
+    """Authenticate a connection that the event loop does not have. Raises SessionFault, and OSError such as
+    ConnectionResetError.
+    """
     while not authentication.done:
         if authentication.request is not None:
             await send_all(broker, authentication.take_request())

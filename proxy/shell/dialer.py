@@ -208,7 +208,7 @@ async def dial(
     """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""
     try:
         with trio.fail_after(timeout_s):
-            stream = await connect(host, port)
+            stream = await _connect(host, port)
     except trio.TooSlowError:
         detail = f"{host}:{port} did not answer within {timeout_s:g} s"
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
@@ -225,7 +225,7 @@ async def dial(
         raise DialError(CloseReason.BROKER_TLS, f"{host}:{port}: {error}") from error
 
 
-async def connect(host: str, port: int) -> trio.SocketStream:
+async def _connect(host: str, port: int) -> trio.SocketStream:
     """Return a connection. Raises DialError with the system's message."""
     try:
         return await trio.open_tcp_stream(host, port)

@@ -9,6 +9,7 @@ import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.config.secret import PASSWORD_VARIABLE, read_secret
+from proxy.openssl.contexts import client_context
 
 if TYPE_CHECKING:
     import socket
@@ -64,19 +65,10 @@ def security_settings(upstream: UpstreamSettings, token: Callable[[], str]) -> d
 
 
 def _context(tls: UpstreamTls) -> ssl.SSLContext:
-    context = _NamedContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.name = tls.server_name
-    if not tls.verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    elif tls.ca_file:
-        context.load_verify_locations(tls.ca_file)
-    else:
-        context.load_default_certs()
-    if tls.cert_file:
-        context.load_cert_chain(tls.cert_file, tls.key_file)
-    return context
+    class Named(_NamedContext):
+        name = tls.server_name
+
+    return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify, kind=Named)
 
 
 def _sasl(sasl: UpstreamSasl, token: Callable[[], str]) -> dict[str, object]:

@@ -2,11 +2,25 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from proxy.core.engine import Engine
+from tests.support.certificates import Authority
 from tests.support.sockets import Bench
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Return an authority with files of its own."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def missing(tmp_path: Path) -> str:
+    """Return the path of a file that does not exist."""
+    return str(tmp_path / "missing.pem")
 
 
 @pytest.fixture

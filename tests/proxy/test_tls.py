@@ -8,8 +8,8 @@ import trio
 from structlog.testing import capture_logs
 
 from proxy.config.sections import ListenSettings, UpstreamSettings
+from proxy.openssl.contexts import CertificateFileError
 from proxy.shell.event_loop import EventLoop
-from proxy.shell.tls.contexts import CertificateFileError
 from proxy.tls import POLL_S, Tls
 from tests.support.certificates import Authority, Pair
 from tests.support.sessions import make_engine

@@ -10,7 +10,7 @@ from random import Random
 from typing import Self
 
 from proxy.core.session.session import Session
-from proxy.shell.tls.contexts import client_context, server_context
+from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
 from tests.support import frames as f
 from tests.support.certificates import Authority

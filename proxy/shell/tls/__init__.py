@@ -1,1 +1,1 @@
-"""TLS of both sides: contexts from files, handshakes, server names, and the transport for the event loop."""
+"""TLS of both sides: handshakes, server names, and the transport for the event loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.shell.tls.certificate import subject_of
+from proxy.openssl.certificate import subject_of
 
 if TYPE_CHECKING:
     import socket

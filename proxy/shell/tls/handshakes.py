@@ -13,19 +13,17 @@ from __future__ import annotations
 
 import socket
 import ssl
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
 
 from proxy.core.protocol_sniffer import guess_at_tls_port
-from proxy.shell.tls.contexts import WEB_PROTOCOLS
-from proxy.shell.tls.record_sender import words_of
+from proxy.openssl.contexts import WEB_PROTOCOLS
+from proxy.openssl.reasons import words_of
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-
-    from proxy.shell.event_loop import EventLoop
 
     _Wait = Callable[[socket.socket], Awaitable[None]]
 
@@ -49,11 +47,17 @@ class PeerGoneError(HandshakeError):
     """The client disconnected before it sent a byte: a port check, or a load balancer's."""
 
 
+class Stepped(Protocol):
+    """An event loop that shares the thread: it does not wait in its own poll set while `arriving` is not 0."""
+
+    arriving: int
+
+
 class Handshakes:
     """All handshakes of a process. `steps` counts the calls of `TlsTransport.shake`."""
 
     def __init__(
-        self, event_loop: EventLoop, limit: int = LIMIT, timeout_s: float = TIMEOUT_S
+        self, event_loop: Stepped, limit: int = LIMIT, timeout_s: float = TIMEOUT_S
     ) -> None:
         self.steps = 0
         self._event_loop = event_loop

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.shell.tls.certificate import subject_of
+from proxy.openssl.certificate import subject_of
 from proxy.shell.tls.handshakes import HandshakeError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from proxy.openssl.reasons import words_of
 from proxy.shell.transport import TlsError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ RECORD_BYTES: Final = 16 << 10
 """The most plaintext of one record (RFC 8446 section 5.1)."""
 BATCH: Final = 2
 """How many records are sent at once."""
-ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""OpenSSL's errors at the end of the stream."""
 
 
 class RecordSender:
@@ -109,12 +108,3 @@ class RecordSender:
         self._unsent = [record[taken:]]
         self._owed_bytes = size
         raise BlockingIOError
-
-
-def words_of(error: ssl.SSLError) -> str:
-    """Return the reason of OpenSSL in words, such as "sslv3 alert bad certificate"."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"certificate verify failed: {error.verify_message}"
-    if isinstance(error, ENDED):
-        return "the connection was closed"
-    return (error.reason or str(error)).lower().replace("_", " ")

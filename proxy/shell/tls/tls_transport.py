@@ -23,7 +23,8 @@ from contextlib import suppress
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from proxy.shell.tls.record_sender import ENDED, RECORD_BYTES, RecordSender
+from proxy.openssl.reasons import ENDED
+from proxy.shell.tls.record_sender import RECORD_BYTES, RecordSender
 from proxy.shell.transport import Security, TlsError, address_of, prepare
 
 if TYPE_CHECKING:

@@ -191,5 +191,7 @@ def test_a_certificate_for_clients_only_is_refused_for_a_server(tmp_path: Path) 
     assert CertificateChain(*files, is_server=False).certificate().subject == "commonName=a"
     with pytest.raises(FileError) as caught:
         CertificateChain(*files, is_server=True).certificate()
-    assert caught.value.found.endswith("which peers refuse: unsuitable certificate purpose")
+    assert caught.value.found.endswith(
+        "which peers refuse: certificate verify failed: unsuitable certificate purpose"
+    )
     assert caught.value.expected == "a certificate for a TLS server"

@@ -12,7 +12,7 @@ from proxy.config.security_files import findings
 from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import new_credential
-from proxy.shell.tls.contexts import CertificateFileError, client_context, server_context
+from proxy.openssl.contexts import CertificateFileError, client_context, server_context
 from tests.support.certificates import Authority, Pair
 
 CANARY = "canary-77e1a0"

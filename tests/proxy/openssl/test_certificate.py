@@ -11,7 +11,7 @@ from cryptography.x509 import NameAttribute as Attribute
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID as Oid
 
-from proxy.shell.tls.certificate import expiry_ms, subject_of
+from proxy.openssl.certificate import expiry_ms, subject_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.shell.tls.contexts import (
+from proxy.openssl.contexts import (
     CertificateFileError,
     client_context,
     expiry_of,

@@ -1,29 +1,15 @@
 """Certificates of one authority for the tests of TLS."""
 
 import ssl
-from pathlib import Path
 
 import pytest
 
 from proxy.shell.event_loop import EventLoop
-from tests.support.certificates import Authority
 from tests.support.sessions import make_engine
 from tests.support.sockets import HandClock
 from tests.support.tls import Contexts
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Return an authority with files of its own."""
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture
-def missing(tmp_path: Path) -> str:
-    """Return the path of a file that does not exist."""
-    return str(tmp_path / "missing.pem")
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 import trio
 
+from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.dialer import receive_some
-from proxy.shell.tls.contexts import client_context, server_context
 from proxy.shell.tls.handshakes import STALL_S, HandshakeError, Handshakes, PeerGoneError
 from proxy.shell.tls.tls_transport import TlsTransport
 from tests.support.sockets import tcp_pair

@@ -5,7 +5,7 @@ import ssl
 import pytest
 import trio
 
-from proxy.shell.tls.contexts import client_context, server_context
+from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.tls.handshakes import HandshakeError, Handshakes
 from proxy.shell.tls.listener import SecureClient, TlsListener
 from proxy.shell.tls.server_names import ServerNames
