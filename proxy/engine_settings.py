@@ -8,6 +8,7 @@ from policies import registry
 from policies.chain import Chain
 from policies.hook_runner import HookRunner
 from proxy.core.engine import Engine
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
 from proxy.dynamic_config import connection_limits_of, graces_of, pool_limits_of
 
@@ -27,15 +28,12 @@ def make_engine(
     topology = Topology(listen.advertised_host, listen.port, listen.node_addresses(), observer)
     hook_runner = HookRunner(observer, clock.now_us)
     entries = registry.build(config.policies, services, hook_runner)
-    engine = Engine(
-        topology,
-        Chain(entries, observer, hook_runner),
-        observer,
-        now_ms=clock(),
+    options = EngineOptions(
         request_max_bytes=config.limits.socket_request_max_bytes,
         request_timeout_ms=config.upstream.request_timeout_ms,
         pass_unknown=config.unknown_apis(),
         fixed_user=config.identity.user,
+        oauthbearer_claim=config.identity.oauthbearer_claim,
         graces=graces_of(config),
         bounds=pool_limits_of(config, budget),
         keeps_traces=telemetry.keeps_traces,
@@ -45,6 +43,7 @@ def make_engine(
         capture=telemetry.capture,
         topic_usage=telemetry.topic_usage,
     )
-    engine.oauthbearer_claim = config.identity.oauthbearer_claim
+    chain = Chain(entries, observer, hook_runner)
+    engine = Engine(topology, chain, observer, options, now_ms=clock())
     engine.limit_connections(connection_limits_of(config))
     return engine

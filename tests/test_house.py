@@ -61,6 +61,7 @@ REGISTRY = re.compile(
 _CORE = "proxy/core"
 TESTED_WITH = {
     f"{_CORE}/memory/claim.py": f"{_CORE}/memory/test_slow_clients.py",
+    f"{_CORE}/session/engine_options.py": f"{_CORE}/test_engine.py",
     f"{_CORE}/session/exchange_queue.py": f"{_CORE}/session/test_exchange.py",
     f"{_CORE}/session/grace_times.py": f"{_CORE}/session/test_broker_waits.py",
     f"{_CORE}/session/kept_produce.py": f"{_CORE}/session/test_broker_waits_kept.py",

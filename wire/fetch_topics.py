@@ -18,6 +18,7 @@ from wire.primitives import (
     INT16,
     INT32,
     REPLY_ELEMENT_BUDGET,
+    UINT32_MAX,
     Buffer,
     check_tag_count,
     spend,
@@ -202,6 +203,8 @@ class FetchTopics:
             byte = (yield _ASK, 1)[0]
             value |= (byte & 0x7F) << shift
             shift += 7
+        if value > UINT32_MAX:
+            raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
         return value
 
     def _tags(self) -> Reading:

@@ -11,28 +11,9 @@ from __future__ import annotations
 from typing import Final
 
 from wire.errors import WireError
-from wire.primitives import Buffer, int16_at, int32_at
+from wire.primitives import INCOMPLETE, Buffer, int16_at, int32_at, try_uvarint
 
 MAX_STRING_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
-
-_INCOMPLETE: Final = (0, -1)
-
-
-def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return an unsigned varint and the offset after it, with the limits of `primitives.uvarint`."""
-    value = shift = 0
-    while pos < end:
-        byte = buf[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0xFFFF_FFFF:
-                raise WireError(f"varint {value} is outside 0..{0xFFFF_FFFF}")
-            return value, pos
-        shift += 7
-        if shift == 35:
-            raise WireError("varint has more than 5 bytes, expected 1..5")
-    return _INCOMPLETE
 
 
 def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, int]:
@@ -41,7 +22,7 @@ def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, 
         length, pos = try_uvarint(buf, pos, end)
         length -= 1
     elif pos + 2 > end:
-        return _INCOMPLETE
+        return INCOMPLETE
     else:
         length = int16_at(buf, pos)[0]
         pos += 2
@@ -56,7 +37,7 @@ def try_size(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, in
         size, pos = try_uvarint(buf, pos, end)
         return size - 1, pos
     if pos + 4 > end:
-        return _INCOMPLETE
+        return INCOMPLETE
     size = int32_at(buf, pos)[0]
     if size < -1:
         raise WireError(f"size {size} is outside -1..{0x7FFF_FFFF}")

@@ -35,7 +35,9 @@ MAX_TAGS_PER_STRUCT: Final = 64
 
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 _INT16_MAX: Final = 0x7FFF
-_UINT32_MAX: Final = 0xFFFF_FFFF
+UINT32_MAX: Final = 0xFFFF_FFFF
+INCOMPLETE: Final = (0, -1)
+"""What a reader returns whose value the end of the bytes cuts off."""
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -57,19 +59,27 @@ def uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
     """
     if pos < end and (byte := buf[pos]) < 0x80:
         return byte, pos + 1
+    value, stop = try_uvarint(buf, pos, end)
+    if stop < 0:
+        raise WireError(f"varint is cut off at offset {end}")
+    return value, stop
+
+
+def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
+    """Return an unsigned varint and the offset after it, with the limits of `uvarint`; (0, -1) if `end` cuts it off."""
     value = shift = 0
     while pos < end:
         byte = buf[pos]
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > _UINT32_MAX:
-                raise WireError(f"varint {value} is outside 0..{_UINT32_MAX}")
+            if value > UINT32_MAX:
+                raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
             return value, pos
         shift += 7
         if shift == 35:
             raise WireError("varint has more than 5 bytes, expected 1..5")
-    raise WireError(f"varint is cut off at offset {end}")
+    return INCOMPLETE
 
 
 def string_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
@@ -216,8 +226,8 @@ def encode_uvarint(value: int) -> bytes:
     """Return `value` (0 to 2^32 - 1) in its shortest encoding. Raises `WireError` outside that range."""
     if 0 <= value < 0x80:
         return _ONE_BYTE[value]
-    if not 0 <= value <= _UINT32_MAX:
-        raise WireError(f"varint {value} is outside 0..{_UINT32_MAX}")
+    if not 0 <= value <= UINT32_MAX:
+        raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)

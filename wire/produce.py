@@ -15,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from wire.errors import WireError
-from wire.incremental import try_size, try_string, try_uvarint
+from wire.incremental import try_size, try_string
 from wire.primitives import (
     ELEMENT_BUDGET,
     Buffer,
@@ -23,6 +23,7 @@ from wire.primitives import (
     int16_at,
     int32_at,
     spend,
+    try_uvarint,
 )
 from wire.topic_names import topic_name
 

@@ -14,6 +14,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.held_moves import HeldMoves
 from proxy.core.session.plan import SASL
 from proxy.core.session.policy_calls import PolicyCalls
@@ -29,13 +30,9 @@ if TYPE_CHECKING:
     from policies.chain import Chain
     from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.connection_limits import ConnectionLimits
-    from proxy.core.memory.pool_limits import PoolLimits
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
-    from proxy.core.session.grace_times import GraceTimes
     from proxy.core.session.reauthentication import Custodian
-    from proxy.core.stats.capture import Capture
-    from proxy.core.stats.topic_usage import TopicUsage
     from proxy.core.topology import Topology
 
 REVIEWED_AT_ONCE = 256
@@ -52,41 +49,13 @@ class Engine(SharedState):
         topology: Topology,
         chain: Chain,
         observer: Observer,
+        options: EngineOptions | None = None,
         *,
         now_ms: int = 0,
-        request_max_bytes: int = 104857600,
-        request_timeout_ms: int = 0,
-        pass_unknown: Collection[int] = (),
-        fixed_user: str = "",
-        graces: GraceTimes | None = None,
-        purge_interval: int = 1000,
-        keeps_traces: bool = False,
-        sample_every: int = 0,
-        slow_ms: int = 0,
-        meters_by_key: bool = False,
-        capture: Capture | None = None,
-        topic_usage: TopicUsage | None = None,
-        bounds: PoolLimits | None = None,
     ) -> None:
-        super().__init__(
-            topology,
-            chain,
-            observer,
-            now_ms=now_ms,
-            request_max_bytes=request_max_bytes,
-            request_timeout_ms=request_timeout_ms,
-            pass_unknown=pass_unknown,
-            graces=graces,
-            purge_interval=purge_interval,
-            keeps_traces=keeps_traces,
-            sample_every=sample_every,
-            slow_ms=slow_ms,
-            meters_by_key=meters_by_key,
-            capture=capture,
-            topic_usage=topic_usage,
-            bounds=bounds,
-        )
-        self._user = (fixed_user, "fixed") if fixed_user else (ANONYMOUS, "none")
+        options = options or EngineOptions()
+        super().__init__(topology, chain, observer, options, now_ms)
+        self._user = (options.fixed_user, "fixed") if options.fixed_user else (ANONYMOUS, "none")
         self.calls = PolicyCalls(self)
         self.moves = HeldMoves(self.timers)
         self.sessions: set[Session] = set()

@@ -13,6 +13,7 @@ import pytest
 from policies.api import FORWARD, Hold, Policy, QuotaViolation, Reject, Request, Throttle, Verdict
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
 from proxy.telemetry.traces.tracer import Tracer
 from tests.support.collectors import Collector, Seen, children, exporting, rotel
@@ -43,7 +44,9 @@ class Played:
         )
         topology.learn({2: (b"broker-2.internal", 9092)})
         chain = Chain([Entry(f"p{n}", policy) for n, policy in enumerate(policies)], tracer)
-        self.engine = Engine(topology, chain, tracer, now_ms=EPOCH_MS, keeps_traces=True, **options)
+        self.engine = Engine(
+            topology, chain, tracer, EngineOptions(keeps_traces=True, **options), now_ms=EPOCH_MS
+        )
         tracer.attach(self.engine)
         tracer.start()
         self.wire = Wire(self.engine, 2)

@@ -30,6 +30,7 @@ from proxy.config.sections import ListenSettings, UpstreamSettings
 from proxy.config.telemetry import AdminSettings
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.session import Session
 from proxy.core.topology import Topology
 from proxy.reload import Reloader
@@ -83,7 +84,9 @@ class AdminRoom:
         nodes = config.listen.node_addresses()
         topology = Topology("127.0.0.1", config.listen.port, nodes, observer)
         chain = Chain(registry.build(config.policies, self), observer)
-        self.engine = Engine(topology, chain, observer, now_ms=self.clock(), keeps_traces=True)
+        self.engine = Engine(
+            topology, chain, observer, EngineOptions(keeps_traces=True), now_ms=self.clock()
+        )
         self.event_loop = EventLoop(self.engine, self.clock)
         self.reloader = Reloader(
             config, self._load, self.engine, self, observer, self._dynamic_settings(), self.clock

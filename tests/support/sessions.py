@@ -17,6 +17,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.observer import Observer
 from proxy.core.session.channel import Channel
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.stats.usage import UsageRow
 from proxy.core.topology import Topology
 
@@ -83,14 +84,22 @@ class Watcher(Observer):
         self.outages.append((pool, depleted_ms))
 
 
-def make_engine(policies: Sequence[Policy] = (), **options: int | PoolLimits) -> Engine:
+def make_engine(
+    policies: Sequence[Policy] = (), *, now_ms: int = 0, **options: int | PoolLimits
+) -> Engine:
     """Return an engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
     watcher = Watcher()
     entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
     topology = Topology(
         "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
     )
-    return Engine(topology, Chain(entries, watcher), watcher, **options)  # type: ignore[arg-type]
+    return Engine(
+        topology,
+        Chain(entries, watcher),
+        watcher,
+        EngineOptions(**options),  # type: ignore[arg-type]
+        now_ms=now_ms,
+    )
 
 
 def forget_ready(engine: Engine) -> None:

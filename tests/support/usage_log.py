@@ -8,6 +8,7 @@ from policies.api import EffectiveQuota, Policy
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.stats.capture import Capture
 from proxy.core.topology import Topology
 from proxy.telemetry.usage_log.usage_log import UsageLogObserver
@@ -45,9 +46,8 @@ class Recording:
             ),
             Chain(entries, Observer()),
             self.usage_log,
+            EngineOptions(meters_by_key="api" in families, capture=capture),
             now_ms=START_MS,
-            meters_by_key="api" in families,
-            capture=capture,
         )
         self.usage_log.attach(self.engine)
 

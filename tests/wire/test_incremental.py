@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.errors import WireError
-from wire.incremental import MAX_STRING_BYTES, try_size, try_string, try_uvarint
-from wire.primitives import INT16, INT32, encode_uvarint
+from wire.incremental import MAX_STRING_BYTES, try_size, try_string
+from wire.primitives import INT16, INT32, encode_uvarint, try_uvarint
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -13,28 +13,26 @@ from policies.chain import Hooks
 from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
-from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.read_limits import Reads
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
 from proxy.core.memory.reservations import Reservations
 from proxy.core.newcomers import Newcomers
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
-from proxy.core.session.grace_times import Expired, GraceTimes
+from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
 from proxy.core.stats.meters import MeterBook
 from proxy.core.stats.usage import UsageBook
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from policies.chain import Chain
     from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.memory.reply_reservations import Taker
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
-    from proxy.core.stats.capture import Capture
-    from proxy.core.stats.topic_usage import TopicUsage
+    from proxy.core.session.engine_options import EngineOptions
     from proxy.core.topology import Topology
 
 NEVER_US = 1 << 60
@@ -61,50 +59,39 @@ class SharedState:
         topology: Topology,
         chain: Chain,
         observer: Observer,
-        *,
-        now_ms: int = 0,
-        request_max_bytes: int = 104857600,
-        request_timeout_ms: int = 0,
-        pass_unknown: Collection[int] = (),
-        graces: GraceTimes | None = None,
-        purge_interval: int = 1000,
-        keeps_traces: bool = False,
-        sample_every: int = 0,
-        slow_ms: int = 0,
-        meters_by_key: bool = False,
-        capture: Capture | None = None,
-        topic_usage: TopicUsage | None = None,
-        bounds: PoolLimits | None = None,
+        options: EngineOptions,
+        now_ms: int,
     ) -> None:
         self.topology = topology
         self.chain = chain
         self.observer = observer
         self.now_ms = now_ms
         self.now_us = now_ms * 1000
-        self.keeps_traces = keeps_traces
-        self.sample_every = sample_every
+        self.keeps_traces = options.keeps_traces
+        self.sample_every = options.sample_every
         self._sampled = 0
-        self.slow_us = slow_ms * 1000 or NEVER_US
-        self.meters = MeterBook(by_key=meters_by_key)
-        self.capture = capture
-        self.topic_usage = topic_usage
+        self.slow_us = options.slow_ms * 1000 or NEVER_US
+        self.meters = MeterBook(by_key=options.meters_by_key)
+        self.capture = options.capture
+        self.topic_usage = options.topic_usage
         self.usage = UsageBook(now_ms, observer.on_second)
         self.auth_failures = 0
-        self.oauthbearer_claim = ""
-        """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
+        self.oauthbearer_claim = options.oauthbearer_claim
         self.sasl_server: SaslServer | None = None
         """Authenticates the clients of sessions that are opened from now on; None: the brokers do."""
         self.has_custody = False
         """Whether Sluice authenticates itself to the brokers: no SASL request of a client is forwarded."""
         self.measuring_until_ms = 0  # 0: only some sessions are
-        self.request_max_bytes = request_max_bytes
-        self.request_timeout_ms = request_timeout_ms
-        self.graces = graces or GraceTimes()
+        self.request_max_bytes = options.request_max_bytes
+        self.request_timeout_ms = options.request_timeout_ms
+        self.graces = options.graces
         self.expired = Expired()
-        self.rewrites = Rewrites(topology, pass_unknown)
-        bounds = bounds or PoolLimits()
+        self.rewrites = Rewrites(topology, options.pass_unknown)
+        bounds = options.bounds
         self.slow_client_limits = bounds.read_limits
-        self.request_pool = self._pool("requests", bounds.request_bytes, 4 + request_max_bytes)
+        self.request_pool = self._pool(
+            "requests", bounds.request_bytes, 4 + options.request_max_bytes
+        )
         self.reply_pool = self._pool("replies", bounds.response_bytes, MAX_REPLY_BYTES)
         self.reply_reservations = ReplyReservations(self, self.reply_pool)
         self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
@@ -113,7 +100,7 @@ class SharedState:
         self.timers = Timers(now_ms, self.on_timer_failed)
         self.connections = ConnectionCounts()
         self.newcomers = Newcomers(self.timers, self.connections)
-        self.holds = Purgatory("HeldRequest", self.timers, purge_interval)
+        self.holds = Purgatory("HeldRequest", self.timers, options.purge_interval)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
         self.ready: deque[Scheduled] = deque()
         """Sessions that wait for the event loop, each once: see `schedule`."""

@@ -1,0 +1,43 @@
+"""What the configuration and the telemetry decide about an engine before it starts; `Engine` has the live limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.session.grace_times import GraceTimes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from proxy.core.stats.capture import Capture
+    from proxy.core.stats.topic_usage import TopicUsage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """The options of an engine. Times are in milliseconds."""
+
+    request_max_bytes: int = 104857600
+    request_timeout_ms: int = 0
+    """How long a broker may owe a reply; 0 = for ever."""
+    pass_unknown: Collection[int] = ()
+    """API keys outside the table that pass unchanged."""
+    fixed_user: str = ""
+    """The user of all clients; "": each client's own."""
+    oauthbearer_claim: str = ""
+    """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
+    graces: GraceTimes = field(default_factory=GraceTimes)
+    bounds: PoolLimits = field(default_factory=PoolLimits)
+    purge_interval: int = 1000
+    """How many held requests may have ended before their places in the purgatory are freed."""
+    keeps_traces: bool = False
+    sample_every: int = 0
+    """One ordinary request in so many is traced; 0 = none."""
+    slow_ms: int = 0
+    """Requests that take as long are traced; 0 = none is slow."""
+    meters_by_key: bool = False
+    """Whether usage is counted for each user and API, not for each API alone."""
+    capture: Capture | None = None
+    topic_usage: TopicUsage | None = None
