@@ -18,13 +18,13 @@ from wire.primitives import (
     INT16,
     INT32,
     REPLY_ELEMENT_BUDGET,
-    UINT32_MAX,
     Buffer,
     check_tag_count,
     spend,
 )
 from wire.produce_topics import TopicBytes
 from wire.topic_names import topic_name
+from wire.varint import UINT32_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Generator

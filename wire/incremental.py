@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from wire.errors import WireError
-from wire.primitives import INCOMPLETE, Buffer, int16_at, int32_at, try_uvarint
+from wire.primitives import Buffer, int16_at, int32_at
+from wire.varint import INCOMPLETE, try_uvarint
 
 MAX_STRING_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
 

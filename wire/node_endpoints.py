@@ -22,14 +22,13 @@ from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     Buffer,
     compact_count,
-    encode_uvarint,
     skip,
     skip_compact,
     skip_tags,
     spend,
     spend_tags,
-    uvarint,
 )
+from wire.varint import encode_uvarint, uvarint
 
 _Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 

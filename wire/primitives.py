@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Final, TypeAlias
 
 from wire.errors import BudgetError, WireError
+from wire.varint import encode_uvarint, uvarint
 
 Buffer: TypeAlias = bytes | bytearray
 
@@ -33,11 +34,7 @@ REPLY_ELEMENT_BUDGET: Final = 500_000
 
 MAX_TAGS_PER_STRUCT: Final = 64
 
-_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 _INT16_MAX: Final = 0x7FFF
-UINT32_MAX: Final = 0xFFFF_FFFF
-INCOMPLETE: Final = (0, -1)
-"""What a reader returns whose value the end of the bytes cuts off."""
 
 
 # --- reading -----------------------------------------------------------------------------------
@@ -49,37 +46,6 @@ def skip(pos: int, size_bytes: int, end: int) -> int:
     if stop > end or size_bytes < 0:
         raise WireError(f"{size_bytes} bytes needed at offset {pos}, expected 0..{end - pos}")
     return stop
-
-
-def uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return `(value, pos)` of an unsigned varint of at most five bytes and 32 bits.
-
-    A longer encoding of a small value (`80 00` for 0) is accepted, as Kafka's `ByteUtils.readUnsignedVarint`
-    accepts it. A sixth byte or a 33rd bit raises `WireError`.
-    """
-    if pos < end and (byte := buf[pos]) < 0x80:
-        return byte, pos + 1
-    value, stop = try_uvarint(buf, pos, end)
-    if stop < 0:
-        raise WireError(f"varint is cut off at offset {end}")
-    return value, stop
-
-
-def try_uvarint(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
-    """Return an unsigned varint and the offset after it, with the limits of `uvarint`; (0, -1) if `end` cuts it off."""
-    value = shift = 0
-    while pos < end:
-        byte = buf[pos]
-        pos += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > UINT32_MAX:
-                raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
-            return value, pos
-        shift += 7
-        if shift == 35:
-            raise WireError("varint has more than 5 bytes, expected 1..5")
-    return INCOMPLETE
 
 
 def string_length(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
@@ -220,20 +186,6 @@ def spend_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
 
 
 # --- writing -----------------------------------------------------------------------------------
-
-
-def encode_uvarint(value: int) -> bytes:
-    """Return `value` (0 to 2^32 - 1) in its shortest encoding. Raises `WireError` outside that range."""
-    if 0 <= value < 0x80:
-        return _ONE_BYTE[value]
-    if not 0 <= value <= UINT32_MAX:
-        raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def encode_string(value: bytes | None) -> bytes:

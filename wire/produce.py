@@ -23,9 +23,9 @@ from wire.primitives import (
     int16_at,
     int32_at,
     spend,
-    try_uvarint,
 )
 from wire.topic_names import topic_name
+from wire.varint import try_uvarint
 
 if TYPE_CHECKING:
     from wire.record_batches import BatchCounter

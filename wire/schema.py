@@ -30,8 +30,8 @@ from wire.primitives import (
     skip_compact,
     skip_string,
     spend,
-    uvarint,
 )
+from wire.varint import uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

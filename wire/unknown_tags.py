@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wire.primitives import array_count, compact_count, encode_uvarint, uvarint
+from wire.primitives import array_count, compact_count
 from wire.schema import check_value
+from wire.varint import encode_uvarint, uvarint
 
 if TYPE_CHECKING:
     from wire.primitives import Buffer

@@ -14,8 +14,9 @@ from tests.support import frames as f
 from tests.support.stub_broker import ADDRESS
 from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, Api
-from wire.primitives import encode_compact, encode_compact_count, encode_string, encode_uvarint
+from wire.primitives import encode_compact, encode_compact_count, encode_string
 from wire.schema import FieldShape, Shape
+from wire.varint import encode_uvarint
 
 LYING_ADDRESS: Final = "127.0.20.9"
 """Where the broker of a reply says it is that is mutated afterwards: a mutation may move it into a field that is no

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, Api, known
 from wire.errors import WireError
-from wire.primitives import encode_uvarint, skip_tags
+from wire.primitives import skip_tags
 from wire.schema import FieldShape, Shape
+from wire.varint import encode_uvarint
 
 _INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),

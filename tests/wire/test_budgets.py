@@ -33,11 +33,11 @@ from wire.primitives import (
     encode_compact_count,
     encode_count,
     encode_string,
-    encode_uvarint,
 )
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_partitions import read_topics
 from wire.schema import FieldShape, Shape
+from wire.varint import encode_uvarint
 
 EACH = 2
 TAGS = 3

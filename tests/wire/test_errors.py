@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from wire.errors import ErrorCode, WireError
 from wire.header import client_id_of, response_body_at
-from wire.primitives import uvarint
 from wire.produce_partitions import read_topics
 from wire.topic_names import topic_name
+from wire.varint import uvarint
 
 
 @pytest.mark.parametrize("code", ErrorCode)

@@ -11,7 +11,8 @@ from tests.support.golden import cases
 from wire import header
 from wire.apis import ApiKey, known
 from wire.errors import WireError
-from wire.primitives import encode_string, encode_uvarint
+from wire.primitives import encode_string
+from wire.varint import encode_uvarint
 
 Locate = Callable[[bytes, int, int, int], int | None]
 

@@ -6,23 +6,8 @@ from hypothesis import strategies as st
 
 from wire.errors import WireError
 from wire.incremental import MAX_STRING_BYTES, try_size, try_string
-from wire.primitives import INT16, INT32, encode_uvarint, try_uvarint
-
-
-@given(st.integers(0, 2**32 - 1))
-def test_uvarint_waits_for_its_last_byte(value):
-    """A varint is read when it is complete; at every earlier byte the reader asks for more."""
-    data = encode_uvarint(value) + b"\x01"
-    size = len(data) - 1
-    assert try_uvarint(data, 0, len(data)) == (value, size)
-    assert all(try_uvarint(data, 0, cut) == (0, -1) for cut in range(size))
-
-
-@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x00"])
-def test_uvarint_refuses_a_33rd_bit_and_a_sixth_byte(data):
-    """A varint that is too wide or too long raises at once, because no further byte can mend it."""
-    with pytest.raises(WireError):
-        try_uvarint(data, 0, len(data))
+from wire.primitives import INT16, INT32
+from wire.varint import encode_uvarint
 
 
 @given(st.integers(-1, MAX_STRING_BYTES), st.booleans())

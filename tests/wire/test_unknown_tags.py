@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from tests.support.kafka_messages import apis_known, messages_of, name
 from wire import messages
-from wire.primitives import array_count, compact_count, encode_uvarint, uvarint
+from wire.primitives import array_count, compact_count
 from wire.schema import FieldShape, Shape, check_value
+from wire.varint import encode_uvarint, uvarint
 
 STRANGER = 10_341
 

@@ -1,4 +1,4 @@
-"""What the configuration and the telemetry decide about an engine before it starts; `Engine` has the live limits."""
+"""The settings of an engine that hold from start to end. Limits that may change later are set by `Engine`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EngineOptions:
 
     request_max_bytes: int = 104857600
     request_timeout_ms: int = 0
-    """How long a broker may owe a reply; 0 = for ever."""
+    """How long a broker may owe a reply; 0 = no limit."""
     pass_unknown: Collection[int] = ()
     """API keys outside the table that pass unchanged."""
     fixed_user: str = ""
