@@ -1,19 +1,22 @@
 """The files made from the charts: `make helm` writes them, tests/helm/test_generated.py holds that they are up to date.
 
-- values.schema.json of each chart, from the proxy's settings and from values.yaml.
+- values.schema.json of each chart, from the proxy's settings and from values.yaml; the table of values in its README.
 - tests/helm/golden: what Helm makes of each `ci/*-values.yaml`. The library's sets are rendered in the application of
   examples/kubernetes, because a library alone renders nothing.
 """
 
+import atexit
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
 from helm.values_schema import values_schema
-from tests.support.charts import HELM, LIBRARY, Object, render, with_dependencies
+from helm.values_table import readme
+from tests.support.charts import HELM, LIBRARY, Object, objects, render, with_dependencies
 from tests.support.house import ROOT, name
 
 APPLICATION = ROOT / "examples" / "kubernetes" / "python" / "chart"
@@ -28,9 +31,26 @@ class ValueSet(NamedTuple):
     chart: Path
     values: Object
 
+    def manifests(self, kube_version: str = "1.33.0") -> dict[str, str]:
+        """Return Helm's manifests by template."""
+        return render(copied(self.chart), self.values, kube_version=kube_version)
 
-def value_sets() -> list[ValueSet]:
-    """Return the sets of all charts."""
+    def objects(self, kube_version: str = "1.33.0") -> list[Object]:
+        """Return the Kubernetes objects."""
+        return objects(self.manifests(kube_version))
+
+
+@cache
+def copied(chart: Path) -> Path:
+    """Return a copy of the chart that holds its dependencies; it lasts as long as the process."""
+    folder = tempfile.TemporaryDirectory(prefix="charts-")
+    atexit.register(folder.cleanup)
+    return with_dependencies(chart, Path(folder.name))
+
+
+@cache
+def value_sets(*charts: Path) -> tuple[ValueSet, ...]:
+    """Return the sets of these charts, by default of all."""
     found = []
     for file in sorted(HELM.glob("*/ci/*-values.yaml")):
         own, values = file.parents[1], yaml.safe_load(file.read_text("utf-8"))
@@ -39,13 +59,14 @@ def value_sets() -> list[ValueSet]:
             found.append(ValueSet(title, APPLICATION, {"sluice": values}))
         else:
             found.append(ValueSet(title, own, values))
-    return found
+    return tuple(
+        each for each in found if not charts or each.name.split("/")[0] in {c.name for c in charts}
+    )
 
 
-def golden(found: ValueSet, folder: Path) -> str:
-    """Return Helm's manifests of the set, each below its template's name. The folder is for the chart's copy."""
-    manifests = render(with_dependencies(found.chart, folder), found.values)
-    parts = [f"# {file}\n{text.strip()}\n" for file, text in sorted(manifests.items())]
+def golden(found: ValueSet) -> str:
+    """Return Helm's manifests of the set, each below its template's name."""
+    parts = [f"# {file}\n{text.strip()}\n" for file, text in sorted(found.manifests().items())]
     return "---\n".join(parts)
 
 
@@ -53,9 +74,9 @@ def made() -> Iterator[tuple[Path, str]]:
     """Yield every file that is made, and its text."""
     for chart in CHARTS:
         yield chart / "values.schema.json", values_schema(chart)
+        yield chart / "README.md", readme(chart)
     for each in value_sets():
-        with tempfile.TemporaryDirectory() as folder:
-            yield GOLDEN / f"{each.name}.yaml", golden(each, Path(folder))
+        yield GOLDEN / f"{each.name}.yaml", golden(each)
 
 
 def main() -> None:

@@ -35,6 +35,9 @@ checksum/sluice-config: {{ include "sluice.config" . | sha256sum }}
 {{- define "sluice.bootstrapEnv" -}}
 {{- $listen := .values.config.listen | default dict -}}
 {{- $host := $listen.advertised_host | default $listen.address | default "127.0.0.1" -}}
+{{- if has $host (list "0.0.0.0" "::") -}}
+{{- fail (printf "config.listen.advertised_host is empty: a host that clients can connect to is expected, because address is %s" $host) -}}
+{{- end -}}
 - name: {{ .values.bootstrapEnvName }}
   value: {{ printf "%s:%d" (contains ":" $host | ternary (printf "[%s]" $host) $host) (int ($listen.port | default 19092)) | quote }}
 {{- end }}

@@ -9,8 +9,8 @@
 {{/* For `initContainers:`. Empty if the sidecar is a plain container. */}}
 {{- define "sluice.sidecar.initContainers" -}}
 {{- if include "sluice.sidecar.isNative" . -}}
-- restartPolicy: Always
-  {{- include "sluice.container" . | nindent 2 }}
+- {{ include "sluice.container" . | nindent 2 | trim }}
+  restartPolicy: Always
 {{- end -}}
 {{- end }}
 

@@ -1,0 +1,110 @@
+"""Bad values of the library are refused when the application's chart is rendered, with the path of the key."""
+
+import pytest
+
+from tests.support.chart_files import APPLICATION, copied
+from tests.support.charts import Object, refusal, render
+
+QUOTA = {"use": "quota", "config": {"quotas": [{"user": "x", "request_rate": 1}]}}
+
+
+def config(**sections: object) -> Object:
+    """Return values with these sections of the configuration."""
+    return {"config": sections}
+
+
+def policy(**settings: object) -> Object:
+    """Return values with one policy."""
+    return config(policies=[{**QUOTA, **settings}])
+
+
+@pytest.mark.parametrize(
+    ("values", "path", "words"),
+    [
+        ({"nativSidecar": True}, "", "'nativSidecar' not allowed"),
+        ({"nativeSidecar": "yes"}, "/nativeSidecar", "must be one of"),
+        ({"image": {"tag": "1.0", "registry": "x"}}, "/image", "'registry' not allowed"),
+        ({"image": {"tag": "a b"}}, "/image/tag", "does not match pattern"),
+        ({"image": {"digest": "sha256:1"}}, "/image/digest", "does not match pattern"),
+        ({"image": {"pullPolicy": "IfNotThere"}}, "/image/pullPolicy", "must be one of"),
+        ({"bootstrapEnvName": "kafka servers"}, "/bootstrapEnvName", "does not match pattern"),
+        ({"resources": {"limit": {}}}, "/resources", "'limit' not allowed"),
+        ({"resources": {"limits": ["1Gi"]}}, "/resources/limits", "want null or object"),
+        ({"secrets": {"Kafka_CA": "x"}}, "/secrets", "'Kafka_CA' not allowed"),
+        ({"secretsMode": "0444"}, "/secretsMode", "got string, want integer"),
+        ({"extraEnv": [{"nam": "A"}]}, "/extraEnv/0", "'nam' not allowed"),
+        ({"extraVolumes": [{"name": "x", "emptydir": {}}]}, "/extraVolumes/0", "'emptydir'"),
+        ({"probes": {"live": {}}}, "/probes", "'live' not allowed"),
+        ({"probes": {"startup": {"period": 1}}}, "/probes/startup", "'period' not allowed"),
+        ({"securityContext": {"runAsRoot": True}}, "/securityContext", "'runAsRoot' not allowed"),
+        (config(upstreams={}), "/config", "'upstreams' not allowed"),
+        (config(upstream=None), "/config/upstream", "got null, want object"),
+        (
+            config(upstream={"bootstrap_servers": []}),
+            "/config/upstream/bootstrap_servers",
+            "minItems",
+        ),
+        (
+            config(upstream={"bootstrap_servers": ["k"]}),
+            "/config/upstream/bootstrap_servers/0",
+            "'k'",
+        ),
+        (config(listen={"port": 70_000}), "/config/listen/port", "maximum"),
+        (config(listen={"nodes": "1 to 3"}), "/config/listen/nodes", "anyOf"),
+        (config(limits={"max_conections": 1}), "/config/limits", "'max_conections' not allowed"),
+        (
+            config(drain={"timeout_ms": "2s"}),
+            "/config/drain/timeout_ms",
+            "got string, want integer",
+        ),
+        (config(log={"format": "xml"}), "/config/log/format", "must be one of"),
+        (config(upstream={"tls": {"ca": "x"}}), "/config/upstream/tls", "'ca' not allowed"),
+        (policy(mod="observe"), "/config/policies/0", "'mod' not allowed"),
+        (policy(config={"burst": 1}), "/config/policies/0/config", "'burst' not allowed"),
+        (
+            policy(config={"quotas": [{"usr": "x"}]}),
+            "/config/policies/0/config/quotas/0",
+            "'usr' not allowed",
+        ),
+        (
+            policy(config={"quotas": [{"user": "x", "request_rate": "1"}]}),
+            "/config/policies/0/config/quotas/0/request_rate",
+            "anyOf",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_bad_value_is_refused(values: Object, path: str, words: str) -> None:
+    """Helm names the path of the value and what is wrong with it."""
+    told = refusal(copied(APPLICATION), {"sluice": values})
+
+    assert "sluice:\n" in told
+    assert f"at '{path}'" in told
+    assert words in told
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:9644", "localhost:9644", "[::1]:9644", ""])
+def test_an_admin_address_that_cannot_be_probed_is_refused(listen: str) -> None:
+    """Kubernetes probes the pod's address, so the chart refuses a loopback address and none."""
+    told = refusal(copied(APPLICATION), {"sluice": config(admin={"listen": listen})})
+
+    assert f'config.admin.listen is "{listen}"' in told
+
+
+def test_a_listener_without_a_host_for_clients_is_refused() -> None:
+    """No client can connect to the address that binds all interfaces."""
+    told = refusal(copied(APPLICATION), {"sluice": config(listen={"address": "::"})})
+
+    assert "config.listen.advertised_host is empty" in told
+
+
+def test_a_policy_that_is_not_built_in_may_have_any_settings() -> None:
+    """An image may hold policies of its own; `use` names one, and the chart does not know its settings."""
+    own = {"use": "client_ids", "config": {"pattern": "^orders-"}}
+
+    assert render(copied(APPLICATION), {"sluice": config(policies=[own])})
+
+
+def test_global_values_are_allowed() -> None:
+    """Helm gives `global` to every dependency."""
+    assert render(copied(APPLICATION), {"global": {"region": "north"}})

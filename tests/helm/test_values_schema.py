@@ -1,0 +1,107 @@
+"""The schema of the values: the proxy's own where the proxy reads, closed everywhere else."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from helm.values_schema import comments, values_schema
+from policies.registry import available
+from proxy.config.json_schema import json_schema
+from tests.support.chart_files import CHARTS
+from tests.support.charts import LIBRARY
+
+OPEN = {
+    *("/global", "/sluice-sidecar"),  # other charts' values
+    "/commonLabels",
+    "/PolicyEntry/config",  # the settings of a policy that is not built in; those of the others are closed
+}
+"""Objects with keys that the chart does not know, below `properties` or `$defs`."""
+
+
+def schema_of(chart: Path) -> dict[str, object]:
+    """Return the chart's schema as it is shipped."""
+    found: dict[str, object] = json.loads((chart / "values.schema.json").read_text("utf-8"))
+    return found
+
+
+def open_objects(schema: object, path: str = "") -> Iterator[str]:
+    """Yield the path of every object schema that allows unknown keys with any value."""
+    if isinstance(schema, list):
+        for each in schema:
+            yield from open_objects(each, path)
+    if not isinstance(schema, dict):
+        return
+    kinds = schema.get("type", ())
+    if (
+        "object" in ([kinds] if isinstance(kinds, str) else kinds)
+        and schema.get("additionalProperties", True) is not False
+    ):
+        more = schema.get("additionalProperties")
+        if not isinstance(more, dict) or not more.keys() & {"type", "$ref", "oneOf"}:
+            yield path
+    for key, value in schema.items():
+        if key in {"properties", "$defs"}:
+            for name, each in value.items():
+                yield from open_objects(each, f"{path}/{name}")
+        elif key not in {"default", "examples", "enum", "const"}:
+            yield from open_objects(value, path)
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda each: each.name)
+def test_it_is_closed(chart: Path) -> None:
+    """No object has unknown keys but those that the user names freely; it is a valid schema of draft 7."""
+    schema = schema_of(chart)
+    Draft7Validator.check_schema(schema)
+    kubernetes = {each for each in open_objects(schema) if each.startswith("/io.k8s.")}
+
+    assert set(open_objects(schema)) - kubernetes <= OPEN
+    assert kubernetes <= {"/io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"}
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda each: each.name)
+def test_config_is_the_proxys_own(chart: Path) -> None:
+    """The part of `config` is what `sluice config --schema` prints, to the letter."""
+    parts = schema_of(chart)["$defs"]
+    own = json.loads(json.dumps(json_schema(available())))["$defs"]
+
+    assert isinstance(parts, dict)
+    assert {name: parts[name] for name in own} == own
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda each: each.name)
+def test_the_defaults_fit(chart: Path) -> None:
+    """values.yaml has every value, and lacks only the brokers."""
+    schema = schema_of(chart)
+    values = yaml.safe_load((chart / "values.yaml").read_text("utf-8"))
+    values["config"].setdefault("upstream", {"bootstrap_servers": ["kafka-1:9092"]})
+
+    assert [each.message for each in Draft7Validator(schema).iter_errors(values)] == []
+
+
+def test_a_value_without_a_schema_is_found(tmp_path: Path) -> None:
+    """A key of values.yaml that has no schema stops the generator."""
+    chart = tmp_path / "sluice-sidecar"
+    chart.mkdir()
+    for file in ("Chart.yaml", "own_values.yaml"):
+        (chart / file).write_bytes((LIBRARY / file).read_bytes())
+    (tmp_path / "shared_values.yaml").write_bytes(
+        (LIBRARY.parent / "shared_values.yaml").read_bytes()
+    )
+    values = (LIBRARY / "values.yaml").read_text("utf-8")
+    (chart / "values.yaml").write_text(f"{values}\nforgotten: 1\n", "utf-8")
+
+    with pytest.raises(ValueError, match="not in both: forgotten"):
+        values_schema(chart)
+
+
+def test_comments_belong_to_the_key_below() -> None:
+    """A comment describes the keys below it up to an empty line."""
+    assert comments("# One.\n# Two.\na: 1\nb:\n  # inside\n  c: 1\n\nd: 2\n") == {
+        "a": "One.\nTwo.",
+        "b": "One.\nTwo.",
+        "d": "",
+    }
