@@ -2,7 +2,8 @@
 
 - A file is read again for each authentication: another process renews it.
 - A token of an endpoint is used until a fifth of its time is left, so that a renewal near its end fetches the next.
-  One request is under way at a time. After a failure the next is made later, and later each time.
+  One request is under way at a time, and ends although a connection that waits for it may be given up: the next one
+  finds its token. After a failure the next is made later, and later each time.
 - The answer of an endpoint is bounded in size and time, redirects are not followed, and its words are never repeated.
 - The expiry inside a token (JWT) is a hint, used if the endpoint names none. No signature is verified: brokers do that.
 
@@ -87,6 +88,14 @@ class _Answer(NamedTuple):
     lifetime_s: float
 
 
+class _Fetch:
+    """A request for a token; `outcome` is its result once it is `done`."""
+
+    def __init__(self) -> None:
+        self.done = trio.Event()
+        self.outcome: Secret | Exception = TokenError("the request for a token was cancelled")
+
+
 class TokenEndpoint:
     """An OAuth endpoint. `read` reads the client's secret, and raises ValueError."""
 
@@ -97,7 +106,7 @@ class TokenEndpoint:
         self._client_id = client_id
         self._read = read
         self._scope = scope
-        self._fetching = trio.Lock()
+        self._fetching: _Fetch | None = None
         self._found: Secret | None = None
         self._fresh_until = -math.inf
         self._failed = ""
@@ -106,24 +115,39 @@ class TokenEndpoint:
 
     async def token(self) -> Secret:
         """See TokenSource."""
-        async with self._fetching:
-            now = trio.current_time()
-            if self._found is not None and now < self._fresh_until:
-                return self._found
+        now = trio.current_time()
+        if self._found is not None and now < self._fresh_until:
+            return self._found
+        fetch = self._fetching
+        if fetch is None:
             if now < self._again_at:
                 raise TokenError(self._failed)
-            try:
-                answer = await self._fetch()
-            except TokenError as error:
-                self._failed = str(error)
-                delay_s = min(FIRST_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
-                self._failures += 1
-                self._again_at = trio.current_time() + delay_s
-                raise
+            fetch = self._fetching = _Fetch()
+            trio.lowlevel.spawn_system_task(self._refresh, fetch)
+        await fetch.done.wait()
+        if isinstance(fetch.outcome, Exception):
+            raise fetch.outcome
+        return fetch.outcome
+
+    async def _refresh(self, fetch: _Fetch) -> None:
+        """Fetch a token. It is no task of a connection, whose time may be over before the endpoint answers."""
+        began = trio.current_time()
+        try:
+            answer = await self._fetch()
+        except TokenError as error:
+            self._failed, fetch.outcome = str(error), error
+            delay_s = min(FIRST_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
+            self._failures += 1
+            self._again_at = trio.current_time() + delay_s
+        except Exception as error:  # noqa: BLE001 - it ends those that wait, not the process
+            fetch.outcome = error
+        else:
             self._failures = 0
-            self._found = answer.token
-            self._fresh_until = now + answer.lifetime_s * (1 - SPARE)
-            return answer.token
+            self._found = fetch.outcome = answer.token
+            self._fresh_until = began + answer.lifetime_s * (1 - SPARE)
+        finally:
+            self._fetching = None
+            fetch.done.set()
 
     def forget(self) -> None:
         """See TokenSource."""

@@ -213,6 +213,40 @@ class Scripted(TokenEndpoint):
         return tokens._Answer(Secret(f"token-{self.asked}"), lifetime_s)
 
 
+async def test_a_slow_endpoint_serves_the_connection_after_the_one_that_was_given_up(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """The request is not repeated for each connection, whose time is shorter than that of the endpoint."""
+
+    class Slow(Scripted):
+        async def _fetch(self) -> tokens._Answer:
+            await trio.sleep(15)
+            return await super()._fetch()
+
+    shared = Slow(1000)
+    with pytest.raises(trio.TooSlowError), trio.fail_after(10):
+        await shared.token()
+    with trio.fail_after(10):
+        assert (await shared.token()).reveal() == "token-1"
+    assert shared.asked == 1
+
+
+async def test_a_fault_of_a_request_is_that_of_the_connections_that_wait() -> None:
+    """It does not end the process, and the next connection asks again."""
+
+    class Broken(Scripted):
+        async def _fetch(self) -> tokens._Answer:
+            if not self.asked:
+                self.asked += 1
+                raise LookupError("bug")
+            return await super()._fetch()
+
+    shared = Broken(1000)
+    with pytest.raises(LookupError, match="bug"):
+        await shared.token()
+    assert (await shared.token()).reveal() == "token-2"
+
+
 async def test_a_token_is_replaced_when_a_fifth_of_its_time_is_left(
     mock_clock: trio.testing.MockClock,
 ) -> None:
