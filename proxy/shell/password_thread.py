@@ -5,17 +5,16 @@ One thread is a bound of its own: it takes at most one CPU, and PBKDF2 does not 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import trio
+
+from proxy.core.auth.password_queue import PasswordQueue, WaitingCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.auth.passwords import PasswordCheck
-
-MAX_WAITING: Final = 256
-"""Checks that wait; at about 10 ms each the last one takes a few seconds."""
 
 
 class PasswordThread:
@@ -25,26 +24,44 @@ class PasswordThread:
     """
 
     def __init__(self, wake: Callable[[], None], report: Callable[[Exception], None]) -> None:
-        self._send, self._receive = trio.open_memory_channel[
-            "tuple[PasswordCheck, Callable[[bool], None]]"
-        ](MAX_WAITING)
+        self._queue = PasswordQueue()
+        self._dropped: list[WaitingCheck] = []
+        self._submitted = trio.Event()
         self._wake = wake
         self._report = report
 
-    def submit(self, check: PasswordCheck, on_done: Callable[[bool], None]) -> bool:
-        """Queue a check; `on_done` is called with the result, in a later step. Return False if the queue is full."""
-        try:
-            self._send.send_nowait((check, on_done))
-        except trio.WouldBlock:
+    def submit(
+        self, check: PasswordCheck, address: str, on_done: Callable[[bool | None], None]
+    ) -> bool:
+        """Queue a check of a client at this address. Return False if the queue is full.
+
+        `on_done` is called with the result, in a later step; with None if the check lost its place to another address.
+        """
+        waiting = WaitingCheck(check, address, on_done)
+        dropped = self._queue.put(waiting)
+        if dropped is waiting:
             return False
+        if dropped is not None:
+            self._dropped.append(dropped)
+        self._submitted.set()
         return True
 
     async def run(self) -> None:
         """Have the checks done, until cancelled."""
-        async for check, on_done in self._receive:
-            is_right = await trio.to_thread.run_sync(check.run, abandon_on_cancel=True)
-            try:
-                on_done(is_right)
-            except Exception as error:  # noqa: BLE001 - a fault costs one session only
-                self._report(error)
-            self._wake()
+        while True:
+            while self._dropped:
+                self._tell(self._dropped.pop(), None)
+            waiting = self._queue.maybe_take()
+            if waiting is None:
+                self._submitted = trio.Event()
+                await self._submitted.wait()
+                continue
+            is_right = await trio.to_thread.run_sync(waiting.check.run, abandon_on_cancel=True)
+            self._tell(waiting, is_right)
+
+    def _tell(self, waiting: WaitingCheck, is_right: bool | None) -> None:  # noqa: FBT001 - the result itself
+        try:
+            waiting.on_done(is_right)
+        except Exception as error:  # noqa: BLE001 - a fault costs one session only
+            self._report(error)
+        self._wake()

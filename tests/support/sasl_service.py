@@ -46,15 +46,22 @@ class Checker:
 
     def __init__(self, max_waiting: int = 8) -> None:
         self.max_waiting = max_waiting
-        self.waiting: deque[tuple[PasswordCheck, Callable[[bool], None]]] = deque()
+        self.waiting: deque[tuple[PasswordCheck, Callable[[bool | None], None]]] = deque()
         self.done = 0
 
-    def submit(self, check: PasswordCheck, on_done: Callable[[bool], None]) -> bool:
+    def submit(
+        self, check: PasswordCheck, address: str, on_done: Callable[[bool | None], None]
+    ) -> bool:
         """Queue a check; return False if the queue is full."""
         if len(self.waiting) >= self.max_waiting:
             return False
         self.waiting.append((check, on_done))
         return True
+
+    def drop_all(self) -> None:
+        """Give the places of the checks that wait to others."""
+        while self.waiting:
+            self.waiting.popleft()[1](None)
 
     def run_all(self) -> None:
         """Do the checks that wait."""
@@ -124,10 +131,11 @@ def verified(
     authentication: Authentication, checker: Checker, pending: UncheckedPassword, now_ms: int
 ) -> Answer:
     """Return the answer to a token whose password is verified now."""
-    said: list[bool] = []
-    user, password, credential = pending[:3]
-    assert authentication._server.passwords.try_check(user, password, credential, said.append)
+    said: list[bool | None] = []
+    passwords = authentication._server.passwords
+    assert passwords.try_check(*pending[:3], "10.0.0.1", said.append)
     checker.run_all()
+    assert said[0] is not None
     return authentication.on_checked(pending, now_ms, is_right=said[0])
 
 

@@ -1,6 +1,7 @@
 """Verifies passwords (PLAIN) against SCRAM's salted keys, without blocking the event loop.
 
-- PBKDF2 takes milliseconds, so a thread does it: `submit` queues a check, or refuses it if the queue is full.
+- PBKDF2 takes milliseconds, so a thread does it: `submit` queues a check, or refuses it if the queue is full. A check
+  that is queued may still lose its place to one from another address.
 - A password that was right is remembered, as a keyed hash under a key of this process, so that reconnections are
   cheap. Changed keys of a user make it unknown. No password is kept.
 - The same check is done once, however many connections wait for it: a pool of clients reconnects at once.
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from proxy.core.auth.stored_users import Credential
 
-    Submit = Callable[["PasswordCheck", Callable[[bool], None]], bool]
+    OnDone = Callable[[bool | None], None]
+    Submit = Callable[["PasswordCheck", str, OnDone], bool]
 
 MAX_REMEMBERED: Final = 4096
 _BLOCK_BYTES: Final = {"sha256": 64, "sha512": 128}
@@ -47,7 +49,8 @@ class PasswordCheck(NamedTuple):
 class Passwords:
     """The checks that run, and the passwords that were right.
 
-    `submit(check, on_done)` returns whether it has queued the check; `on_done` is called later, on the event loop.
+    `submit(check, address, on_done)` returns whether it has queued the check; `on_done` is called later, on the event
+    loop: with whether the password is right, or None if the check was dropped.
     """
 
     __slots__ = ("_key", "_right", "_submit", "_waiting")
@@ -56,7 +59,7 @@ class Passwords:
         self._key = key
         self._submit = submit
         self._right: dict[bytes, None] = {}  # the latest last
-        self._waiting: dict[bytes, list[Callable[[bool], None]]] = {}
+        self._waiting: dict[bytes, list[OnDone]] = {}
 
     def is_known(self, user: str, password: bytes, credential: Credential) -> bool:
         """Return whether this password was right for these keys of the user before."""
@@ -67,9 +70,12 @@ class Passwords:
         return True
 
     def try_check(
-        self, user: str, password: bytes, credential: Credential, on_done: Callable[[bool], None]
+        self, user: str, password: bytes, credential: Credential, address: str, on_done: OnDone
     ) -> bool:
-        """Call `on_done` later with whether the password is right. Return False if too many checks wait already."""
+        """Call `on_done` later with whether the password is right, None if other addresses needed its place.
+
+        Return False if too many checks wait already. `address` is that of the client.
+        """
         mark = self._mark(user, password, credential)
         waiting = self._waiting.get(mark)
         if waiting is not None:
@@ -79,12 +85,12 @@ class Passwords:
         if len(password) > _BLOCK_BYTES[mechanism.digest]:
             password = mechanism.hash(password)  # as HMAC does with a long key (RFC 2104)
         check = PasswordCheck(mechanism, password, salt, iterations, stored_key)
-        if not self._submit(check, lambda is_right: self._on_done(mark, is_right)):
+        if not self._submit(check, address, lambda is_right: self._on_done(mark, is_right)):
             return False
         self._waiting[mark] = [on_done]
         return True
 
-    def _on_done(self, mark: bytes, is_right: bool) -> None:  # noqa: FBT001 - the result itself
+    def _on_done(self, mark: bytes, is_right: bool | None) -> None:  # noqa: FBT001 - the result itself
         if is_right:
             self._remember(mark)
         for on_done in self._waiting.pop(mark):

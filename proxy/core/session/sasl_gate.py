@@ -20,6 +20,7 @@ from proxy.core.auth.sasl_server import (
     Step,
     UncheckedPassword,
 )
+from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure
 from proxy.core.session.channel import Mute
@@ -93,11 +94,15 @@ class SaslGate:
     def _verify(self, exchange: ObservedExchange, pending: UncheckedPassword) -> None:
         owner = self._owner
 
-        def on_done(is_right: bool) -> None:  # noqa: FBT001 - the result itself
+        def on_done(is_right: bool | None) -> None:  # noqa: FBT001 - the result itself
             if self._unanswered is not exchange or owner.ended:
                 return
             self._unanswered = None
             now_ms = owner.shared.now_ms
+            if is_right is None:
+                self._give_up(exchange)
+                owner.attend()
+                return
             found = self._authentication.on_checked(pending, now_ms, is_right=is_right)
             try:
                 self._give(exchange, found, now_ms)
@@ -106,15 +111,21 @@ class SaslGate:
             else:
                 owner.attend()
 
+        address = address_of(owner.peer.host)
         user, password, credential = pending[:3]
-        if not self._server.passwords.try_check(user, password, credential, on_done):
-            owner.complete(exchange, Outcome.DISCONNECTED, owner.shared.now_ms, forwarded=False)
-            owner.end_after_replies(
-                CloseReason.AUTHENTICATION_OVERLOADED, "too many passwords wait for verification"
-            )
+        if not self._server.passwords.try_check(user, password, credential, address, on_done):
+            self._give_up(exchange)
             return
         self._unanswered = exchange
         owner.mute_after_request(Mute.UPSTREAM_AUTH)
+
+    def _give_up(self, exchange: ObservedExchange) -> None:
+        """End the session without a reply: an error would tell its client that the password is wrong."""
+        owner = self._owner
+        owner.complete(exchange, Outcome.DISCONNECTED, owner.shared.now_ms, forwarded=False)
+        owner.end_after_replies(
+            CloseReason.AUTHENTICATION_OVERLOADED, "too many passwords wait for verification"
+        )
 
     def _give(self, exchange: ObservedExchange, found: Answer, now_ms: int) -> None:
         """Send an answer, in its turn; that to a failure after a delay."""

@@ -5,10 +5,11 @@ import threading
 import pytest
 import trio
 
+from proxy.core.auth.password_queue import MAX_WAITING
 from proxy.core.auth.passwords import PasswordCheck
 from proxy.core.auth.scram import MIN_ITERATIONS, SCRAM_SHA_256
 from proxy.core.auth.stored_users import new_credential
-from proxy.shell.password_thread import MAX_WAITING, PasswordThread
+from proxy.shell.password_thread import PasswordThread
 
 ALICE = new_credential(SCRAM_SHA_256, b"secret", b"salt", MIN_ITERATIONS)
 
@@ -30,7 +31,7 @@ async def test_results_come_in_order_and_each_wakes_the_loop(nursery: trio.Nurse
             if len(said) == 3:
                 done.set()
 
-        assert service.submit(check_of(password), tell)
+        assert service.submit(check_of(password), "a", tell)
     assert said == []
     nursery.start_soon(service.run)
     await done.wait()
@@ -44,16 +45,35 @@ async def test_the_queue_is_bounded(nursery: trio.Nursery) -> None:
     """One check more than MAX_WAITING is refused, and taken later."""
     service = PasswordThread(lambda: None, pytest.fail)
     taken = 0
-    while service.submit(check_of(b""), lambda _: None):
+    while service.submit(check_of(b""), "a", lambda _: None):
         taken += 1
     assert taken == MAX_WAITING
     done = trio.Event()
     service = PasswordThread(done.set, pytest.fail)
-    while service.submit(check_of(b""), lambda _: None):
+    while service.submit(check_of(b""), "a", lambda _: None):
         pass
     nursery.start_soon(service.run)
     await done.wait()
-    assert service.submit(check_of(b""), lambda _: None)
+    assert service.submit(check_of(b""), "a", lambda _: None)
+
+
+async def test_a_flood_from_one_address_makes_room_for_others(nursery: trio.Nursery) -> None:
+    """The check that loses its place is told in a later step, and the loop is woken; the others are done."""
+    said: list[tuple[str, bool | None]] = []
+    done = trio.Event()
+    service = PasswordThread(lambda: None, pytest.fail)
+    for _ in range(MAX_WAITING):
+        assert service.submit(check_of(b"wrong"), "flood", lambda r: said.append(("flood", r)))
+
+    def tell(is_right: bool | None) -> None:  # noqa: FBT001 - the result
+        said.append(("honest", is_right))
+        done.set()
+
+    assert service.submit(check_of(b"secret"), "honest", tell)
+    assert said == []
+    nursery.start_soon(service.run)
+    await done.wait()
+    assert said == [("flood", None), ("flood", False), ("honest", True)]
 
 
 async def test_a_fault_of_one_session_does_not_stop_the_others(nursery: trio.Nursery) -> None:
@@ -65,8 +85,8 @@ async def test_a_fault_of_one_session_does_not_stop_the_others(nursery: trio.Nur
     def fail(_: object) -> None:
         raise LookupError("bug")
 
-    service.submit(check_of(b"1"), fail)
-    service.submit(check_of(b"2"), lambda _: done.set())
+    service.submit(check_of(b"1"), "a", fail)
+    service.submit(check_of(b"2"), "a", lambda _: done.set())
     nursery.start_soon(service.run)
     await done.wait()
     assert [str(each) for each in reported] == ["bug"]

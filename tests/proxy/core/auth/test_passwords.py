@@ -6,6 +6,7 @@ from proxy.core.auth.stored_users import Credential, Users, new_credential
 from tests.support.sasl_service import Checker, credentials
 
 SECRET = b"alice-secret"
+ADDRESS = "10.0.0.1"
 ALICE = Users(credentials()).find_any("alice").credential
 
 
@@ -19,7 +20,9 @@ def test_a_password_is_right_or_wrong_when_the_service_says_so() -> None:
     passwords, checker = book()
     said: list[tuple[bytes, bool]] = []
     for secret in (SECRET, b"wrong"):
-        assert passwords.try_check("alice", secret, ALICE, lambda r, s=secret: said.append((s, r)))
+        assert passwords.try_check(
+            "alice", secret, ALICE, ADDRESS, lambda r, s=secret: said.append((s, r))
+        )
     assert said == []
     checker.run_all()
     assert said == [(SECRET, True), (b"wrong", False)]
@@ -29,7 +32,7 @@ def test_only_a_right_password_is_remembered() -> None:
     """For this user and these keys alone, so that a changed password does not count any more."""
     passwords, checker = book()
     for secret in (SECRET, b"wrong"):
-        passwords.try_check("alice", secret, ALICE, lambda _: None)
+        passwords.try_check("alice", secret, ALICE, ADDRESS, lambda _: None)
     assert not passwords.is_known("alice", SECRET, ALICE)
     checker.run_all()
     assert passwords.is_known("alice", SECRET, ALICE)
@@ -44,7 +47,7 @@ def test_equal_checks_are_done_once() -> None:
     """A pool of clients that reconnects at once waits for one check, and all get its result."""
     passwords, checker = book(max_waiting=1)
     said: list[bool] = []
-    assert all(passwords.try_check("alice", SECRET, ALICE, said.append) for _ in range(50))
+    assert all(passwords.try_check("alice", SECRET, ALICE, ADDRESS, said.append) for _ in range(50))
     checker.run_all()
     assert said == [True] * 50
     assert checker.done == 1
@@ -53,10 +56,10 @@ def test_equal_checks_are_done_once() -> None:
 def test_a_full_queue_refuses() -> None:
     """Then nothing is kept of the check; it can be tried again later."""
     passwords, checker = book(max_waiting=1)
-    assert passwords.try_check("alice", b"1", ALICE, lambda _: None)
-    assert not passwords.try_check("alice", b"2", ALICE, lambda _: None)
+    assert passwords.try_check("alice", b"1", ALICE, ADDRESS, lambda _: None)
+    assert not passwords.try_check("alice", b"2", ALICE, ADDRESS, lambda _: None)
     checker.run_all()
-    assert passwords.try_check("alice", b"2", ALICE, lambda _: None)
+    assert passwords.try_check("alice", b"2", ALICE, ADDRESS, lambda _: None)
 
 
 def test_the_oldest_password_is_forgotten_first() -> None:
@@ -69,7 +72,7 @@ def test_the_oldest_password_is_forgotten_first() -> None:
             MECHANISMS["SCRAM-SHA-256"], b"salt", secret.rjust(32), b"x" * 32, MIN_ITERATIONS
         )
         marks.append((secret, credential))
-        passwords.try_check("alice", secret, credential, lambda _: None)
+        passwords.try_check("alice", secret, credential, ADDRESS, lambda _: None)
         _, on_done = checker.waiting.popleft()
         on_done(True)
 
@@ -88,7 +91,7 @@ def test_a_long_password_is_shortened_as_hmac_does() -> None:
         credential = new_credential(mechanism, secret, b"salt", MIN_ITERATIONS)
         passwords, checker = book()
         said: list[bool] = []
-        passwords.try_check("alice", secret, credential, said.append)
+        passwords.try_check("alice", secret, credential, ADDRESS, said.append)
         assert len(checker.waiting[0][0].password) <= 64
         checker.run_all()
         assert said == [True]

@@ -77,6 +77,21 @@ def test_too_many_passwords_at_once_end_the_newest_connection() -> None:
     assert wire.to_client == SHAKEN
 
 
+def test_a_password_whose_place_is_given_to_another_address_ends_its_connection() -> None:
+    """As if it had been refused at once: without a reply, and the request completes once."""
+    gated = Gated()
+    wire = gated.wire
+    wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, ALICE))
+    gated.checker.drop_all()
+    wire._attend()
+    assert wire.session.ended
+    assert gated.reason is CloseReason.AUTHENTICATION_OVERLOADED
+    assert wire.to_client == SHAKEN
+    assert [outcome for _, outcome in gated.recorder.completed][-1] is Outcome.DISCONNECTED
+    assert len(gated.recorder.completed) == len(gated.recorder.asked) == 2
+    assert gated.engine.auth_failures == 0
+
+
 @pytest.mark.parametrize("way", ["gone", "lost", "drained"])
 @pytest.mark.parametrize("password", ["alice-secret", "x"])
 def test_a_session_that_ends_meanwhile_is_forgotten(way: str, password: str) -> None:
