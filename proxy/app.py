@@ -29,8 +29,9 @@ from proxy.dynamic_config import dynamic_settings
 from proxy.engine_settings import make_engine
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell import files
-from proxy.shell.acceptor import Acceptor, connection_limit
+from proxy.shell.acceptor import Acceptor
 from proxy.shell.clock import Clock
+from proxy.shell.descriptors import connection_limit
 from proxy.shell.dialer import Dialer
 from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop

@@ -15,7 +15,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.session.grace_times import GraceTimes
 from proxy.core.session.shared_state import NEVER_US
-from proxy.shell.acceptor import connection_limit
+from proxy.shell.descriptors import connection_limit
 from proxy.telemetry import log
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def dynamic_settings(
     def limits(config: Config) -> None:
         engine.limit_requests(config.limits.socket_request_max_bytes)
         memory(config)  # derived pools leave room for the largest request
-        acceptor.max_connections = connection_limit(config.limits.max_connections, others)
         engine.limit_connections(connection_limits_of(config))
+        acceptor.limit(connection_limit(config.limits.max_connections, others))
 
     def memory(config: Config) -> None:
         budget = budget_of(config)

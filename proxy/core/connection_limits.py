@@ -55,10 +55,11 @@ class Refusal(NamedTuple):
 class ConnectionCounts:
     """The connections of a process. `limits` may be replaced at any time; open connections stay."""
 
-    __slots__ = ("_by_address", "_by_user", "_full_ns", "_rated", "limits")
+    __slots__ = ("_by_address", "_by_user", "_full_ns", "_rated", "handshaking", "limits")
 
     def __init__(self) -> None:
         self.limits = ConnectionLimits()
+        self.handshaking = 0  # clients in their TLS handshakes, or that wait for it
         self._by_address: dict[str, int] = {}
         self._by_user: dict[str, int] = {}
         self._full_ns = 0  # when the bucket of all addresses is full again
@@ -108,16 +109,17 @@ class ConnectionCounts:
         """Count a connection for its address, and its user; return why it may not stay, and then count nothing."""
         refusal = self._join_user(peer)
         if refusal is None:
-            self.join_address(peer.host)
+            self._join_address(peer.host)
         return refusal
 
-    def join_address(self, host: str) -> None:
-        """Count a connection for its address alone, which is not known better yet."""
-        address = address_of(host)
-        self._by_address[address] = self._by_address.get(address, 0) + 1
+    def join_handshake(self, host: str) -> None:
+        """Count a connection before its TLS handshake, for its address."""
+        self.handshaking += 1
+        self._join_address(host)
 
-    def leave_address(self, host: str) -> None:
-        """Count off a connection that was counted for its address alone."""
+    def leave_handshake(self, host: str) -> None:
+        """Count off a connection that was counted for its handshake."""
+        self.handshaking -= 1
         _count_off(self._by_address, address_of(host))
 
     def change_user(self, before: Peer, after: Peer) -> Refusal | None:
@@ -129,7 +131,7 @@ class ConnectionCounts:
 
     def leave(self, peer: Peer) -> None:
         """Count off a connection that has ended."""
-        self.leave_address(peer.host)
+        _count_off(self._by_address, address_of(peer.host))
         self._leave_user(peer)
 
     def of_address(self, host: str) -> int:
@@ -139,6 +141,10 @@ class ConnectionCounts:
     def of_user(self, user: str) -> int:
         """Return how many connections this authenticated user has."""
         return self._by_user.get(user, 0)
+
+    def _join_address(self, host: str) -> None:
+        address = address_of(host)
+        self._by_address[address] = self._by_address.get(address, 0) + 1
 
     def _join_user(self, peer: Peer) -> Refusal | None:
         if peer.principal_source in AUTHENTICATED:

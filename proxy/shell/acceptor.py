@@ -5,8 +5,6 @@ With TLS the handshake comes first, and its client is counted while it lasts; th
 
 from __future__ import annotations
 
-import resource
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from proxy.shell.tls.listener import TlsListener
     from proxy.shell.transport import Transport
 
-RESERVED_DESCRIPTORS = 64
-"""File descriptors left for files, pipes and libraries."""
 EVICTION_MS = 2_000
 """A client that has sent no request keeps its place for so long; then one that waits for a place may get it."""
 
@@ -51,7 +47,6 @@ class Acceptor:
         max_connections: int,
         tls: TlsListener | None = None,
     ) -> None:
-        self.max_connections = max_connections
         self._engine = engine
         self._event_loop = event_loop
         self._dialer = dialer
@@ -60,6 +55,16 @@ class Acceptor:
         self._tls = tls
         self._handshaking: dict[trio.CancelScope, int] = {}  # and since when, oldest first
         self._arriving: dict[object, trio.CancelScope] = {}  # sessions whose brokers are dialled
+        self.limit(max_connections)
+
+    def limit(self, max_connections: int) -> None:
+        """Apply this limit and those of the engine's connections: at the start, and when a reload has changed them.
+
+        TLS handshakes that wait for a place get those that are new.
+        """
+        self.max_connections = max_connections
+        if self._tls is not None:
+            self._tls.limit(self._engine.connections.limits)
 
     @property
     def is_full(self) -> bool:
@@ -136,7 +141,7 @@ class Acceptor:
         else:
             handshake = trio.CancelScope()
             self._handshaking[handshake] = self._now_ms()
-            self._engine.connections.join_address(host)
+            self._engine.connections.join_handshake(host)
             serving.start_soon(self._secure, self._tls, handshake, accepted, host, port, node_id)
 
     async def _secure(
@@ -149,9 +154,8 @@ class Acceptor:
         node_id: int | None,
     ) -> None:
         """Make the handshake of a client, then serve it."""
-        client, limits = None, self._engine.connections.limits
+        client = None
         try:
-            tls.limit(limits.max_tls_handshakes, limits.tls_handshake_timeout_ms / 1000)
             with handshake:
                 client = await tls.secure(accepted, node_id)
         except HandshakeError as error:
@@ -163,7 +167,7 @@ class Acceptor:
             if client is None:
                 accepted.close()  # also one whose handshake did not begin
             self._handshaking.pop(handshake, None)
-            self._engine.connections.leave_address(host)
+            self._engine.connections.leave_handshake(host)
         if handshake.cancelled_caught:
             self._observer.on_handshake_failed(host, port, "its place was needed")
         if client is not None:
@@ -234,17 +238,3 @@ class Acceptor:
         except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._observer.on_internal_error(error)
             self._engine.forget(session)
-
-
-def connection_limit(max_connections: int, others: int) -> int:
-    """Return how many clients may connect: `max_connections` (0: no such limit), or fewer if descriptors are short.
-
-    A client needs two descriptors; `others` is the number that listeners and admin connections use. The soft limit is
-    raised to the hard limit first.
-    """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # some systems refuse an unlimited soft limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = max(1, (soft - RESERVED_DESCRIPTORS - others) // 2)
-    return min(max_connections, possible) if max_connections else possible

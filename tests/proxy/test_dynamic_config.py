@@ -37,6 +37,9 @@ class FakeAcceptor:
 
     max_connections = 0
 
+    def limit(self, max_connections: int) -> None:
+        self.max_connections = max_connections
+
 
 class FakeTracer:
     """The part of a Tracer that a setting changes."""

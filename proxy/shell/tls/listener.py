@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from proxy.core.connection_limits import ConnectionLimits
     from proxy.shell.tls.handshakes import Handshakes
     from proxy.shell.tls.server_names import ServerNames
     from proxy.shell.tls.tls_transport import TlsTransport
@@ -59,9 +60,9 @@ class TlsListener:
             context.sni_callback = self._on_server_name
         self._context = context
 
-    def limit(self, handshakes: int, timeout_s: float) -> None:
+    def limit(self, limits: ConnectionLimits) -> None:
         """Set how many clients make their handshakes at once, and their time."""
-        self._handshakes.limit(handshakes, timeout_s)
+        self._handshakes.limit(limits.max_tls_handshakes, limits.tls_handshake_timeout_ms / 1000)
 
     async def secure(self, accepted: socket.socket, node_id: int | None) -> SecureClient:
         """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then."""

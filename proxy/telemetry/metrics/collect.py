@@ -157,7 +157,7 @@ def waiting(engine: Engine) -> Iterator[Family]:
 def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) -> Iterator[Family]:
     """Yield connections, and brokers without a port."""
     yield single(names.CONNECTIONS, len(engine.sessions))
-    yield single(names.UNAUTHENTICATED, len(engine.newcomers))
+    yield single(names.UNAUTHENTICATED, len(engine.newcomers) + engine.connections.handshaking)
     yield single(names.OPENED, opened)
     yield from labelled(names.CLOSED, {reason.value: count for reason, count in closed.items()})
     muted = dict.fromkeys(_MUTES, 0)

@@ -229,7 +229,8 @@ CONNECTIONS = Metric(
 UNAUTHENTICATED = Metric(
     "sluice_connections_unauthenticated",
     _GAUGE,
-    "Client connections that have sent no request yet, or whose authentication is not complete.",
+    "Client connections in TLS handshakes, that have sent no request yet, or whose authentication is not complete: "
+    "those that limits.max_unauthenticated_connections counts. sluice_connections counts them after their handshakes.",
 )
 OPENED = Metric(
     "sluice_connections_opened_total",

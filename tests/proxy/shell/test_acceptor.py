@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import trio
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
-from proxy.shell.acceptor import EVICTION_MS, RESERVED_DESCRIPTORS, Acceptor, connection_limit
+from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.tls.handshakes import Handshakes
@@ -25,17 +24,6 @@ from tests.support.tls import Contexts
 
 if TYPE_CHECKING:
     import socket
-
-
-@pytest.mark.parametrize(
-    ("wanted", "soft", "expected"), [(0, 1064, 495), (10, 1064, 10), (600, 1064, 495), (0, 10, 1)]
-)
-def test_the_connection_limit_fits_the_descriptor_limit(monkeypatch, wanted, soft, expected):
-    """A client takes two of the descriptors that the rest of the process leaves; the setting may lower the limit."""
-    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
-    assert RESERVED_DESCRIPTORS == 64
-    assert connection_limit(wanted, others=10) == expected
 
 
 def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
@@ -203,6 +191,20 @@ async def test_a_client_whose_broker_is_still_dialled_at_the_drain_is_closed_as_
     listeners.close()
 
 
+async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_path):
+    """Without a further client: they would wait until the next one otherwise."""
+    handshakes = Handshakes(bench.event_loop)
+    listener = TlsListener(Contexts.make(tmp_path).server, handshakes, lambda subject: subject)
+    bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=3))
+    acceptor = Acceptor(
+        bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1, listener
+    )
+    assert handshakes._places.total_tokens == 3
+    bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=5))
+    acceptor.limit(7)
+    assert (handshakes._places.total_tokens, acceptor.max_connections) == (5, 7)
+
+
 async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_path):
     """It has said nothing; its socket is closed and the place is free."""
     listener = TlsListener(
@@ -219,6 +221,7 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_pat
         async with await trio.open_tcp_stream("127.0.0.1", port) as client:
             while not acceptor._handshaking:
                 await trio.lowlevel.checkpoint()
+            assert bench.engine.connections.handshaking == 1
             assert not acceptor._may_accept()
             bench.clock.now_ms += EVICTION_MS
             assert acceptor._may_accept()
@@ -227,4 +230,5 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_pat
         until.set()
     assert not bench.engine.sessions
     assert bench.engine.connections.of_address("127.0.0.1") == 0
+    assert bench.engine.connections.handshaking == 0
     listeners.close()

@@ -120,6 +120,49 @@ async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
         each.close()
 
 
+@pytest.mark.parametrize(("limit", "waits_s"), [(1, STALL_S), (2, 0)])
+async def test_a_limit_that_is_raised_lets_a_waiting_client_in_at_once(
+    event_loop, server, client, autojump_clock, limit, waits_s
+):
+    """It need not wait until another client loses its place."""
+    handshakes = Handshakes(event_loop, 1, timeout_s=10)
+    theirs, ours = pair()
+    theirs.send(hello(client)[:20])
+    started_s = trio.current_time()
+
+    async def wait() -> None:
+        for each in await both(handshakes, server, client):
+            each.close()
+        assert trio.current_time() - started_s == pytest.approx(waits_s, abs=0.1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(refused, handshakes, ours, server)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        handshakes.limit(limit, 10)
+    theirs.close()
+
+
+async def test_a_limit_that_is_lowered_cuts_no_handshake_that_has_begun(event_loop, server, client):
+    """Those that wait get their places when these have ended."""
+    handshakes = Handshakes(event_loop, 8)
+    made: list[TlsTransport] = []
+
+    async def one() -> None:
+        made.extend(await both(handshakes, server, client))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(16):
+            nursery.start_soon(one)
+        while not handshakes.steps:
+            await trio.lowlevel.checkpoint()
+        handshakes.limit(1, 10)
+    assert len(made) == 32
+    for each in made:
+        each.close()
+
+
 @pytest.mark.parametrize(
     ("sent", "words"),
     [

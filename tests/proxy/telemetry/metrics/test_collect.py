@@ -186,8 +186,19 @@ def test_open_opened_and_closed_connections_are_counted() -> None:
 
     found = read(metrics)
     assert found["sluice_connections"] == {NONE: 1}
+    assert found["sluice_connections_unauthenticated"] == {NONE: 1}
     assert found["sluice_connections_opened_total"] == {NONE: 2}
     assert found["sluice_connections_closed_total"] == {("broker_reset",): 1}
+
+
+def test_clients_in_tls_handshakes_are_among_the_unauthenticated() -> None:
+    """As for the limit; a session that has sent a request is none of them."""
+    wire, metrics = listen()
+    wire.engine.connections.join_handshake("10.0.0.1")
+    assert read(metrics)["sluice_connections_unauthenticated"] == {NONE: 2}
+    wire.client(f.heartbeat(1))
+    wire.engine.connections.leave_handshake("10.0.0.1")
+    assert read(metrics)["sluice_connections_unauthenticated"] == {NONE: 0}
 
 
 @pytest.mark.parametrize(
