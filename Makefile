@@ -4,6 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
 
+# The tests start hundreds of processes; each would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test check unit integration fuzz threats audit sbom helm bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
@@ -14,7 +17,9 @@ help:  ## this list
 demo: $(STAMP)-demo  ## an embedded cluster, Sluice in front of it, real clients
 	$(BIN)/sluice demo
 
-test: check unit integration  ## everything CI runs
+# The suites wait more than they compute, so they run side by side; each one's output is printed whole at its end.
+test: check  ## everything CI runs
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since

@@ -1,19 +1,22 @@
 """TCP ports of loopback addresses: free ones, and those that accept connections.
 
 Ports are chosen below the kernel's ephemeral range: an outgoing connection can take a port found by binding 0 before
-its owner listens. The search starts at a random port, so that concurrent runs rarely collide. The last 1,000 ports
-returned are not returned again, because their owners may not listen yet.
+its owner listens. A port is free until its owner listens, so no other process may choose it: each process has a part of
+the range of its own, as long as it holds the part's first port. The last 1,000 ports returned are not returned again.
 """
 
 import random
 import socket
 from collections import deque
+from functools import cache
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
 _FIRST, _LAST = 15_000, 31_000
+_PART: Final = 2_000
 _TRIES: Final = 200
 _given: deque[int] = deque(maxlen=1000)
+_held: Final[list[socket.socket]] = []
 
 
 def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
@@ -22,8 +25,9 @@ def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
     Raises:
         OSError: none were found.
     """
+    lowest, highest = _own_part()
     for _ in range(_TRIES):
-        first = random.randrange(_FIRST, _LAST - count)
+        first = random.randrange(lowest, highest - count + 1)
         ports = range(first, first + count)
         if not any(port in _given for port in ports) and all(
             _is_free(address, port) for port in ports
@@ -38,6 +42,21 @@ def accepts(address: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
         return probe.connect_ex((address, port)) == 0
+
+
+@cache
+def _own_part() -> tuple[int, int]:
+    """Return the lowest and the highest port of a part that no other process has, or of the whole range."""
+    for first in range(_FIRST, _LAST, _PART):
+        holder = socket.socket()
+        try:
+            holder.bind((LOOPBACK, first))
+        except OSError:
+            holder.close()
+        else:
+            _held.append(holder)
+            return first + 1, first + _PART - 1
+    return _FIRST, _LAST - 1
 
 
 def _is_free(address: str, port: int) -> bool:

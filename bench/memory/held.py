@@ -5,7 +5,7 @@ The kernel reports both (sock_diag(7), struct tcp_info), so the figure does not 
 Bytes in the kernel's socket buffers are not held.
 
 A client's connection and its broker connection are paired by their descriptors. This is correct if clients connect one
-after another, each with a reply before the next.
+after another, each with a reply before the next, while no other connection comes or goes.
 """
 
 import socket
@@ -48,7 +48,7 @@ def held_bytes(pid: int, client_host: str, broker: tuple[str, int]) -> list[int]
         BenchError: the connections cannot be paired.
     """
     known = {each.inode: each for each in tcp_sockets()}
-    mine = [known[inode] for inode in _inodes(pid) if inode in known]
+    mine = [known[inode] for inode in socket_inodes(pid) if inode in known]
     return pair(mine, client_host, broker)
 
 
@@ -118,7 +118,7 @@ def read_message(message: bytes) -> TcpSocket:
     )
 
 
-def _inodes(pid: int) -> list[int]:
+def socket_inodes(pid: int) -> list[int]:
     """Return the inodes of a process's sockets, in the order of the descriptors."""
     links = []
     for file in sorted((PROC / str(pid) / "fd").iterdir(), key=lambda file: int(file.name)):

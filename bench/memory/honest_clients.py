@@ -4,6 +4,7 @@ Each client has its own partition. A round writes a record, waits for its acknow
 client's consumer has read the record. They connect from 127.0.0.1 and run until the block ends.
 """
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -58,6 +59,14 @@ class HonestClients:
     def between(self, began_s: float, ended_s: float) -> list[Took]:
         """Return the completed rounds that began in this interval."""
         return [took for took in list(self.rounds) if began_s <= took.began_s < ended_s]
+
+    def await_round(self, began_s: float) -> None:
+        """Wait until a round that began since then is complete, so that a busy machine has a figure too."""
+        give_up = time.monotonic() + PATIENCE_SECONDS
+        while (
+            not self.between(began_s, math.inf) and not self.problems and time.monotonic() < give_up
+        ):
+            time.sleep(0.05)
 
     def _run(self, partition: int) -> None:
         try:

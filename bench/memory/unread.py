@@ -21,7 +21,7 @@ from bench.harness.usage import peak_bytes, reset_peak, resident_bytes
 from bench.memory.connection import Connection
 from bench.memory.figures import Case, mib, milliseconds
 from bench.memory.frames import KIB, MIB, fetch_frame, produce_frame
-from bench.memory.held import held_bytes
+from bench.memory.held import held_bytes, socket_inodes
 from bench.memory.honest_clients import HonestClients, Took
 from bench.memory.kafka import Kafka
 from bench.memory.proxies import SluiceSetup
@@ -72,10 +72,13 @@ def measure(
         reset_peak(proxy.pid)
         began = time.monotonic()
         time.sleep(baseline_s)
+        honest.await_round(began)
+        _await_still(proxy.pid)
         come = time.monotonic()
         crowd = _open(stack, proxy, fetch, consumers)
         stand = time.monotonic()
         time.sleep(stand_s)
+        honest.await_round(stand)
         ended = time.monotonic()
         held = _settled(proxy.pid, kafka.port)
         resident = resident_bytes(proxy.pid)
@@ -134,6 +137,16 @@ def _open(stack: ExitStack, proxy: Running, fetch: bytes, count: int) -> list[Co
         poll.unregister(client)
         crowd.append(client)
     return crowd
+
+
+def _await_still(pid: int) -> None:
+    """Wait until no connection comes or goes for a second, because `held` pairs connections by their descriptors."""
+    before: list[int] = []
+    for _ in range(_LOOKS):
+        if (now := socket_inodes(pid)) == before:
+            break
+        before = now
+        time.sleep(1)
 
 
 def _settled(pid: int, broker_port: int) -> Sequence[int]:

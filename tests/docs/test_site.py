@@ -1,4 +1,4 @@
-"""The site in a browser, on a desk and on a phone: nothing is cut off, no key breaks, every page leads on."""
+"""The site is built without a warning. In a browser, on a desk and on a phone, nothing is cut off and no key breaks."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, ViewportSize
 
-from tests.support.browser import NARROW, NoBrowserError, chromium
+from tests.support.browser import NARROW, PATIENCE_MS, NoBrowserError, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 DESK: ViewportSize = {"width": 1280, "height": 900}
@@ -44,12 +44,15 @@ class Quiet(SimpleHTTPRequestHandler):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
     """The built site on a loopback port: its address and its pages."""
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "-q", "-f", ".mkdocs.yml", "-d", folder],
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", ".mkdocs.yml", "-d", folder],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONWARNINGS": "default"},
-        check=True,
+        capture_output=True,
+        text=True,
+        check=False,
     )
+    assert built.returncode == 0, built.stderr
     pages = [path.parent.relative_to(folder).as_posix() for path in folder.rglob("index.html")]
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -59,14 +62,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
         thread.join()
 
 
-@pytest.fixture(params=[DESK, NARROW], ids=["desk", "phone"])
-def browser_page(request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page of the width of a desk's screen, and of a phone's."""
+@pytest.fixture
+def browser_page() -> Iterator[Page]:
+    """A page of a browser."""
     try:
         with chromium() as browser:
-            yield browser.new_page(viewport=request.param)
+            page = browser.new_page()
+            page.set_default_timeout(PATIENCE_MS)
+            yield page
     except NoBrowserError as error:
         pytest.skip(f"no browser here: {error}")
+
+
+def test_every_page_is_built(site: tuple[str, list[str]]) -> None:
+    """The build makes a page of each document, without a warning."""
+    _, pages = site
+    named = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert named <= set(pages)
 
 
 def test_every_page_fits_its_screen(browser_page: Page, site: tuple[str, list[str]]) -> None:
@@ -74,9 +86,12 @@ def test_every_page_fits_its_screen(browser_page: Page, site: tuple[str, list[st
     address, pages = site
     faults = {}
     for name in pages:
+        browser_page.set_viewport_size(DESK)
         browser_page.goto(f"{address}/{name}/", wait_until="domcontentloaded")
-        if found := browser_page.evaluate(FAULTS):
-            faults[name] = found
+        for screen in (DESK, NARROW):
+            browser_page.set_viewport_size(screen)
+            if found := browser_page.evaluate(FAULTS):
+                faults[name, screen["width"]] = found
 
     assert len(pages) > 40
     assert not faults

@@ -7,7 +7,7 @@ import pytest
 
 from tests.fuzz.process_fuzz import fuzz
 
-SECONDS = float(os.environ.get("SECONDS", "30"))
+SECONDS = float(os.environ.get("SECONDS", "15"))
 SEED = int(os.environ.get("SEED", "1"))
 HONEST_P99_MS = float(os.environ.get("HONEST_P99_MS", "0"))
 """0: told, not judged."""

@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.support.browser import (
     NARROW,
+    PATIENCE_MS,
     WIDE,
     keep,
     violations,
@@ -215,14 +216,15 @@ def test_a_lost_proxy_is_shown_and_found_again(serve: Serve, browser: Browser) -
     """The page shows the time of its figures; when the proxy is back it continues by itself."""
     feed = serve(5)
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE_MS)
     page.goto(feed.address)
     page.locator("#mode", has_text="serving").wait_for()
     feed.stop()
-    page.locator("#mode", has_text="not connected").wait_for(timeout=15_000)
+    page.locator("#mode", has_text="not connected").wait_for()
     assert "The figures are of" in page.locator("#link").inner_text()
 
     serve(9, port=feed.port)
-    page.locator("#mode", has_text="serving").wait_for(timeout=20_000)
+    page.locator("#mode", has_text="serving").wait_for()
     assert figure(page, "Connections") == "9"
     assert page.locator("#link").inner_text() == ""
     page.close()

@@ -18,7 +18,15 @@ from playwright.sync_api import Page
 from bench.harness.ports import free_ports
 from bench.harness.processes import module_process
 from tests.support import frames as f
-from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium, keep, violations
+from tests.support.browser import (
+    PATIENCE_MS,
+    WIDE,
+    Complaints,
+    NoBrowserError,
+    chromium,
+    keep,
+    violations,
+)
 from tests.support.raw import receive
 from tests.support.sluice_process import SluiceProcess
 
@@ -85,7 +93,7 @@ def open_page(sluice: SluiceProcess) -> Iterator[Open]:
 
             def opened(*, dark: bool = False) -> Page:
                 page = browser.new_page(viewport=WIDE, color_scheme="dark" if dark else "light")
-                page.set_default_timeout(20_000)
+                page.set_default_timeout(PATIENCE_MS)
                 watched.append(Complaints(page, control))
                 page.goto(f"{control}#token={TOKEN}")
                 page.locator("#mode", has_text="serving").wait_for()

@@ -18,6 +18,8 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS: Final = ("--no-sandbox", "--disable-dev-shm-usage")
 WIDE: Final[ViewportSize] = {"width": 1440, "height": 900}
 NARROW: Final[ViewportSize] = {"width": 390, "height": 844}
+PATIENCE_MS: Final = 120_000
+"""How long a page may take on a busy machine until a test gives up."""
 
 
 class NoBrowserError(Exception):

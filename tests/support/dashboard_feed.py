@@ -6,7 +6,8 @@ a state before it is sent. It runs in a thread of its own.
 
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from functools import partial
 from importlib.resources import files
 from typing import Self
@@ -18,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Send
 
 from bench.harness.ports import free_ports
 from tests.support.made_up_states import State, made_up
@@ -29,6 +31,19 @@ TYPES = {
     ".svg": "image/svg+xml",
 }
 HEADERS = {"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'"}
+
+
+class EventStream(StreamingResponse):
+    """A stream whose generator ends with it, also when the viewer leaves while a state is being sent."""
+
+    def __init__(self, events: AsyncGenerator[str]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the events until either side ends."""
+        async with aclosing(self._events):
+            await super().stream_response(send)
 
 
 class DashboardFeed:
@@ -115,9 +130,9 @@ class DashboardFeed:
     async def _events(self, request: Request) -> Response:
         if self._refused(request):
             return JSONResponse({"error": "a token is required"}, 401)
-        return StreamingResponse(self._stream(), media_type="text/event-stream")
+        return EventStream(self._stream())
 
-    async def _stream(self) -> AsyncIterator[str]:
+    async def _stream(self) -> AsyncGenerator[str]:
         self.viewers += 1
         try:
             while True:

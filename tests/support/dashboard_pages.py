@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tests.support.browser import WIDE, Complaints, NoBrowserError, chromium
+from tests.support.browser import PATIENCE_MS, WIDE, Complaints, NoBrowserError, chromium
 from tests.support.dashboard_feed import DashboardFeed
 
 Open = Callable[..., Page]
@@ -47,7 +47,7 @@ def open_page(browser: Browser, serve: Serve) -> Iterator[Open]:
         context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE_MS)
         watched.append(Complaints(page, address.partition("#")[0]))
         page.goto(address)
         page.locator("#mode", has_text=awaited).wait_for()

@@ -1,8 +1,13 @@
 """Free ports, and ports that accept connections."""
 
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 from bench.harness.ports import accepts, free_ports
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_free_ports_are_consecutive_and_below_the_ephemeral_range() -> None:
@@ -13,6 +18,16 @@ def test_free_ports_are_consecutive_and_below_the_ephemeral_range() -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", port))
         assert 15_000 <= port < 31_000
+
+
+def test_no_other_process_is_given_a_port_of_ours() -> None:
+    """Its owner may not listen yet when another process looks for a free one."""
+    own = {free_ports() for _ in range(300)}
+    code = "from bench.harness.ports import free_ports; print(*{free_ports() for _ in range(300)})"
+    other = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert own.isdisjoint(map(int, other.stdout.split()))
 
 
 def test_a_port_accepts_while_a_socket_listens() -> None:
