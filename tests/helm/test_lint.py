@@ -7,8 +7,9 @@ import helm_python
 import pytest
 import yaml
 
-from tests.support.chart_files import APPLICATION, CHARTS, ValueSet, copied, value_sets
-from tests.support.charts import HELM, LIBRARY, lint, render
+from tests.support.chart_examples import APPLICATION
+from tests.support.chart_files import CHARTS, ValueSet, value_sets
+from tests.support.charts import HELM, LIBRARY, copied, lint, render
 from tests.support.house import ROOT
 
 SETS = value_sets()

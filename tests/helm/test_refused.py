@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.chart_files import APPLICATION, copied
-from tests.support.charts import Object, refusal, render
+from tests.support.chart_examples import APPLICATION
+from tests.support.charts import Object, copied, refusal, render
 
 QUOTA = {"use": "quota", "config": {"quotas": [{"user": "x", "request_rate": 1}]}}
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart_files import APPLICATION, copied
-from tests.support.charts import KUBERNETES, LIBRARY, Object, objects, problems, render
+from tests.support.chart_examples import APPLICATION
+from tests.support.charts import KUBERNETES, LIBRARY, Object, copied, objects, problems, render
 from tests.support.pods import Pod, pods
 
 SERVERS = {"upstream": {"bootstrap_servers": ["kafka-1:9092"]}}

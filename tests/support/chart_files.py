@@ -5,8 +5,6 @@
   examples/kubernetes, because a library alone renders nothing.
 """
 
-import atexit
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,10 +14,10 @@ import yaml
 
 from helm.values_schema import values_schema
 from helm.values_table import readme
-from tests.support.charts import HELM, LIBRARY, Object, objects, render, with_dependencies
+from tests.support.chart_examples import APPLICATION, made_examples
+from tests.support.charts import HELM, LIBRARY, Object, copied, objects, render
 from tests.support.house import ROOT, name
 
-APPLICATION = ROOT / "examples" / "kubernetes" / "python" / "chart"
 GOLDEN = ROOT / "tests" / "helm" / "golden"
 CHARTS = sorted(file.parent for file in HELM.glob("*/Chart.yaml"))
 
@@ -38,14 +36,6 @@ class ValueSet(NamedTuple):
     def objects(self, kube_version: str = "1.33.0") -> list[Object]:
         """Return the Kubernetes objects."""
         return objects(self.manifests(kube_version))
-
-
-@cache
-def copied(chart: Path) -> Path:
-    """Return a copy of the chart that holds its dependencies; it lasts as long as the process."""
-    folder = tempfile.TemporaryDirectory(prefix="charts-")
-    atexit.register(folder.cleanup)
-    return with_dependencies(chart, Path(folder.name))
 
 
 @cache
@@ -77,6 +67,7 @@ def made() -> Iterator[tuple[Path, str]]:
         yield chart / "README.md", readme(chart)
     for each in value_sets():
         yield GOLDEN / f"{each.name}.yaml", golden(each)
+    yield from made_examples()
 
 
 def main() -> None:

@@ -3,8 +3,10 @@
 Also Kubernetes' schemas by version. Nothing is installed in a cluster.
 """
 
+import atexit
 import json
 import shutil
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from tests.support.house import ROOT
 
 HELM = ROOT / "helm"
 LIBRARY = HELM / "sluice-sidecar"
-KUBERNETES = kubernetes_validate.utils.all_versions()
+KUBERNETES = list(dict.fromkeys(kubernetes_validate.utils.all_versions()))
 """The versions with schemas, oldest first: 1.25.0, ..."""
 NATIVE_FROM = (1, 29)
 
@@ -38,6 +40,14 @@ def with_dependencies(chart: Path, folder: Path) -> Path:
         source = chart / each["repository"].removeprefix("file://")
         with_dependencies(source.resolve(), copy / "charts")
     return copy
+
+
+@cache
+def copied(chart: Path) -> Path:
+    """Return a copy of the chart that holds its dependencies; it lasts as long as the process."""
+    folder = tempfile.TemporaryDirectory(prefix="charts-")
+    atexit.register(folder.cleanup)
+    return with_dependencies(chart, Path(folder.name))
 
 
 def metadata(chart: Path) -> Object:

@@ -51,8 +51,11 @@ def main() -> None:
         signal.signal(number, lambda *_: stopping.set())
     consumer = threading.Thread(target=consume, args=(stopping,))
     consumer.start()
-    produce(stopping)
-    consumer.join()
+    try:
+        produce(stopping)
+    finally:
+        stopping.set()
+        consumer.join()
 
 
 if __name__ == "__main__":
