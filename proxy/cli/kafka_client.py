@@ -123,12 +123,10 @@ class Connection:
                 else "it has no SASL"
             )
             raise UnreachableError(f"{self._server} does not offer {name}: {words}.")
-        # SCRAM encodes these two characters (RFC 5802); kafka-python does not.
-        user = login.user
-        if name != "PLAIN":
-            user = user.replace("=", "=3D").replace(",", "=2C")
         mechanism = get_sasl_mechanism(name)(
-            sasl_mechanism=name, sasl_plain_username=user, sasl_plain_password=login.password
+            sasl_mechanism=name,
+            sasl_plain_username=scram_name(login),
+            sasl_plain_password=login.password,
         )
         while not mechanism.is_done():
             token = SaslAuthenticateRequest(version=0, auth_bytes=mechanism.auth_bytes())
@@ -146,10 +144,10 @@ class Connection:
 def secured(connected: socket.socket, server: str, tls: UpstreamTls) -> ssl.SSLSocket:
     """Return the connection after a TLS handshake. Raises UnreachableError, also for files that cannot be used."""
     try:
-        context = client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
-    except CertificateFileError as error:
+        context = context_of(tls)
+    except UnreachableError:
         connected.close()
-        raise UnreachableError(f"TLS is not possible: {error}.") from error
+        raise
     try:
         return context.wrap_socket(
             connected, server_hostname=tls.server_name or split_server(server)[0]
@@ -158,6 +156,21 @@ def secured(connected: socket.socket, server: str, tls: UpstreamTls) -> ssl.SSLS
         connected.close()
         why = words_of(error) if isinstance(error, ssl.SSLError) else _words(error)
         raise UnreachableError(f"No TLS connection to {server}: {why}.") from error
+
+
+def context_of(tls: UpstreamTls) -> ssl.SSLContext:
+    """Return the context of a client. Raises UnreachableError for files that cannot be used."""
+    try:
+        return client_context(tls.ca_file, tls.cert_file, tls.key_file, verify=tls.verify)
+    except CertificateFileError as error:
+        raise UnreachableError(f"TLS is not possible: {error}.") from error
+
+
+def scram_name(login: Login) -> str:
+    """Return the user as kafka-python takes it: SCRAM encodes two characters (RFC 5802), which it leaves to callers."""
+    if login.mechanism == "PLAIN":
+        return login.user
+    return login.user.replace("=", "=3D").replace(",", "=2C")
 
 
 def error_name(code: int) -> str:

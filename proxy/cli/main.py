@@ -16,6 +16,7 @@ import click
 from proxy.cli.check import check
 from proxy.cli.ctl import ctl
 from proxy.cli.edit_users import users
+from proxy.cli.ping import ping
 from proxy.cli.quotas import quotas
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
 from proxy.cli.top import top
@@ -118,7 +119,7 @@ def version() -> None:
     click.echo(_version())
 
 
-for command in (check, quotas, ctl, top, users):
+for command in (check, ping, quotas, ctl, top, users):
     main.add_command(command)
 
 

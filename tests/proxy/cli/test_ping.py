@@ -1,0 +1,72 @@
+"""`sluice ping` as it is typed, before librdkafka's mock brokers."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from bench.harness.ports import free_ports
+from proxy.cli.round_trip import AdvertisedBroker, RoundTrip
+from proxy.demo.cluster import start_brokers
+from proxy.demo.processes import ClusterReady
+from tests.support.command_line import invoke
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ClusterReady]:
+    """Three mock brokers with one topic."""
+    owner, ready = start_brokers()
+    yield ready
+    del owner
+
+
+@pytest.fixture(autouse=True)
+def _versions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python cannot read the mock's ApiVersions reply."""
+    settings = RoundTrip._settings
+    monkeypatch.setattr(
+        RoundTrip, "_settings", lambda trip: settings(trip) | {"api_version": (2, 1)}
+    )
+
+
+def test_every_broker_and_the_record_are_reported(cluster: ClusterReady) -> None:
+    """The exit code is 0 if all brokers are reachable and the record came back."""
+    result = invoke("ping", "--bootstrap", cluster.brokers[2], "--topic", cluster.topic)
+
+    assert result.exit_code == 0, result.output
+    for node_id, address in cluster.brokers.items():
+        assert f"broker {node_id} at {address}: reachable\n" in result.stdout
+    assert f"{cluster.topic}: a record was written to partition " in result.stdout
+
+
+def test_one_unreachable_broker_fails_the_command(
+    cluster: ClusterReady, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are tried all the same, and so is the record."""
+    missing = free_ports()
+    listed = RoundTrip.brokers
+    more = [AdvertisedBroker(9, "127.0.0.1", missing)]
+    monkeypatch.setattr(RoundTrip, "brokers", lambda trip: more + listed(trip))
+
+    result = invoke("ping", "--bootstrap", cluster.brokers[1], "--topic", cluster.topic)
+
+    assert result.exit_code == 1
+    assert f"broker 9 at 127.0.0.1:{missing}: Nothing answers" in result.stderr
+    assert result.stdout.count(": reachable\n") == len(cluster.brokers)
+    assert "a record was written" in result.stdout
+
+
+def test_a_bootstrap_that_nothing_listens_at_is_one_sentence() -> None:
+    """There is no traceback, and the exit code is 1."""
+    result = invoke("ping", "--bootstrap", f"127.0.0.1:{free_ports()}", "--topic", "orders")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Nothing answers at 127.0.0.1:")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_topic_has_to_be_named() -> None:
+    """No topic is written to by accident."""
+    result = invoke("ping")
+
+    assert result.exit_code == 2
+    assert "--topic" in result.stderr
