@@ -88,8 +88,9 @@ def _resolved(schema: object, kinds: dict[str, Schema]) -> Schema:
     if not isinstance(schema, dict):
         raise TypeError(f"{schema!r} is not a schema")
     if kind := schema.get("kubernetes"):
-        _collect(f"{_CORE}{kind}", kinds)
-        return {"$ref": f"{_HERE}{_CORE}{kind}"}
+        whole = str(kind) if "." in str(kind) else f"{_CORE}{kind}"
+        _collect(whole, kinds)
+        return {"$ref": f"{_HERE}{whole}"}
     if "proxy" in schema:
         return {"$ref": f"{_HERE}Config"}
     found = dict(schema)

@@ -8,9 +8,9 @@ import yaml
 
 from tests.support.certificates import Authority
 from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import Object
 from tests.support.command_line import invoke
 from tests.support.pods import Pod, pods
+from tests.support.security_setups import write_users
 
 SETS = value_sets()
 UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
@@ -53,6 +53,8 @@ def secrets(folder: Path, pod: Pod) -> None:
             (place / "tls.crt").write_bytes(pair.cert_file.read_bytes())
             (place / "tls.key").write_bytes(pair.key_file.read_bytes())
             (place / "password").write_text("not so secret\n", "utf-8")
+            if place.name == "users":
+                write_users(place / "users", {"alice": "not so secret"})
 
 
 @pytest.mark.parametrize("values", SETS, ids=lambda each: each.name)
@@ -85,8 +87,11 @@ def test_the_file_holds_what_the_user_wrote(values: ValueSet) -> None:
     assert missing(given, yaml.safe_load(text)) == []
 
 
-def missing(given: Object, found: Object, path: str = "") -> list[str]:
+def missing(given: Any, found: Any, path: str = "") -> list[str]:
     """Return the paths of values that are not the same."""
+    if isinstance(given, list) and isinstance(found, list) and len(given) == len(found):
+        pairs = enumerate(zip(given, found, strict=True))
+        return [each for place, pair in pairs for each in missing(*pair, f"{path}[{place}]")]
     if not isinstance(given, dict):
         return [] if given == found and type(given) is type(found) else [path]
     below = found if isinstance(found, dict) else {}

@@ -32,14 +32,21 @@ class Pod(NamedTuple):
 
 
 def pods(objects: list[Object]) -> list[Pod]:
-    """Return the pod of every object that has one."""
+    """Return the pod of every object that has one, with the volumes that a StatefulSet claims for it."""
     found = []
     for each in objects:
         template = each if each["kind"] == "Pod" else each.get("spec", {}).get("template")
         if template is not None:
             owner = f"{each['kind']}/{each['metadata']['name']}"
             labels = template["metadata"].get("labels", {})
-            found.append(Pod(owner, labels, template["spec"]))
+            claims = [
+                {"name": claim["metadata"]["name"], "persistentVolumeClaim": {}}
+                for claim in each["spec"].get("volumeClaimTemplates", ())
+            ]
+            spec = template["spec"]
+            if claims:
+                spec = {**spec, "volumes": [*spec["volumes"], *claims]}
+            found.append(Pod(owner, labels, spec))
     return found
 
 
