@@ -5,6 +5,7 @@ its owner listens. A port is free until its owner listens, so no other process m
 the range of its own, as long as it holds the part's first port. The last 1,000 ports returned are not returned again.
 """
 
+import atexit
 import random
 import socket
 from collections import deque
@@ -16,7 +17,6 @@ _FIRST, _LAST = 15_000, 31_000
 _PART: Final = 2_000
 _TRIES: Final = 200
 _given: deque[int] = deque(maxlen=1000)
-_held: Final[list[socket.socket]] = []
 
 
 def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
@@ -54,7 +54,7 @@ def _own_part() -> tuple[int, int]:
         except OSError:
             holder.close()
         else:
-            _held.append(holder)
+            atexit.register(holder.close)  # and held until then
             return first + 1, first + _PART - 1
     return _FIRST, _LAST - 1
 
