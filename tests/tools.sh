@@ -1,9 +1,10 @@
 #!/bin/sh
-# Debian packages that some tests use: Chromium (the dashboard), Prometheus (promtool). Installed where that is
-# possible without asking anybody; elsewhere those tests skip and say why. Never fails.
+# Debian packages that some tests use: Chromium (the dashboard), Prometheus (promtool), MIT Kerberos (GSSAPI).
+# Installed where that is possible without asking anybody; elsewhere those tests skip and say why. Never fails.
 wanted=""
 command -v chromium >/dev/null || wanted="$wanted chromium"
 command -v promtool >/dev/null || wanted="$wanted prometheus"
+{ command -v krb5kdc && command -v kadmin.local; } >/dev/null || wanted="$wanted krb5-kdc krb5-admin-server"
 [ -z "$wanted" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
   echo "not installed, so their tests will skip:$wanted (Debian packages; root installs them here)"

@@ -6,7 +6,7 @@ Kafka the tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) th
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from tests.support.kafka_sasl import (
     SaslListener,
     usual_users,
 )
+from tests.support.kerberos import Kerberos, kerberos_is_missing
 from tests.support.quota_setup import quota_users
 from tests.support.security_setups import (
     CANARY,
@@ -113,13 +114,26 @@ def security_files(authority: Authority, work: Path) -> Files:
 
 
 @pytest.fixture(scope="session")
-def kafka_secure(java: Java, authority: Authority, work: Path) -> Iterator[KafkaCluster]:
+def kerberos(work: Path) -> Iterator[Kerberos | None]:
+    """A realm of Kerberos; None where its tools are not installed."""
+    if kerberos_is_missing():
+        yield None
+        return
+    with Kerberos(work / "kerberos") as realm:
+        yield realm
+
+
+@pytest.fixture(scope="session")
+def kafka_secure(
+    java: Java, authority: Authority, kerberos: Kerberos | None, work: Path
+) -> Iterator[KafkaCluster]:
     """One broker with a listener for every security protocol; two mechanisms' sessions end soon (KIP-368)."""
     lifetimes_ms = {SCRAM_512: LIFETIME_MS, OAUTH: LIFETIME_MS}
     listener = SaslListener(usual_users() | dict([SLUICE, CANARY]), lifetimes_ms)
-    yield from _running(
-        KafkaCluster(work / "secure", 1, 16, java, EveryListener(authority, listener))
-    )
+    if kerberos is not None:
+        java = replace(java, options=kerberos.java_options)
+    listeners = EveryListener(authority, listener, kerberos)
+    yield from _running(KafkaCluster(work / "secure", 1, 16, java, listeners))
 
 
 @pytest.fixture(scope="session")

@@ -37,10 +37,11 @@ class KafkaUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java and the folder of jars it runs."""
+    """A Java and the folder of jars it runs. `options` are further ones of every process."""
 
     executable: str
     jars: Path
+    options: tuple[str, ...] = ()
 
     def command(
         self, main: str, *arguments: str, heap: str = "256m", broker: bool = False
@@ -58,6 +59,7 @@ class Java:
             f"-Dlog4j2.configurationFile={logging}",
             # A broker asks for its own address's name at every sign-on, and a name server may take seconds.
             f"-Djdk.net.hosts.file={_hosts_file()}",
+            *self.options,
             "-cp",
             f"{self.jars}/*",
             main,

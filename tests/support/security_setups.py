@@ -208,6 +208,8 @@ SETUPS: Final = (
     SetUp("plain", NONE, SASL_SSL, PLAIN),
     SetUp("TLS", OURS, SASL_SSL, OAUTH),
     SetUp("mTLS", OURS, SASL_SSL, SCRAM_512),
+    SetUp("plain", NONE, SASL_PLAINTEXT, SCRAM_512),
+    SetUp("mTLS", NONE, SASL_SSL, SCRAM_256),
 )
 
 HEAD: Final = (
