@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom helm bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom helm apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,6 +75,9 @@ sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packag
 
 helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests
 	$(BIN)/python -m tests.support.chart_files
+
+apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .cache (15 minutes of CPU, once)
+	nice sh tests/support/kubernetes/build.sh "$(CURDIR)/.cache/kubernetes"
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

@@ -29,6 +29,7 @@ from tests.support.kafka_sasl import (
 )
 from tests.support.kerberos import Kerberos, kerberos_is_missing
 from tests.support.quota_setup import quota_users
+from tests.support.releases import helm, namespace, plane  # noqa: F401 - fixtures
 from tests.support.security_setups import (
     CANARY,
     CAROL,
