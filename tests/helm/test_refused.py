@@ -31,6 +31,7 @@ def policy(**settings: object) -> Object:
         ({"resources": {"limit": {}}}, "/resources", "'limit' not allowed"),
         ({"resources": {"limits": ["1Gi"]}}, "/resources/limits", "want null or object"),
         ({"secrets": {"Kafka_CA": "x"}}, "/secrets", "'Kafka_CA' not allowed"),
+        ({"nameOverride": "My Orders"}, "/nameOverride", "does not match pattern"),
         ({"secretsMode": "0444"}, "/secretsMode", "got string, want integer"),
         ({"extraEnv": [{"nam": "A"}]}, "/extraEnv/0", "'nam' not allowed"),
         ({"extraVolumes": [{"name": "x", "emptydir": {}}]}, "/extraVolumes/0", "'emptydir'"),

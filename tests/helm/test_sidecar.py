@@ -109,6 +109,22 @@ def test_the_application_gets_the_bootstrap_address(config: Object, expected: st
     assert bootstrap({"config": config}) == ("KAFKA_BOOTSTRAP_SERVERS", expected)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("on", "no", "y", "~", "null", "1:30", "0o17", "017", "0x1F", "1_000", "1e3", ".inf"),
+        *("2024-01-01", "a: b", "a #b", "- a", "&a", "*a", "|", "---", "...", "!!str x", "%x"),
+        *("trailing ", "  leading", "\ttab", "a\n  b\nc\n", "a\r\nb", "'", '"', "\\", "é", "😀"),
+        *("{{ .Values.image }}", '{{ fail "x" }}'),
+    ],
+)
+def test_a_text_of_the_configuration_stays_a_text(text: str) -> None:
+    """Sluice reads what the user wrote: no text turns into a number, a date, a mapping or a template."""
+    config = application({"config": {"identity": {"user": text}}})[-1]["data"]["sluice.yaml"]
+
+    assert yaml.safe_load(config)["identity"] == {"user": text}
+
+
 def test_the_variable_may_have_another_name() -> None:
     """`bootstrapEnvName` is the name that the application reads."""
     assert bootstrap({"bootstrapEnvName": "BROKERS"})[0] == "BROKERS"
