@@ -42,6 +42,9 @@ from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.witness import Witnessed, install
 
+ONLY_THROUGH_SLUICE = pytest.mark.parametrize("way_three", ["sluice"], indirect=True)
+"""For a test whose expectation needs no comparison: that it also holds without Sluice is Kafka's own business."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:

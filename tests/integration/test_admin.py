@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaAdminClient
 
-from tests.integration.conftest import Way
+from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.python_clients import Librdkafka, poll_records
@@ -100,6 +100,7 @@ def test_describe_cluster_names_sluices_addresses(
         assert {node: f"{one['host']}:{one['port']}" for node, one in told.items()} == expected
 
 
+@ONLY_THROUGH_SLUICE
 def test_kafkas_command_line_tools_work(way_three: Way, java: Java) -> None:
     """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs each use several APIs."""
     server = ("--bootstrap-server", way_three.bootstrap)

@@ -1,4 +1,4 @@
-"""Kafka's own Java clients on three brokers see the same cluster with and without Sluice, and no error."""
+"""Kafka's own Java clients on three brokers, through Sluice: each record once, and no error."""
 
 import re
 import uuid
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import Way
+from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
 from tests.support.java import Java
 from tests.support.python_clients import COMPRESSIONS, Librdkafka
 from tests.support.verifiable import (
@@ -20,7 +20,7 @@ from tests.support.verifiable import (
     events,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, ONLY_THROUGH_SLUICE]
 
 PARTITIONS = 6
 

@@ -38,7 +38,7 @@ from tests.support.witness import Sightings, Witnessed, install
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-SECONDS: Final = float(os.environ.get("SLUICE_REAUTH_SECONDS", "20"))
+SECONDS: Final = float(os.environ.get("SLUICE_REAUTH_SECONDS", "14"))
 JAVA_RATE: Final = 50
 TOKEN_SECONDS: Final = 9
 BY_THE_CLIENT: Final = SetUp("TLS", PASSTHROUGH, SASL_SSL)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.integration.conftest import Way
+from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.load import GroupReader, LoadProducer, await_that
 from tests.support.verifiable import IDEMPOTENT, PRODUCER, acked_values, config_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, ONLY_THROUGH_SLUICE]
 
 PARTITIONS = 6
 

@@ -3,12 +3,13 @@
 import time
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
@@ -16,7 +17,6 @@ from tests.support.client_security import ClientSecurity
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_sasl import MECHANISMS, SCRAM_256
-from tests.support.python_clients import poll_records
 from tests.support.topics import Topics
 from tests.support.verifiable import PRODUCER, acked_values, config_file
 from tests.support.witness import Sighting, Witnessed
@@ -24,6 +24,10 @@ from tests.support.witness import Sighting, Witnessed
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 COUNT = 20
+SECONDS = 8
+"""A session ends after six."""
+WriteOn = Callable[[str, str, str], int]
+"""Writes records by one client for SECONDS, given the bootstrap, the topic and the client id; returns how many."""
 BEFORE_A_NAME = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 ALICE = ("alice", "sasl")
 
@@ -173,78 +177,74 @@ def lives_on(seen: list[Sighting]) -> None:
     assert {each.api for each in busiest[:known]} <= BEFORE_A_NAME
 
 
-def during(seconds: float, do: Callable[[], object]) -> None:
-    end = time.monotonic() + seconds
+def during(seconds: float, do: Callable[[], object]) -> int:
+    """Do it again and again for so long; return how often."""
+    end, count = time.monotonic() + seconds, 0
     while time.monotonic() < end:
         do()
+        count += 1
         time.sleep(0.05)
+    return count
 
 
-def test_librdkafka_re_authenticates(witnessed: Witnessed, topics: Topics) -> None:
-    """Its sessions end after six seconds (KIP-368); it continues without a new connection or an error."""
-    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+def librdkafka_writes_on(bootstrap: str, topic: str, client_id: str) -> int:
     errors: list[KafkaError] = []
-    config = {
-        "bootstrap.servers": witnessed.sluice.bootstrap,
-        "client.id": client_id,
-        "error_cb": errors.append,
-        **ClientSecurity(SCRAM_256, "alice", "alice-secret").librdkafka(),
-    }
-    producer = Producer(config)
-    sent = 0
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": client_id,
+            "error_cb": errors.append,
+            **ClientSecurity(SCRAM_256, "alice", "alice-secret").librdkafka(),
+        }
+    )
 
     def send() -> None:
-        nonlocal sent
-        producer.produce(topic, b"%d" % sent)
-        sent += 1
-        assert producer.flush(10) == 0
+        producer.produce(topic, b"x")
+        assert producer.flush(60) == 0
 
-    during(8, send)
-    lives_on(witnessed.seen.of_client(client_id))
+    sent = during(SECONDS, send)
     assert not errors, errors
-    consumer = Consumer({**config, "group.id": "unused"})
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        assert len(poll_records(consumer, sent)) == sent
-    finally:
-        consumer.close()
+    return sent
 
 
-def test_kafka_python_re_authenticates(witnessed: Witnessed, topics: Topics) -> None:
-    """It does so between two requests, on the same connection."""
-    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
+def kafka_python_writes_on(bootstrap: str, topic: str, client_id: str) -> int:
     producer = KafkaProducer(
-        bootstrap_servers=witnessed.sluice.bootstrap,
+        bootstrap_servers=bootstrap,
         client_id=client_id,
         api_version=(2, 8),
         **ClientSecurity(SCRAM_256, "alice", "alice-secret").kafka_python(),
     )
-    sent = 0
-
-    def send() -> None:
-        nonlocal sent
-        producer.send(topic, b"%d" % sent).get(timeout=20)
-        sent += 1
-
     with closing(producer):
-        during(8, send)
-    lives_on(witnessed.seen.of_client(client_id))
-    assert len(topics.contents(topic)) == sent
+        return during(SECONDS, lambda: producer.send(topic, b"x").get(timeout=60))
 
 
-def test_java_re_authenticates(
-    witnessed: Witnessed, topics: Topics, java: Java, tmp_path: Path
+@pytest.fixture
+def java_writes_on(java: Java, tmp_path: Path) -> WriteOn:
+    """VerifiableProducer."""
+
+    def write(bootstrap: str, topic: str, client_id: str) -> int:
+        login = ClientSecurity(SCRAM_256, "alice", "alice-secret").java()
+        config = config_file(tmp_path / "again.properties", {"client.id": client_id, **login})
+        said = java.run_tool(
+            *(PRODUCER, "--bootstrap-server", bootstrap, "--topic", topic),
+            *("--max-messages", str(SECONDS * 20), "--throughput", "20"),
+            *("--command-config", config),
+        )
+        return len(acked_values(said))
+
+    return write
+
+
+def test_clients_re_authenticate(
+    witnessed: Witnessed, topics: Topics, java_writes_on: WriteOn
 ) -> None:
-    """Kafka's own client uses other correlation ids for it."""
-    topic, client_id = topics.make(), f"c-{uuid.uuid4()}"
-    login = ClientSecurity(SCRAM_256, "alice", "alice-secret").java()
-    config = {"client.id": client_id, **login}
-    said = java.run_tool(
-        PRODUCER,
-        *("--bootstrap-server", witnessed.sluice.bootstrap, "--topic", topic),
-        *("--max-messages", "160", "--throughput", "20"),
-        *("--command-config", config_file(tmp_path / "again.properties", config)),
-    )
-    assert len(acked_values(said)) == 160
-    lives_on(witnessed.seen.of_client(client_id))
-    assert len(topics.contents(topic)) == 160
+    """Their sessions end after six seconds (KIP-368): each library continues on its connection without an error."""
+    clients = (librdkafka_writes_on, kafka_python_writes_on, java_writes_on)
+    writes = [(write, topics.make(), f"c-{uuid.uuid4()}") for write in clients]
+    with ThreadPoolExecutor(len(writes)) as pool:
+        bootstrap = witnessed.sluice.bootstrap
+        counts = [pool.submit(write, bootstrap, *more) for write, *more in writes]
+
+    for (_, topic, client_id), count in zip(writes, counts, strict=True):
+        lives_on(witnessed.seen.of_client(client_id))
+        assert len(topics.contents(topic)) == count.result() > 0

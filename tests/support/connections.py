@@ -6,7 +6,7 @@ from typing import Self
 
 import psutil
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS = 0.3
 
 
 @dataclass(slots=True)
