@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom helm apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -73,8 +73,11 @@ audit: | $(BIN)/python  ## known vulnerabilities of the locked packages; "not ch
 sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packages
 	@$(BIN)/python .ci/sbom
 
-helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests
+helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests; their archives in dist/
 	$(BIN)/python -m tests.support.chart_files
+
+checkov: $(STAMP)-test  ## the rendered charts by checkov; "not checked" (exit code 2) where it is not installed
+	@PATH="$(BIN):$$PATH" $(BIN)/python .ci/checkov
 
 apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .cache (15 minutes of CPU, once)
 	nice sh tests/support/kubernetes/build.sh "$(CURDIR)/.cache/kubernetes"

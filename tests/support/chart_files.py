@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+import helm_python
 import yaml
 
 from helm.values_schema import values_schema
@@ -70,8 +71,14 @@ def made() -> Iterator[tuple[Path, str]]:
     yield from made_examples()
 
 
+def packages(folder: Path) -> list[Path]:
+    """Write the archive of each chart into the folder, which `helm install` takes; return the archives."""
+    folder.mkdir(exist_ok=True)
+    return [Path(helm_python.package(chart, destination=folder)) for chart in CHARTS]
+
+
 def main() -> None:
-    """Write every file that has changed, and remove golden files that no set has."""
+    """Write every file that has changed, remove golden files that no set has, and write the archives."""
     files = dict(made())
     for file, text in files.items():
         if not file.is_file() or file.read_text("utf-8") != text:
@@ -82,6 +89,8 @@ def main() -> None:
         if file not in files:
             file.unlink()
             print(f"removed {name(file)}")  # noqa: T201 - a command
+    for archive in packages(ROOT / "dist"):
+        print(f"wrote {name(archive)}")  # noqa: T201 - a command
 
 
 if __name__ == "__main__":
