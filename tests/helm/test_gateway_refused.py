@@ -134,6 +134,9 @@ def test_sni_needs_tls() -> None:
         ),
         ({"listen": {"nodes": "5-1"}}, {}, 'config.listen.nodes: found "5-1"'),
         ({"listen": {"nodes": "0-1000"}}, {}, 'config.listen.nodes: found "0-1000"'),
+        ({"listen": {"nodes": "0-900,1000-1200"}}, {}, "expected each node once, and 1000 at most"),
+        ({"listen": {"nodes": "0-5,3"}}, {}, "expected each node once, and 1000 at most"),
+        ({}, {"service": {"spec": {"ports": []}}}, "service.spec.ports: found a value"),
         (
             {},
             {"service": {"type": "NodePort"}},

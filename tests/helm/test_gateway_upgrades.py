@@ -15,6 +15,7 @@ from tests.support.gateway import CHART, Release, values
 
 SETS = value_sets(CHART)
 IDS = [each.name.removeprefix("sluice/") for each in SETS]
+INSTANCE = "app.kubernetes.io/instance"
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LIVE: dict[str, Object] = {
     "policies": {"policies": [{"use": "limits", "config": {"forbidden_apis": ["DeleteTopics"]}}]},
@@ -153,6 +154,15 @@ def test_every_selector_finds_the_pods_of_its_release_only(given: ValueSet) -> N
     for selector in selectors:
         assert selector.items() <= ours.items()
         assert not any(selector.items() <= each.items() for each in others)
+
+
+def test_a_release_may_be_called_by_a_number() -> None:
+    """Names and labels are texts, also where YAML would read a number or a truth value."""
+    for name in ("123", "1e3", "true", "null"):
+        release = Release(values(), name=name, namespace=name)
+        for each in release.objects:
+            assert all(isinstance(value, str) for value in each["metadata"]["labels"].values())
+        assert release.workload["spec"]["selector"]["matchLabels"][INSTANCE] == name
 
 
 def test_two_releases_share_no_name() -> None:

@@ -15,7 +15,7 @@ Every template takes (dict "root" $ "values" <the values of Sluice>).
 
 {{- define "sluice.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "sluice.name" . }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- end }}
 
 {{- define "sluice.labels" -}}

@@ -34,6 +34,14 @@
 {{- if or (not $listen.address) (regexMatch "^(127\\.|localhost$|::1$)" $listen.address) -}}
 {{- fail (printf "config.listen.address: found %q, expected 0.0.0.0 or ::, because clients connect to the address of the pod" ($listen.address | default "")) -}}
 {{- end -}}
+{{- if or (gt (len .nodes) 1000) (ne (len .nodes) (len (uniq .nodes))) -}}
+{{- fail (printf "config.listen.nodes: found %q, expected each node once, and 1000 at most" $listen.nodes) -}}
+{{- end -}}
+{{- range list "type" "selector" "ports" "clusterIP" -}}
+{{- if hasKey $.values.service.spec . -}}
+{{- fail (printf "service.spec.%s: found a value, expected none, because the chart sets it" .) -}}
+{{- end -}}
+{{- end -}}
 {{- if gt (int (include "sluice.gateway.lastPort" .)) 65535 -}}
 {{- fail (printf "config.listen.port: found %s, expected at most %d, so that every node has a port" (include "sluice.gateway.port" .) (sub 65535 (len .nodes))) -}}
 {{- end -}}

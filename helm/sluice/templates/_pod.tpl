@@ -26,7 +26,7 @@ preStop:
 {{- else if eq .kind "existingClaim" -}}
 - name: usage-log
   persistentVolumeClaim:
-    claimName: {{ .existingClaim }}
+    claimName: {{ .existingClaim | quote }}
 {{- end -}}
 {{- end -}}
 {{- end }}
