@@ -1,6 +1,10 @@
 """Bad values of the library are refused when the application's chart is rendered, with the path of the key."""
 
+import shutil
+from pathlib import Path
+
 import pytest
+import yaml
 
 from tests.support.chart_examples import APPLICATION
 from tests.support.charts import Object, copied, refusal, render
@@ -97,6 +101,26 @@ def test_a_listener_without_a_host_for_clients_is_refused() -> None:
     told = refusal(copied(APPLICATION), {"sluice": config(listen={"address": "::"})})
 
     assert "config.listen.advertised_host is empty" in told
+
+
+@pytest.mark.parametrize("alias", [None, "sluice", "payments"])
+def test_values_are_checked_under_each_name(alias: str | None, tmp_path: Path) -> None:
+    """Helm checks what stands below the alias of the dependency, or below its own name without one, in each of two."""
+    chart = shutil.copytree(copied(APPLICATION), tmp_path / "orders")
+    file = chart / "Chart.yaml"
+    metadata = yaml.safe_load(file.read_text("utf-8"))
+    (first,) = metadata["dependencies"]
+    second = {key: value for key, value in first.items() if key != "alias"}
+    metadata["dependencies"].append({**second, **({"alias": alias} if alias else {})})
+    if alias == first["alias"]:
+        metadata["dependencies"].pop(0)
+    file.write_text(yaml.safe_dump(metadata), "utf-8")
+    name = alias or first["name"]
+    good = config(upstream={"bootstrap_servers": ["kafka-1:9092"]})
+
+    assert render(chart, {name: good})
+    told = refusal(chart, {name: {"config": {**good["config"], "logs": {}}}})
+    assert f"{name}:\n- at '/config': additional properties 'logs' not allowed" in told
 
 
 def test_a_policy_that_is_not_built_in_may_have_any_settings() -> None:
