@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 CLIENT_ID: Final = "sluice-quotas"
 TIMEOUT_S: Final = 30.0
 _CHUNK_BYTES: Final = 65536
+_LEAST_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Connection:
 
         logging.getLogger("kafka").addHandler(logging.NullHandler())  # the user gets sentences
         self._server = server
+        self._timeout_s = timeout_s
         self._protocol = KafkaProtocol(client_id=CLIENT_ID)
         try:
             self._socket = socket.create_connection(split_server(server), timeout_s)
@@ -83,11 +86,14 @@ class Connection:
         self._socket.close()
 
     def ask(self, request: object) -> object:
-        """Send one of kafka-python's requests and return its response. Raises UnreachableError."""
+        """Send one of kafka-python's requests and return its response, within the timeout. Raises UnreachableError."""
         self._protocol.send_request(request)
+        until = time.monotonic() + self._timeout_s
         try:
             self._socket.sendall(self._protocol.send_bytes())
             while True:
+                # A server may send a little now and then.
+                self._socket.settimeout(max(until - time.monotonic(), _LEAST_S))
                 data = self._socket.recv(_CHUNK_BYTES)
                 if not data:
                     words = "closed the connection. It may require --tls or --login, or not speak the Kafka protocol"

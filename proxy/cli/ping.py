@@ -40,7 +40,7 @@ def ping(*, topic: str, create: bool, timeout_s: float, **kafka: object) -> None
     It does what any client does: it connects to the addresses that Sluice advertises. Exit code 1: a broker cannot be
     reached, or the record did not arrive.
     """
-    from proxy.cli.round_trip import RoundTrip  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.round_trip import OutOfTimeError, RoundTrip  # noqa: PLC0415 - start-up of other commands
 
     given = KafkaOptions(**kafka)  # type: ignore[arg-type] # click has checked them
     server, login = kafka_options.server_of(given, None), kafka_options.login_of(given)
@@ -51,6 +51,8 @@ def ping(*, topic: str, create: bool, timeout_s: float, **kafka: object) -> None
             name = escaped(f"broker {broker.node_id} at {broker.address}")
             try:
                 trip.try_broker(broker)
+            except OutOfTimeError:
+                raise
             except UnreachableError as error:
                 unreachable += 1
                 click.echo(f"{name}: {escaped(str(error))}", err=True)

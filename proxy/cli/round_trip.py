@@ -26,6 +26,10 @@ _CREATE_MS: Final = 10_000
 _LEAST_S: Final = 0.1
 
 
+class OutOfTimeError(UnreachableError):
+    """The time for everything together is over."""
+
+
 class AdvertisedBroker(NamedTuple):
     """A broker as the server advertises it."""
 
@@ -119,10 +123,10 @@ class RoundTrip:
                 consumer.close(autocommit=False)
 
     def _left_s(self) -> float:
-        """Return the seconds that are left. Raises UnreachableError if the time is over."""
+        """Return the seconds that are left. Raises OutOfTimeError."""
         left = self._until - time.monotonic()
         if left <= 0:
-            raise UnreachableError(f"{self._server.address} did not serve everything in time.")
+            raise OutOfTimeError(f"{self._server.address} did not serve everything in time.")
         return max(left, _LEAST_S)
 
     def _left_ms(self) -> int:

@@ -2,6 +2,8 @@
 
 import socket
 import struct
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,32 @@ def test_a_server_that_does_not_know_the_password_is_refused() -> None:
         pytest.raises(UnreachableError, match="failed to authenticate itself"),
     ):
         Connection(server.server, Login("root", "sesame", "SCRAM-SHA-256"))
+
+
+def test_a_server_that_sends_now_and_then_is_not_waited_for() -> None:
+    """The timeout is for the whole answer: a byte each time does not begin it again."""
+    done = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"\x00\x00\xff\xff")
+            while not done.wait(0.02):
+                connection.sendall(b"\x00")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        server = "{}:{}".format(*listener.getsockname())
+        try:
+            with (
+                Connection(server, None, timeout_s=0.2) as connection,
+                pytest.raises(UnreachableError, match="no answer in time"),
+            ):
+                ask(connection)
+        finally:
+            done.set()
+            thread.join()
 
 
 def test_an_unreachable_port_is_reported() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from bench.harness.ports import free_ports
-from proxy.cli.round_trip import AdvertisedBroker, RoundTrip
+from proxy.cli.round_trip import AdvertisedBroker, OutOfTimeError, RoundTrip
 from proxy.demo.cluster import start_brokers
 from proxy.demo.processes import ClusterReady
 from tests.support.command_line import invoke
@@ -53,6 +53,23 @@ def test_one_unreachable_broker_fails_the_command(
     assert f"broker 9 at 127.0.0.1:{missing}: Nothing answers" in result.stderr
     assert result.stdout.count(": reachable\n") == len(cluster.brokers)
     assert "a record was written" in result.stdout
+
+
+def test_the_end_of_the_time_is_said_once(
+    cluster: ClusterReady, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many brokers are left to try."""
+    many = [AdvertisedBroker(node, "127.0.0.1", 1) for node in range(1000)]
+
+    def is_over(_trip: RoundTrip, _broker: AdvertisedBroker) -> None:
+        raise OutOfTimeError("over")
+
+    monkeypatch.setattr(RoundTrip, "brokers", lambda _trip: many)
+    monkeypatch.setattr(RoundTrip, "try_broker", is_over)
+
+    result = invoke("ping", "--bootstrap", cluster.brokers[1], "--topic", cluster.topic)
+
+    assert (result.exit_code, result.stderr) == (1, "over\n")
 
 
 def test_a_bootstrap_that_nothing_listens_at_is_one_sentence() -> None:
