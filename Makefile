@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -64,6 +64,9 @@ bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; 
 bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.tls
 
+bench-image: $(STAMP)-test  ## size, start and memory of the image; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.image
+
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))
 
@@ -81,6 +84,13 @@ checkov: $(STAMP)-test  ## the rendered charts by checkov; "not checked" (exit c
 
 apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .cache (15 minutes of CPU, once)
 	nice sh tests/support/kubernetes/build.sh "$(CURDIR)/.cache/kubernetes"
+
+image: BUILDER = $(or $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah),$(error docker, podman or buildah is needed))
+image: EPOCH = $(shell git log -1 --format=%ct)
+image: VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is another base
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg VERSION=$(VERSION) \
+	  --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) --tag sluice:$(VERSION) .
 
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml

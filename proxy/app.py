@@ -36,7 +36,7 @@ from proxy.shell.dialer import Dialer
 from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
-from proxy.shell.malloc import map_large_pieces
+from proxy.shell.malloc import map_large_pieces, return_freed_memory
 from proxy.telemetry import log
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
@@ -179,6 +179,7 @@ class App:
                     nursery.start_soon(self._handle_signals, signals, draining)
                     nursery.start_soon(self._reload_on_hangup)
                     nursery.start_soon(self._volume.watch, self._start_reload)
+                    return_freed_memory()  # of the imports
                     self._log_ready()
                     await self._acceptor.serve(listeners, self._stop)
                     listeners.close()
@@ -344,6 +345,7 @@ def run(
     # A connection has few objects, which live long: collecting them often costs latency.
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 50, 100)
     sys.setswitchinterval(0.0005)
     try:

@@ -22,3 +22,13 @@ def map_large_pieces() -> bool:
     except (AttributeError, OSError):
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, THRESHOLD_BYTES))
+
+
+def return_freed_memory() -> bool:
+    """Give what the C library holds in reserve back to the system; return False where it cannot (musl, macOS)."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):
+        return False
+    trim(0)
+    return True

@@ -49,3 +49,27 @@ def test_a_library_without_the_setting_is_no_fault(monkeypatch):
     """`map_large_pieces` returns False."""
     monkeypatch.setattr(malloc.ctypes, "CDLL", lambda _: object())
     assert malloc.map_large_pieces() is False
+
+
+RETURNED = """
+from proxy.shell.malloc import return_freed_memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+
+pieces = [bytes(1024) for _ in range(16384)]
+kept = pieces[-1]
+pieces.clear()
+before = resident()
+assert return_freed_memory()
+print(before - resident())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's own function")
+def test_freed_memory_is_returned_although_something_lies_above_it():
+    """Of 16 MiB in small pieces that were freed, most is no longer resident; one piece above them is kept."""
+    run = subprocess.run(
+        [sys.executable, "-c", RETURNED], check=True, capture_output=True, text=True
+    )
+    assert float(run.stdout) > 8
