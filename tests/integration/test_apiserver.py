@@ -24,6 +24,7 @@ ACCOUNTS = ("kafka-gateway",)
 """Service accounts that value sets name."""
 SETS = [*value_sets(), ValueSet("java/default", JAVA_APPLICATION, {})]
 GATEWAY_SETS = [each for each in SETS if each.chart == GATEWAY]
+(DEFAULT,) = (each for each in GATEWAY_SETS if each.name == "sluice/default")
 
 
 @pytest.mark.parametrize("found", SETS, ids=lambda found: found.name)
@@ -63,6 +64,11 @@ def test_every_value_set_is_installed_and_uninstalled(
         await_that(lambda path=path: plane.api.ask("GET", path).status == 404, f"no {path}")
 
 
+def is_observed(workload: Object) -> bool:
+    """Return whether its controller has seen its latest state."""
+    return workload["status"].get("observedGeneration") == workload["metadata"]["generation"]
+
+
 def check_notes(notes: str, made: list[Object]) -> None:
     """The bootstrap address and each port of the table that Helm printed are ports of a Service."""
     services = [each for each in made if each["kind"] == "Service"]
@@ -82,7 +88,7 @@ def test_a_pod_with_capabilities_is_refused(
     plane: ControlPlane, helm: Helm, namespace: str, tmp_path: Path
 ) -> None:
     """The namespace refuses the pod itself; a Deployment of such pods is accepted with a warning."""
-    chart, values = prepared(GATEWAY_SETS[0], tmp_path)
+    chart, values = prepared(DEFAULT, tmp_path)
     rendered = objects(helm.run("template", "orders", chart, "--values", values))
     (deployment,) = (each for each in rendered if each["kind"] == "Deployment")
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "posted"}}
@@ -122,6 +128,29 @@ def test_every_upgrade_between_value_sets_is_accepted(
     assert helm.release("orders", namespace)["version"] == len(order)
 
 
+def test_autoscaling_begins_with_the_pods_that_there_are(
+    plane: ControlPlane, helm: Helm, namespace: str, tmp_path: Path
+) -> None:
+    """An upgrade that turns autoscaling on removes no pod, and a later one keeps the autoscaler's number."""
+    chart, values = prepared(DEFAULT, tmp_path)
+    common = ("orders", chart, "--namespace", namespace, "--values", values)
+    scaled = (*common, "--set", "autoscaling.enabled=true", "--set", "autoscaling.minReplicas=3")
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments/orders-sluice"
+    helm.run("install", *common, "--set", "replicas=3")
+    await_that(lambda: has_its_pods(plane.api.get(path)), "three pods")
+
+    helm.run("upgrade", *scaled)
+    await_that(lambda: is_observed(plane.api.get(path)), "the controller")
+    plane.api.ask(
+        "PATCH", f"{path}/scale", {"spec": {"replicas": 5}}, "application/merge-patch+json"
+    )
+    helm.run("upgrade", *scaled)
+
+    await_that(lambda: plane.api.get(path)["status"].get("replicas") == 5, "five pods")
+    events = plane.api.items(f"/api/v1/namespaces/{namespace}/events")
+    assert not [each["message"] for each in events if "Scaled down" in each.get("message", "")]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -150,7 +179,7 @@ def test_a_rollback_restores_the_configuration(
     plane: ControlPlane, helm: Helm, namespace: str, tmp_path: Path
 ) -> None:
     """After `helm rollback` the ConfigMap is that of the first revision, and the history tells all three."""
-    chart, values = prepared(GATEWAY_SETS[0], tmp_path)
+    chart, values = prepared(DEFAULT, tmp_path)
     common = ("--namespace", namespace, "--values", values)
     path = f"/api/v1/namespaces/{namespace}/configmaps/orders-sluice"
     helm.run("install", "orders", chart, *common)
@@ -171,7 +200,7 @@ def test_a_bad_value_installs_nothing(
     plane: ControlPlane, helm: Helm, namespace: str, tmp_path: Path
 ) -> None:
     """Helm refuses it with the path of its key, and no object and no release is there."""
-    chart, values = prepared(GATEWAY_SETS[0], tmp_path)
+    chart, values = prepared(DEFAULT, tmp_path)
 
     done = helm.try_run(
         *("install", "orders", chart, "--namespace", namespace, "--values", values),
