@@ -116,7 +116,7 @@ class Broker:
 
 @dataclass(slots=True)
 class KafkaCluster:
-    """A cluster below `directory`; `network` is the third byte of its brokers' addresses.
+    """A cluster below `directory`; `network` is the third byte of its brokers' addresses, `prefix` the first two.
 
     `settings` are further lines of every broker's properties; `heap` is the most a broker's Java may take for objects.
     """
@@ -128,12 +128,13 @@ class KafkaCluster:
     listeners: Listeners | None = None
     settings: dict[str, str] = field(default_factory=dict)
     heap: str = "256m"
+    prefix: str = "127.0"
     brokers: dict[int, Broker] = field(init=False)
 
     def __post_init__(self) -> None:
         self.brokers = {}
         for node_id in range(1, self.size + 1):
-            host = f"127.0.{self.network}.{node_id}"
+            host = f"{self.prefix}.{self.network}.{node_id}"
             home = self.directory / f"broker{node_id}"
             names = [] if self.listeners is None else list(self.listeners.protocols)
             port = free_ports(host, 1 + len(names))
@@ -157,7 +158,7 @@ class KafkaCluster:
     @property
     def address_prefix(self) -> bytes:
         """Return the prefix that exactly the brokers' addresses have."""
-        return f"127.0.{self.network}.".encode()
+        return f"{self.prefix}.{self.network}.".encode()
 
     def start(self) -> None:
         """Formats and starts every broker and waits until all are ready."""

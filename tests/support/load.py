@@ -191,9 +191,14 @@ class GroupReader:
             self._broken.append(str(error))
 
 
-def await_that(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS) -> None:
-    """Wait until the condition holds; raises AssertionError after `seconds`."""
+def await_that(
+    condition: Callable[[], bool],
+    what: str,
+    seconds: float = WAIT_SECONDS,
+    said: Callable[[], str] = str,
+) -> None:
+    """Wait until the condition holds; raises AssertionError with what was `said` after `seconds`."""
     give_up = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < give_up, f"waited {seconds} s in vain for {what}"
+        assert time.monotonic() < give_up, f"waited {seconds} s in vain for {what} {said()}"
         time.sleep(0.02)

@@ -1,0 +1,81 @@
+"""A node for pods, a broker that they reach, and the image. Without root or a tool, the tests skip with the reason."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.host_image import host_image
+from tests.support.image import ImageUnavailableError, built_image
+from tests.support.java import Java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kubelet import Kubelet
+from tests.support.oci_config import Image
+from tests.support.pod_figures import PodFigures
+from tests.support.pod_network import NodeNetwork
+from tests.support.runc import RuncUnavailableError, require_runc
+from tests.support.sidecar_pods import SLUICE_IMAGE, Pods
+from tests.support.topics import Topics
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[NodeNetwork]:
+    """The network of a node that runs pods."""
+    with ExitStack() as stack:
+        try:
+            require_runc()
+            network = stack.enter_context(NodeNetwork())
+        except RuncUnavailableError as error:
+            pytest.skip(f"no containers here: {error}")
+        yield network
+
+
+@pytest.fixture(scope="session")
+def image() -> Image:
+    """The image of Sluice."""
+    try:
+        built = built_image()
+    except ImageUnavailableError as error:
+        pytest.skip(f"no image here: {error}")
+    return Image(
+        built.root, built.entrypoint, built.command, built.environ, built.directory, built.user
+    )
+
+
+@pytest.fixture(scope="session")
+def kafka(node: NodeNetwork, image: Image, java: Java, work: Path) -> Iterator[KafkaCluster]:
+    """One broker, at the node's address."""
+    prefix, _, network = node.prefix.rpartition(".")
+    cluster = KafkaCluster(work / "for-pods", 1, int(network), java, prefix=prefix)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def topics(kafka: KafkaCluster) -> Topics:
+    """Topics of the broker."""
+    return Topics(kafka.bootstrap, 1)
+
+
+@pytest.fixture(scope="session")
+def figures(request: pytest.FixtureRequest) -> Iterator[PodFigures]:
+    """The figures of the tests; `make bench-pod` writes them down if all tests pass."""
+    found = PodFigures()
+    yield found
+    if not request.session.testsfailed:
+        found.write()
+
+
+@pytest.fixture
+def pods(
+    node: NodeNetwork, image: Image, kafka: KafkaCluster, java: Java, tmp_path: Path
+) -> Iterator[Pods]:
+    """Runs applications with the sidecar; everything has ended after the test."""
+    images = {"application": host_image(tmp_path / "application"), SLUICE_IMAGE: image}
+    with Kubelet(tmp_path / "pods", node, images) as kubelet:
+        yield Pods(kubelet, tmp_path, kafka.bootstrap, java, sys.executable)
