@@ -110,8 +110,8 @@ class SessionLoop:
             left = session.from_broker(replies, 0, answer, now_ms)
             if sent != size or left != answer:
                 break  # some bytes were kept
-            while engine.ready:
-                engine.ready.popleft().ready = False
+            while engine.turns.queue:
+                engine.turns.end(engine.turns.take(), 0)
         taken_ns = time.thread_time_ns() - began
         self._now_ms = now_ms
         if session.ended or session.queue or bool(muted) != self._throttles:

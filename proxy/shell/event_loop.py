@@ -5,8 +5,8 @@ Rules:
 - One receive per event into one shared scratch buffer; the bytes that the session passes are sent from there.
   While many sockets are readable, each read is smaller. Only bytes that the kernel does not accept are copied, into
   the channel.
-- A step handles at most 64 events, about 1 MiB or 2 ms, and as long again of `engine.ready`. Events that are left over
-  are handled first in the next step, before the next poll, so no socket starves.
+- A step handles at most 64 events, about 1 MiB or 2 ms, then one turn (`engine.turns`) or more. Events that are left
+  over are handled first in the next step, so no socket starves; requests of the general path wait for turns meanwhile.
 - Bytes that were in the sockets when the clock was read are handled before timers fire. If every poll returns its
   maximum, timers wait until as many events were handled as there are sockets, and no longer.
 - A muted channel is not read, even if its socket is readable.
@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
+from proxy.core.turns import TURN_LABOUR_BYTES
 from proxy.shell.endpoint import Endpoint, unread_bytes
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order, make_poller
 from proxy.shell.transport import TlsError
@@ -51,26 +52,21 @@ STEP_BYTES = 1 << 20
 CROWD_EVENTS = 24
 CROWD_READ_BYTES = 64 << 10
 """The largest read while a poll returns more than CROWD_EVENTS: small requests do not wait for large ones."""
+WAITING_READ_BYTES = 16 << 10
+"""The largest read while sessions wait for turns: bytes that are read too early are copied in each turn."""
 STEP_US = 2_000
-"""The time of a step. Events and turns have half of it each where there are both."""
-SLICE_BYTES = 64 << 10
-"""The clock is read after so many bytes. An event on the slow path counts as many."""
-SLICE_EVENTS = 8
-"""The clock is read after so many events."""
-LARGE_BYTES = 1 << 10
-"""Smaller reads count as events, not as bytes."""
-STALL_US = 50_000
-"""After a longer time between two steps the process was stalled, or asleep."""
-LINGER_MS = 2_000
-"""How long an ended side may take to close."""
-FLUSH_MS = 30_000
-"""How long an ended side may take to accept its unsent bytes."""
-_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY
-"""Reasons that mute a client for so long that a disconnect is watched for without a read."""
-_NOTHING = -1
-"""Not a mask: no event equals it."""
-_LINGERING = -1
-"""`expect` of a side whose bytes are discarded: all of its events take the slow path."""
+EVENTS_US = 1_500
+"""The time of a step, and that of its events if sessions wait for turns."""
+SLICE_BYTES = 64 << 10  # the clock is read after so many bytes, and after each slow event
+SLICE_EVENTS = 8  # the clock is read after so many events
+LARGE_BYTES = 1 << 10  # smaller reads count as events, not as bytes
+STALL_US = 50_000  # after a longer time between two steps the process was stalled, or asleep
+LINGER_MS = 2_000  # how long an ended side may take to close
+FLUSH_MS = 30_000  # how long an ended side may take to accept its unsent bytes
+_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
+_READ_CLOCK = -1  # no byte is left of a slice
+_NOTHING = -1  # not a mask: no event equals it
+_LINGERING = -1  # `expect` of a side whose bytes are discarded: all of its events are slow
 
 
 class EventLoop:
@@ -101,6 +97,7 @@ class EventLoop:
             self._view[HEADROOM_BYTES : HEADROOM_BYTES + CROWD_READ_BYTES],
         )
         self._area = self._areas[0]  # what the next reads may fill
+        self._small_area = self._area[:WAITING_READ_BYTES]
         engine.reservations.unread_bytes = unread_bytes
 
     def fileno(self) -> int:
@@ -141,7 +138,8 @@ class EventLoop:
         if self._closed:
             self._part()
         engine = self._engine
-        ready = engine.ready
+        turns = engine.turns
+        ready = turns.queue
         if self._tail:
             events = self._take_tail()
             now_us = self._now_us()
@@ -162,7 +160,7 @@ class EventLoop:
             fast = _NOTHING
             events = in_fair_order(events, requests)
         elif ready:
-            fast = _NOTHING  # a session may be muted, and the poll set not know it yet
+            fast = _NOTHING  # a muted session's socket may be watched still, and reads are small
         left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
         end: Endpoint | None = None
         waiting = iter(events)
@@ -174,6 +172,8 @@ class EventLoop:
                         if budget <= 0 or self._is_over(now_us):
                             self._keep_tail(fd, event, waiting)
                             break
+                        if ready and not turns.labour_bytes:
+                            fast = _NOTHING
                         left = SLICE_BYTES
                         budget -= SLICE_BYTES
                     try:
@@ -181,28 +181,29 @@ class EventLoop:
                     except KeyError:
                         continue  # closed earlier in this step
                     if event != fast or end.expect != IN:
-                        left -= SLICE_BYTES + self._unusual(end, event, now_ms)
+                        budget += left - self._unusual(end, event, now_ms)
+                        left = _READ_CLOCK
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
                     try:
                         received = end.recv_into(area)
                     except OSError as error:
-                        left -= SLICE_BYTES
+                        budget, left = budget + left, _READ_CLOCK
                         self._refused(end, error, now_ms)
                         continue
                     if received >= LARGE_BYTES:
                         left -= received
                     end.traffic[0] += received
                     if not received or end.channel.carry:
-                        left -= SLICE_BYTES
+                        budget, left = budget + left, _READ_CLOCK
                         self._received(end, received, now_ms)
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
                     stop = end.take(scratch, at, at + received, now_ms)
                     if stop < 0:
-                        left -= SLICE_BYTES
+                        budget, left = budget + left, _READ_CLOCK
                         self._settle(end)
                         if requests.near_limit:
                             fast = _NOTHING
@@ -216,9 +217,9 @@ class EventLoop:
                         self._keep(end.other, at + sent, stop)
                 if not length_hint(waiting):
                     break
-                left -= SLICE_BYTES + 1  # negative: the clock is read
+                budget, left = budget + left, _READ_CLOCK
             except Exception as error:  # noqa: BLE001 - any error ends this session only
-                left -= SLICE_BYTES + 1  # negative: the clock is read
+                budget, left = budget + left, _READ_CLOCK
                 self._fail(end, error, now_ms)
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
@@ -232,7 +233,7 @@ class EventLoop:
 
     def _is_over(self, begun_us: int) -> bool:
         """Return whether the step that began at `begun_us` has no more time for events."""
-        limit_us = STEP_US // 2 if self._engine.ready else STEP_US
+        limit_us = EVENTS_US if self._engine.turns.queue else STEP_US
         return self._now_us() - begun_us >= limit_us
 
     def _look_again(
@@ -246,6 +247,8 @@ class EventLoop:
         self._behind = len(events) == STEP_EVENTS and self._unfired < len(self._ends)
         if not self._behind:
             self._unfired = 0
+        if not self._engine.turns.queue:
+            self._engine.turns.labour_bytes = TURN_LABOUR_BYTES
         crowded = len(events) > CROWD_EVENTS
         self._area = self._areas[crowded]
         self._wary = self._behind or crowded
@@ -264,6 +267,8 @@ class EventLoop:
         find = self._ends.get
         rest = chain(((fd, event),), waiting)
         self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
+        self._engine.turns.labour_bytes = 0
+        self._wary = True
 
     def attend(self) -> None:
         """Give the sessions that are ready their turns now; another task calls this after a change.
@@ -276,19 +281,24 @@ class EventLoop:
         self._serve(engine.now_ms, now_us + STEP_US)
 
     def _serve(self, now_ms: int, until_us: int) -> None:
-        """Give ready sessions a turn each, oldest first, until `until_us`; at least one has its turn."""
-        ready = self._engine.ready
-        for _ in range(len(ready)):
-            session = ready.popleft()
-            session.ready = False
+        """Give ready sessions their turns until `until_us`; at least one has its turn."""
+        turns = self._engine.turns
+        begun_us = self._now_us()
+        for _ in range(len(turns.queue)):
+            session = turns.take()
             end = session.handle
             if isinstance(end, Endpoint):
                 try:
                     self._turn(end, now_ms)
                 except Exception as error:  # noqa: BLE001 - any error ends this session only
                     self._fail(end, error, now_ms)
-            if self._now_us() >= until_us:
-                return
+            now_us = self._now_us()
+            turns.end(session, now_us - begun_us)
+            begun_us = now_us
+            if now_us >= until_us:
+                break
+        if turns.queue or self._tail:
+            turns.labour_bytes = 0
 
     def read_out(self) -> None:
         """Handle what is in the sockets now, before they are closed."""
@@ -406,8 +416,10 @@ class EventLoop:
         """Read as much as the core grants; return how many bytes were read."""
         reads = self._engine.read_limits
         granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        turns = self._engine.turns
+        area = self._small_area if turns.queue and not turns.labour_bytes else self._area
         try:
-            received = end.recv_into(self._area[:granted])
+            received = end.recv_into(area[:granted])
         except OSError as error:
             self._refused(end, error, now_ms)
             return 0

@@ -1,7 +1,6 @@
 """A session between two ends made of bytes: the work of the event loop, without a socket.
 
-`Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, as the event loop does,
-and collects the output.
+`Wire` feeds a Session in chunks through one shared scratch buffer full of old bytes, and collects the output.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from proxy.core.session.channel import Channel
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.stats.usage import UsageRow
 from proxy.core.topology import Topology
+from proxy.core.turns import TURN_LABOUR_BYTES
 
 AT = 384 << 10
 SCRATCH = bytearray(AT + (256 << 10) + 512)
@@ -104,8 +104,8 @@ def make_engine(
 
 def forget_ready(engine: Engine) -> None:
     """Drop the sessions that are ready now from the queue, without a turn."""
-    while engine.ready:
-        engine.ready.popleft().ready = False
+    while engine.turns.queue:
+        engine.turns.end(engine.turns.take(), 0)
 
 
 class Wire:
@@ -204,15 +204,14 @@ class Wire:
         self.proceed()
 
     def _attend(self) -> None:
-        ready = self.engine.ready
-        while ready:
-            session = ready.popleft()
-            session.ready = False
-            wire = session.handle
-            if isinstance(wire, Wire):
+        turns = self.engine.turns
+        while turns.queue:
+            session = turns.take()
+            if isinstance(wire := session.handle, Wire):
                 wire.attended += 1
                 wire.settle()
                 wire.proceed()
+            turns.end(session, 0)
 
     def proceed(self) -> None:
         """Take the turns that are due, and read while there are bytes and the client is not muted."""
@@ -220,6 +219,7 @@ class Wire:
         while not session.ended:
             if session.paced:
                 self.turns += 1
+                self.engine.turns.labour_bytes = TURN_LABOUR_BYTES
                 session.resume()
                 self._read(session.client, session.from_client, b"", "to_broker")
                 session.on_turn_over()

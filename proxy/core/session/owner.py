@@ -27,6 +27,7 @@ class Owner(Protocol):
     # -- what it has -----------------------------------------------------------------------------
 
     ready: bool
+    turn_us: float
     attention: bool
     handle: object
 

@@ -70,6 +70,7 @@ class SessionParts:
         "samples",
         "sasl",
         "shared",
+        "turn_us",
         "unanswered_ms",
         "usage",
         "waits",
@@ -93,11 +94,11 @@ class SessionParts:
         self.plans = PlanBook(self)
         self.handle: object = None  # the event loop's: how it finds its side of this session
         self.attention = False
-        self.ready = False  # it stands in `shared.ready`
+        self.ready = False  # it waits in `shared.turns`
+        self.turn_us = 0.0
         self.exchange_ids = 0
-        self.replied_ms = (
-            shared.now_ms
-        )  # when the broker last sent something; at first, when the client came
+        # when the broker last sent something; at first, when the client came
+        self.replied_ms = shared.now_ms
         self.unanswered_ms = 0  # when the client last sent a request that has no reply
         self.samples = shared.sample_every != 0
         self.sample_left = shared.sample_from() if self.samples else 0  # requests until one is
@@ -123,7 +124,8 @@ class SessionParts:
         return bool(self.client.muted & Mute.PACED)
 
     def pace(self, unread: bytes) -> None:
-        """End this turn: `unread` is kept, counted, and the client is not read until the next turn."""
+        """End this turn: `unread` is kept, counted, until the next; requests of other clients wait for turns too."""
+        self.shared.turns.labour_bytes = 0
         self.client.keep(unread)
         self.client.mute(Mute.PACED)
         self.attend()

@@ -10,6 +10,8 @@ Rules:
   are forwarded.
 - One turn does a bounded amount of work; then the session is paced, maybe inside a body that is walked: the other
   bytes of the read wait, counted, and the client is not read until its next turn.
+- While sessions wait for turns, a read begins no whole request, and completes none that is kept: it waits for a turn
+  too. One that is longer than the read begins at once, so that large requests stream without a copy.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from proxy.core.session.local_replies import answer, refuse, refuse_unanswered, 
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
 from proxy.core.stats.request_trace import Stage
+from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
 from wire import header, produce
 from wire.apis import ApiKey
 from wire.errors import WireError
@@ -55,17 +58,6 @@ STREAM, DROP, GATHER = range(3)
 """The modes: forward, discard or keep the bytes of the request that is passing."""
 MIN_FRAME_BYTES = 10
 """The size of the shortest request: key, version, correlation id and a null client id."""
-MAX_LABOUR_BYTES = 8192
-"""Bytes of requests handled on the general path in one turn; the rest waits for the next turn, so
-that such frames of one client do not hold up the others (about a microsecond a byte; kept ones count four times)."""
-LABOUR_FRAME_BYTES = 4096
-LABOUR_STREAMED_BYTES = 256
-LABOUR_KEPT_BYTES = 512
-"""A streamed frame costs 256 and its size up to 4096; a kept one 512 and four times its size: about 1 ms a turn."""
-LABOUR_STEP_BYTES = 8
-"""The labour that each step of a walker counts in a turn."""
-MAX_WALK_STEPS = 1024
-"""The most steps of a walker in one call."""
 MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 MAX_HEAD_BYTES = 65536
@@ -197,7 +189,8 @@ class RequestStream:
         owner = self._owner
         client, broker = owner.client, owner.broker
         start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
-        labour_bytes = 0
+        max_labour_bytes = owner.shared.turns.labour_bytes
+        labour_bytes = LABOUR_BEGUN_BYTES if self.left and not max_labour_bytes else 0
         pending = self.pending
         if pending is not None and not (self.left or client.muted & STOPS_PARSING):
             if isinstance(pending.verdict, PolicyFault):
@@ -207,7 +200,7 @@ class RequestStream:
                 self._settle_whole(now_ms)
         while pos < end:
             if self.left:
-                if self._walker is not None and labour_bytes >= MAX_LABOUR_BYTES:
+                if self._must_wait(labour_bytes, max_labour_bytes, end - pos):
                     owner.pace(bytes(memoryview(buf)[pos:end]))
                     break
                 taken, cost_bytes = self._take(buf, settled, pos, end, now_ms)
@@ -228,7 +221,9 @@ class RequestStream:
                 broker.put_slice(buf, settled.start, pos)
                 settled.start = pos = end
                 break
-            if labour_bytes >= MAX_LABOUR_BYTES:
+            # While others wait for turns, a request begins only if its end is not in this read.
+            is_whole = end - pos >= 4 and 4 + _SIZE(buf, pos)[0] <= end - pos
+            if labour_bytes >= max_labour_bytes and (max_labour_bytes or is_whole):
                 owner.pace(bytes(memoryview(buf)[pos:end]))
                 break
             begun = self._begin(buf, pos, end, now_ms)
@@ -240,10 +235,7 @@ class RequestStream:
             if self._mode != GATHER:
                 owner.give_back_claim()  # it is no longer kept whole
             pos = begun
-            if self._mode == STREAM:
-                labour_bytes += LABOUR_STREAMED_BYTES + min(self.left, LABOUR_FRAME_BYTES)
-            else:
-                labour_bytes += LABOUR_KEPT_BYTES + 4 * self.left
+            labour_bytes += labour_of(self.left, streams=self._mode == STREAM)
         settled.stop = pos
         if not self.left:
             if owner.has_questions:
@@ -260,6 +252,12 @@ class RequestStream:
             broker.put_slice(buf, settled.start, pos)
             return ATTENTION
         return pos
+
+    def _must_wait(self, labour_bytes: int, max_labour_bytes: int, here_bytes: int) -> bool:
+        """Return whether the next `here_bytes` of the passing request wait for a turn, because they cost much."""
+        if self._walker is not None:
+            return labour_bytes >= max(max_labour_bytes, LABOUR_WALK_BYTES)
+        return self._mode == GATHER and not max_labour_bytes and here_bytes >= self.left
 
     def _take(
         self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int
@@ -477,14 +475,14 @@ class RequestStream:
     ) -> tuple[int, int]:
         """Walk a Produce that streams; return how many of `size_bytes` are taken, and their cost as labour.
 
-        Fewer are taken after MAX_WALK_STEPS. Policies that asked for its head cannot do without it. Without
-        such a policy the rest of a body that cannot be read passes unread.
+        Fewer are taken after MAX_WALK_STEPS (FEW_WALK_STEPS). Policies that asked for its head cannot do without it.
+        Without such a policy the rest of a body that cannot be read passes unread.
         """
         steps = walker.steps
         stop = pos + size_bytes
         passing, shared = self._passing, self._owner.shared
         try:
-            stop = walker.feed(buf, pos, stop, MAX_WALK_STEPS)
+            stop = walker.feed(buf, pos, stop, shared.turns.walk_steps)
         except WireError:
             if passing is None or passing.plan.hooks.need is not Need.HEADER:
                 raise

@@ -5,9 +5,8 @@ No I/O and no clock: `Engine.advance(now_ms)` is called once per step and sets t
 
 from __future__ import annotations
 
-from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from policies.chain import Hooks
 from proxy.core.connection_limits import ConnectionCounts
@@ -23,6 +22,7 @@ from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
 from proxy.core.stats.meters import MeterBook
 from proxy.core.stats.usage import UsageBook
+from proxy.core.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from proxy.core.purgatory.timing_wheel import TimerEntry
     from proxy.core.session.engine_options import EngineOptions
     from proxy.core.topology import Topology
+    from proxy.core.turns import Scheduled
 
 NEVER_US = 1 << 60
 """A time in microseconds that is never reached."""
@@ -41,14 +42,6 @@ MEASURED_EVERY = 16
 """One session in this many always has its policies measured."""
 WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
 """How the wait of a held request ends: by its key, at its deadline, at a drain, or when its client disconnects."""
-
-
-class Scheduled(Protocol):
-    """A session that the event loop gives a turn. `handle` is the event loop's own object for it."""
-
-    ready: bool
-    attention: bool
-    handle: object
 
 
 class SharedState:
@@ -102,17 +95,12 @@ class SharedState:
         self.newcomers = Newcomers(self.timers, self.connections)
         self.holds = Purgatory("HeldRequest", self.timers, options.purge_interval)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
-        self.ready: deque[Scheduled] = deque()
-        """Sessions that wait for the event loop, each once: see `schedule`."""
+        self.turns = Turns()
+        self.schedule = self.turns.add
+        """Queue a session for a turn, in this step or a later one."""
         self.no_hooks = Hooks()
         self.takers: Iterable[Taker] = ()
         """The sessions: their clients take replies, or do not. `Engine` makes them."""
-
-    def schedule(self, session: Scheduled) -> None:
-        """Queue this session for a turn, first come first served, in this step or a later one."""
-        if not session.ready:
-            session.ready = True
-            self.ready.append(session)
 
     def attend(self, session: Scheduled) -> None:
         """Tell the event loop to look at a session: something happened to it outside its own reads.

@@ -5,7 +5,7 @@ import pytest
 from policies.api import FORWARD, Need, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import ATTENTION, Mute
-from proxy.core.session.request_stream import MAX_LABOUR_BYTES
+from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.quiet import Quiet, assert_usual_again, throttled
@@ -158,7 +158,7 @@ def test_frames_that_wait_for_a_turn_wait_for_the_end_of_a_mute_too():
     policy = Recorder(hear=lambda _: Throttle(500), apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy]))
     odd, size = [], 0
-    while size <= MAX_LABOUR_BYTES:
+    while size <= TURN_LABOUR_BYTES:
         odd.append(f.heartbeat(len(odd), client_id=f"client-{len(odd)}"))
         size += len(odd[-1])
     usual = [f.heartbeat(n, client_id=f"client-{len(odd) - 1}") for n in range(10_000, 10_050)]

@@ -3,21 +3,15 @@
 The clock is the test's: each read and each request takes as long as the test says.
 """
 
-from contextlib import suppress
-
 import pytest
 
-from policies.api import Reject
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_US
 from tests.support import frames as f
 from tests.support.memory import small_engine
-from tests.support.policies import Recorder
 from tests.support.session_state import mute_until
-from tests.support.sessions import make_engine
-from tests.support.sockets import WatchedPoller, arrived, receive, reset, slow_down
-from wire.errors import ErrorCode
+from tests.support.sockets import WatchedPoller, arrived, reset, slow_down
 
 BEAT = len(f.heartbeat(1))
 
@@ -139,78 +133,6 @@ def test_a_client_that_is_muted_outside_a_step_is_not_read(bench):
     assert session.client.muted & Mute.THROTTLED
     assert session.client.carry == b""
     assert arrived(broker) == b""
-
-
-# -- turns --------------------------------------------------------------------------------------
-
-
-def test_no_step_exceeds_its_time_however_many_sessions_want_a_turn(make_bench):
-    """300 clients send 60 kB of refused requests each, at 50 µs a request: a step takes 5 ms at most."""
-    cost_us = 50
-
-    def refuse(_):
-        bench.clock.spend(cost_us)
-        return Reject(ErrorCode.POLICY_VIOLATION)
-
-    bench = make_bench(make_engine([Recorder(refuse, apis={f.HEARTBEAT})]))
-    links = [bench.link() for _ in range(300)]
-    honest, honest_broker, session = bench.link()
-    flood = b"".join(f.heartbeat(n) for n in range(60_000 // BEAT))
-    for client, _, _ in links:
-        client.setblocking(False)
-        with suppress(BlockingIOError):
-            client.send(flood)
-    bench.settle()
-    longest_us = answered = 0
-    policy = bench.engine.chain.entries[0].policy
-    for number in range(450):
-        if number == 100:
-            honest.sendall(f.produce(1))
-        begun_us = bench.clock.now_us()
-        assert bench.event_loop.step(0) > 0
-        longest_us = max(longest_us, bench.clock.now_us() - begun_us)
-        if not answered and session.queue:
-            answered = number
-    assert longest_us <= 2 * STEP_US + 1_000
-    assert receive(honest_broker, len(f.produce(1))) == f.produce(1)
-    assert 0 < answered - 100 <= 330  # after the sessions that waited already, and no later
-    asked = len(policy.asked)
-    assert asked * cost_us >= 0.3 * 450 * STEP_US  # the steps were used
-
-
-def test_waiting_sessions_have_their_turns_in_order_and_equally_often(bench):
-    """Turns are given first come, first served, over several steps; sockets are read in between."""
-    order: list[int] = []
-    links = [bench.link() for _ in range(12)]
-    stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(600))
-    for place, (client, _, session) in enumerate(links):
-        take = session.handle.take
-
-        def count(buf, start, end, now_ms, place=place, take=take):
-            order.append(place)
-            bench.clock.spend(900)
-            return take(buf, start, end, now_ms)
-
-        session.handle.take = count
-        client.sendall(stream)
-    bench.run()
-    last = max(order.index(place) for place in range(12))  # by then all have been read
-    rounds = [order[at : at + 12] for at in range(last, last + 5 * 12, 12)]
-    assert all(sorted(each) == list(range(12)) for each in rounds)
-    for _, broker, _ in links:
-        assert receive(broker, len(stream)) == stream
-
-
-def test_a_session_stands_in_the_queue_of_turns_once(bench):
-    """100 calls of `attend` add one entry, so the queue is never longer than the number of sessions."""
-    _, _, session = bench.link()
-    for _ in range(100):
-        bench.engine.attend(session)
-    assert len(bench.engine.ready) == 1
-    bench.run()
-    assert not bench.engine.ready
-    bench.engine.attend(session)
-    assert len(bench.engine.ready) == 1
 
 
 # -- crowds -------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def test_timers_fire_under_load_that_never_ends(bench, monkeypatch):
         for number, (client, _, _) in enumerate(links):
             with suppress(BlockingIOError):
                 client.send(f.heartbeat(number))
-        assert bench.event_loop.step(0) == 4
+        assert bench.event_loop.step(0) >= 4
         steps += 1
         assert steps <= 2 * len(links) // 4 + 1
 

@@ -19,9 +19,10 @@ from proxy.core.session.in_flight import (
     UNCOUNTED,
     InFlight,
 )
+from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support import frames as f
 from tests.support.policies import Silent
-from tests.support.sessions import Wire, make_engine
+from tests.support.sessions import Wire, forget_ready, make_engine
 from tests.support.throttled import fetch, fetch_reply
 from tests.support.waiting import FETCH_MS, WAIT_MS, body_of
 
@@ -42,11 +43,11 @@ def pour(wire: Wire, data: bytes) -> int:
         end = (
             pos if session.client.muted else min(pos + READ_BYTES, len(buf))
         )  # paced: first what was read
+        engine.turns.labour_bytes = TURN_LABOUR_BYTES
         session.resume()
         session.from_client(buf, pos - len(session.client.take()), end, wire.now_ms)
         session.broker.sent(session.broker.unsent_bytes)
-        while engine.ready:
-            engine.ready.popleft().ready = False
+        forget_ready(engine)
         pos = end
     return pos
 

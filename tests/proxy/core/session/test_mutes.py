@@ -42,7 +42,7 @@ def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
     assert not session.paced
     session.unmute(Mute.UPSTREAM_AUTH)
     assert session.paced
-    assert session in wire.engine.ready
+    assert session.ready
     wire.advance(0)
     assert wire.to_broker == f.heartbeat(1)
     assert_usual_again(wire)
@@ -70,7 +70,7 @@ def test_taking_away_a_reason_that_does_not_hold_does_nothing():
     """The session is not scheduled."""
     wire = Wire()
     wire.session.unmute(Mute.THROTTLED)
-    assert not wire.engine.ready
+    assert not wire.engine.turns.queue
     assert not wire.session.paced
 
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from proxy.core.session.request_stream import (
+from proxy.core.session.request_stream import MAX_REFUSED_BYTES
+from proxy.core.session.session import MAX_KEEP_STEPS
+from proxy.core.turns import (
     LABOUR_KEPT_BYTES,
     LABOUR_STEP_BYTES,
     LABOUR_STREAMED_BYTES,
-    MAX_LABOUR_BYTES,
-    MAX_REFUSED_BYTES,
     MAX_WALK_STEPS,
+    TURN_LABOUR_BYTES,
 )
-from proxy.core.session.session import MAX_KEEP_STEPS
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent
 from tests.support.quiet import Quiet
@@ -249,7 +249,7 @@ def test_odd_frames_are_taken_a_bounded_number_at_a_time():
     stream = b"".join(f.heartbeat(n, client_id=f"client-{n}") for n in range(2000))
     wire = Wire().client(stream)
     labour_bytes = len(stream) + 2000 * LABOUR_STREAMED_BYTES
-    assert wire.turns == pytest.approx(labour_bytes / MAX_LABOUR_BYTES, rel=0.05)
+    assert wire.turns == pytest.approx(labour_bytes / TURN_LABOUR_BYTES, rel=0.05)
     assert wire.to_broker == stream
     wire.release()
     assert wire.held_bytes == 0
@@ -261,7 +261,7 @@ def test_refused_frames_cost_four_times_as_much_of_a_turn():
     stream = b"".join(f.heartbeat(n) for n in range(2000))
     wire = Wire(make_engine([refuse])).client(stream)
     labour_bytes = 4 * len(stream) + 2000 * LABOUR_KEPT_BYTES
-    assert wire.turns == pytest.approx(labour_bytes / MAX_LABOUR_BYTES, rel=0.1)
+    assert wire.turns == pytest.approx(labour_bytes / TURN_LABOUR_BYTES, rel=0.1)
     assert len(f.split(wire.to_client)) == 2000
     wire.release()
     assert wire.held_bytes == 0
@@ -283,8 +283,8 @@ def test_a_body_that_is_walked_is_labour_of_the_turn(policies, chunk):
     stream = tagged_produce(1, 250) + f.heartbeat(2) + tagged_produce(3, 250) + f.heartbeat(4)
     wire = Wire(make_engine(policies)).client(stream, chunk)
     steps = 2 * 250 * (1 + 1 + 60)
-    if chunk > MAX_LABOUR_BYTES:  # a smaller read is a turn of its own
-        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / MAX_LABOUR_BYTES, abs=2)
+    if chunk > TURN_LABOUR_BYTES:  # a smaller read is a turn of its own
+        assert wire.turns == pytest.approx(steps * LABOUR_STEP_BYTES / TURN_LABOUR_BYTES, abs=2)
     assert wire.to_broker == stream
     assert [each.correlation_id for each in wire.session.queue] == [1, 2, 3, 4]
     wire.release()
@@ -298,7 +298,7 @@ def test_a_body_of_more_elements_than_the_budget_passes_unread():
     walked_bytes = (
         ELEMENT_BUDGET - 8_000
     ) * LABOUR_STEP_BYTES  # the partitions are paid for at once
-    assert wire.turns == pytest.approx(walked_bytes / MAX_LABOUR_BYTES, abs=2)
+    assert wire.turns == pytest.approx(walked_bytes / TURN_LABOUR_BYTES, abs=2)
     assert wire.to_broker == stream
     assert not wire.session.ended
 

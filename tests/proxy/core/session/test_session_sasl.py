@@ -7,6 +7,7 @@ import pytest
 
 from policies.api import FORWARD, Reject, Respond
 from proxy.core.errors import CloseReason
+from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
@@ -61,6 +62,7 @@ def test_requests_pipelined_after_a_token_wait_for_its_answer() -> None:
     wire.broker(sasl.authenticate_reply(2))
     wire.settle()
     if wire.session.paced:
+        wire.engine.turns.labour_bytes = TURN_LABOUR_BYTES
         wire.session.resume()
         wire.client(b"", 1)
     wire.broker(f.heartbeat_reply(3) + f.heartbeat_reply(4))
