@@ -9,6 +9,7 @@ import pytest
 from proxy import broker_probe
 from proxy.broker_probe import BrokerReport
 from proxy.config import Config
+from proxy.config_volume import ConfigVolume
 
 
 @pytest.fixture
@@ -16,7 +17,7 @@ def app(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
     """Replace `proxy.app` by an object that remembers what it was asked to run."""
     ran: list[Config] = []
 
-    def run(config: Config, load: Callable[[], Config]) -> int:
+    def run(config: Config, load: Callable[[], Config], _volume: ConfigVolume) -> int:
         ran.append(config)
         assert load() == config  # the configuration that a reload would read
         return 7
