@@ -1,7 +1,7 @@
 """A Kubernetes control plane on loopback: etcd, kube-apiserver, the controllers and the scheduler, each a real process.
 
 `make apiserver` builds the programs once (`kubernetes/build.sh`). The nodes have no kubelet: pods are admitted, made by
-their controllers and scheduled, and stay Pending.
+their controllers and scheduled, and stay Pending unless a `NodeAgent` runs them.
 """
 
 import json

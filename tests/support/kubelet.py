@@ -44,6 +44,7 @@ class Kubelet:
             annotations=metadata.get("annotations", {}),
         )
         directory = self.directory / name
+        directory.mkdir(parents=True, exist_ok=True)
         volumes = PodVolumes(directory / "volumes", self.objects)
         volumes.set_up(spec)
         hosts = {"localhost": "127.0.0.1", name: network.address, **self.names}
