@@ -63,7 +63,8 @@ class PodFigures:
     def write(self) -> None:
         """Write the section, if the variable asks for it."""
         if os.environ.get(VARIABLE):
-            facts = facts_table({"date": today(), **describe()})
+            load = f"{os.getloadavg()[0]:.1f} processes"
+            facts = facts_table({"date": today(), "load, 1 minute": load, **describe()})
             parts = [_METHOD, "### Start, end and restart", table(_HEADS, self.rows)]
             parts += ["### Sizes", table(_SIZE_HEADS, self.sizes), facts]
             write_section(FOLDER, "pod", "\n\n".join(parts))

@@ -57,9 +57,11 @@ def kafka(node: NodeNetwork, image: Image, java: Java, work: Path) -> Iterator[K
 
 
 @pytest.fixture
-def topics(kafka: KafkaCluster) -> Topics:
+def topics(kafka: KafkaCluster) -> Iterator[Topics]:
     """Topics of the broker."""
-    return Topics(kafka.bootstrap, 1)
+    made = Topics(kafka.bootstrap, 1)
+    yield made
+    del made._admin  # its connections end before the node's network does
 
 
 @pytest.fixture(scope="session")
