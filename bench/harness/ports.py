@@ -2,7 +2,8 @@
 
 Ports are chosen below the kernel's ephemeral range: an outgoing connection can take a port found by binding 0 before
 its owner listens. A port is free until its owner listens, so no other process may choose it: each process has a part of
-the range of its own, as long as it holds the part's first port. The last 1,000 ports returned are not returned again.
+the range of its own, as long as it holds the part's first port. The last 500 ports returned are not returned again;
+more of them would leave no long runs of free ports.
 """
 
 import atexit
@@ -13,10 +14,10 @@ from functools import cache
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
-_FIRST, _LAST = 15_000, 31_000
-_PART: Final = 2_000
+_FIRST, _LAST = 10_000, 32_000
+_PART: Final = 5_500
 _TRIES: Final = 200
-_given: deque[int] = deque(maxlen=1000)
+_given: deque[int] = deque(maxlen=500)
 
 
 def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
