@@ -131,7 +131,7 @@ class EventLoop:
                 self.asleep.cancel()
 
     def step(self, timeout_s: float) -> int:
-        """Wait at most `timeout_s` for events and handle them. Returns 0 if there was nothing to do.
+        """Wait at most `timeout_s` for events and handle them. Returns how many events and turns were handled.
 
         Sockets are read first, then timers fire, then sessions have their turns.
         """
@@ -224,12 +224,13 @@ class EventLoop:
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
             engine.fire(now_ms)
+        handled = len(events) - len(self._tail)
         if ready:
-            self._serve(now_ms, now_us + STEP_US)
+            handled += self._serve(now_ms, now_us + STEP_US)
         self._steps += 1
         if not self._steps & 15:
             engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
-        return len(events) + len(ready)
+        return handled
 
     def _is_over(self, begun_us: int) -> bool:
         """Return whether the step that began at `begun_us` has no more time for events."""
@@ -271,20 +272,19 @@ class EventLoop:
         self._wary = True
 
     def attend(self) -> None:
-        """Give the sessions that are ready their turns now; another task calls this after a change.
-
-        Turns that do not fit in the time of a step wait for the next one.
-        """
+        """Give ready sessions their turns now, as many as fit in a step; another task calls this after a change."""
         engine = self._engine
         now_us = engine.now_us = self._now_us()
         engine.now_ms = now_us // 1000
         self._serve(engine.now_ms, now_us + STEP_US)
 
-    def _serve(self, now_ms: int, until_us: int) -> None:
-        """Give ready sessions their turns until `until_us`; at least one has its turn."""
+    def _serve(self, now_ms: int, until_us: int) -> int:
+        """Give ready sessions their turns until `until_us`, at least to one; return how many had theirs."""
         turns = self._engine.turns
         begun_us = self._now_us()
+        served = 0
         for _ in range(len(turns.queue)):
+            served += 1
             session = turns.take()
             end = session.handle
             if isinstance(end, Endpoint):
@@ -299,10 +299,11 @@ class EventLoop:
                 break
         if turns.queue or self._tail:
             turns.labour_bytes = 0
+        return served
 
     def read_out(self) -> None:
         """Handle what is in the sockets now, before they are closed."""
-        left = 2 * len(self._ends)  # each is read, and some are written
+        left = 4 * len(self._ends)  # each is read and may have a turn, and some are written
         while left > 0 and (handled := self.step(0)):
             left -= handled
 

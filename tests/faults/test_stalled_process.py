@@ -129,5 +129,5 @@ def test_replies_that_came_while_the_process_stood_still_are_delivered_before_a_
         await_that(lambda: "draining" in sluice.said(), "the drain")
         with stood_still(sluice, stub, len(asked)):
             got = [receive_until_closed(client.socket) for client in asked]
-        assert got == [f.produce_reply(7)] * len(asked)
+        assert sum(each != f.produce_reply(7) for each in got) == 0
         sluice.await_exit()

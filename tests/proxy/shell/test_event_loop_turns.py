@@ -140,3 +140,18 @@ def test_a_session_stands_in_the_queue_of_turns_once(bench):
     assert not bench.engine.turns.queue
     bench.engine.attend(session)
     assert len(bench.engine.turns.queue) == 1
+
+
+def test_what_is_in_the_sockets_is_handled_before_they_are_closed_however_short_steps_are(
+    refusing, monkeypatch
+):
+    """300 requests take thirty steps and more: each is answered."""
+    monkeypatch.setattr("proxy.shell.event_loop.STEP_US", 10 * COST_US)
+    clients = [refusing.link()[0] for _ in range(300)]
+    refusing.settle()
+    for client in clients:
+        client.sendall(f.heartbeat(1))
+    refusing.event_loop.read_out()
+    for client in clients:
+        client.setblocking(False)
+        assert client.recv(1 << 10)
