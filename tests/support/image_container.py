@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 
 from bench.harness.ports import free_ports
 from tests.support.image import BuiltImage
+from tests.support.runc import run_bundle
 
 MEMORY_BYTES: Final = 256 << 20
 NODES: Final = 3
@@ -66,14 +67,7 @@ class ImageContainer:
         (self.directory / "etc/sluice.yaml").write_text(json.dumps(self._sections()))
         (self.directory / "config.json").write_text(json.dumps(self._config()))
         self.started_s = time.monotonic()
-        with (self.directory / "log").open("wb") as log:
-            self.process = subprocess.Popen(
-                ["runc", "run", "--bundle", self.directory, "--pid-file", "pid", self.name],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-            )
+        self.process = run_bundle(self.directory, self.name, self.directory / "log")
         while self.ask("/ready")[0] != 200:
             assert self.process.poll() is None, self.said()
             assert time.monotonic() < self.started_s + SECONDS, self.said()

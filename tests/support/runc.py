@@ -21,6 +21,19 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 _TOOLS: Final = ("runc", "ip", "iptables-restore")
 
 
+def run_bundle(directory: Path, name: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start the container of this bundle; return its `runc`. The bundle gets a file `pid`."""
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            ["runc", "run", "--bundle", directory, "--pid-file", "pid", name],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=directory,
+            start_new_session=True,  # a Ctrl-C is for the test, which then stops it
+        )
+
+
 class RuncUnavailableError(Exception):
     """Containers cannot be run here; says why."""
 
@@ -73,15 +86,7 @@ class Container:
         """Start it and wait until its first process exists."""
         self.directory.mkdir(parents=True)
         (self.directory / "config.json").write_text(json.dumps(self._config()))
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                ["runc", "run", "--bundle", self.directory, "--pid-file", "pid", self.name],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                start_new_session=True,  # a Ctrl-C is for the test, which then stops it
-            )
+        self.process = run_bundle(self.directory, self.name, self.log)
         self.started_s = time.monotonic()
         give_up = self.started_s + START_SECONDS
         while not (self.directory / "pid").exists():

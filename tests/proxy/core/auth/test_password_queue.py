@@ -41,7 +41,7 @@ def test_the_addresses_have_their_turns_one_after_the_other() -> None:
     assert [queue.maybe_take().address for _ in range(2)] == ["flood", "honest"]
 
 
-def test_a_full_queue_drops_the_newest_check_of_the_address_with_the_most() -> None:
+def test_a_full_queue_drops_the_newest_check_of_the_busiest_address() -> None:
     """The flood itself is refused, and clients of other addresses are not."""
     queue = filled("flood")
     assert queue.put(flood := waiting("flood", 1000)) is flood
