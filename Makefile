@@ -102,7 +102,7 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
 lock:  ## pin requirements/*.in again (needs uv)
-	for name in run demo test bench; do uv pip compile -q --universal --python-version 3.11 \
+	for name in run demo pipeline test bench; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
 
 # Tools that pip does not have: a browser and promtool. If they cannot be installed, their tests skip and say so.

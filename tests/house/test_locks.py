@@ -26,6 +26,11 @@ def pins(lock: Path) -> dict[str, str]:
     return found
 
 
+def pinned(lock: str) -> dict[str, str]:
+    """Return what the lock of this name pins."""
+    return pins(ROOT / "requirements" / f"{lock}.txt")
+
+
 def plain(requirement: str) -> str:
     """Return a requirement's bare name, as PEP 503 writes it."""
     return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=;~ ]", requirement)[0]).lower()
@@ -34,7 +39,7 @@ def plain(requirement: str) -> str:
 @pytest.mark.parametrize("lock", LOCKS, ids=name)
 def test_locks_carry_hashes(lock: Path) -> None:
     """Every requirement has a version and hashes, and everything asked for is there."""
-    pinned = pins(lock)
+    locked = pins(lock)
     asked = [
         plain(line)
         for line in lock.with_suffix(".in").read_text("utf-8").splitlines()
@@ -42,23 +47,24 @@ def test_locks_carry_hashes(lock: Path) -> None:
     ]
 
     assert asked
-    assert not set(asked) - pinned.keys()
+    assert not set(asked) - locked.keys()
 
 
 def test_locks_agree() -> None:
     """A wider lock pins what a narrower one pins, at the same version."""
-    run, demo, test = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo", "test"))
+    run, demo, pipeline, test = map(pinned, ("run", "demo", "pipeline", "test"))
 
     assert run.items() <= demo.items() <= test.items()
+    assert run.items() <= pipeline.items() <= test.items()
 
 
 def test_every_dependency_is_locked() -> None:
     """Every dependency that the wheel declares is in the lock file that installs it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    run, demo = (pins(ROOT / "requirements" / f"{n}.txt") for n in ("run", "demo"))
 
-    assert {plain(each) for each in project["dependencies"]} <= run.keys()
-    assert {plain(each) for each in project["optional-dependencies"]["demo"]} <= demo.keys()
+    assert {plain(each) for each in project["dependencies"]} <= pinned("run").keys()
+    for extra, wanted in project["optional-dependencies"].items():
+        assert {plain(each) for each in wanted} <= pinned(extra).keys()
 
 
 def named_files(tree: ast.Module) -> list[re.Pattern[str]]:
