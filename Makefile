@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -19,7 +19,7 @@ demo: $(STAMP)-demo  ## an embedded cluster, Sluice in front of it, real clients
 
 # The suites wait more than they compute, so they run side by side; each one's output is printed whole at its end.
 test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit pipeline
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -28,10 +28,13 @@ check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/lint-imports --no-cache
 
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
-	$(BIN)/python -m pytest tests --ignore tests/integration -q
+	$(BIN)/python -m pytest tests --ignore tests/integration --ignore tests/pipeline -q
 
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
+
+pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
+	$(BIN)/python -m pytest tests/pipeline -q
 
 fuzz: SECONDS ?= 300
 fuzz: SEED ?= $(shell date +%s)

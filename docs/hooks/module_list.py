@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("wire", "policies", "proxy")
+ROOMS = ("wire", "policies", "proxy", "pipeline")
 
 
 def first_sentence(path: Path) -> str:

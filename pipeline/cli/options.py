@@ -1,0 +1,61 @@
+"""The options that every job has: the cluster and Spark's settings."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def with_spark(
+    job: Callable[Concatenate[SparkSession, _P], _R],
+) -> Callable[_P, _R]:
+    """Give a command the options of Spark, and its function a session as the first argument."""
+
+    @click.option(
+        "--master",
+        help="The cluster: local[*] (default), spark://HOST:PORT, k8s://... Under spark-submit: its own.",
+    )
+    @click.option(
+        "--conf",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parse_settings,
+        help="A setting of Spark; may be repeated.",
+    )
+    @wraps(job)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        from pipeline.session import open_session  # noqa: PLC0415 - a second, which --help need not wait
+
+        master = kwargs.pop("master", None)
+        conf = kwargs.pop("conf", None)
+        assert master is None or isinstance(master, str)  # noqa: S101 - click's own types
+        assert isinstance(conf, dict)  # noqa: S101 - as above
+        spark = open_session(f"sluice-pipeline {job.__name__}", master=master, settings=conf)
+        try:
+            return job(spark, *args, **kwargs)
+        finally:
+            spark.stop()
+
+    return run
+
+
+def _parse_settings(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, str]:
+    settings = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.startswith("spark."):
+            raise click.BadParameter(f"found {text!r}, expected spark.NAME=VALUE")
+        settings[name] = value
+    return settings

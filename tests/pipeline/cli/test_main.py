@@ -1,0 +1,53 @@
+"""The command `sluice-pipeline`: its subcommands and its errors."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pipeline.cli import main as command
+from pipeline.errors import PipelineError
+
+
+def test_help_imports_neither_spark_nor_numpy() -> None:
+    """`--help` answers at once: Spark is imported by the job that needs it."""
+    code = (
+        "import sys\nfrom pipeline.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'pyspark', 'numpy', 'pyarrow'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("name", command.COMMANDS)
+def test_every_subcommand_has_help(name: str) -> None:
+    """Each subcommand is found, and its help has a first sentence."""
+    told = CliRunner().invoke(command.main, [name, "--help"])
+
+    assert told.exit_code == 0, told.output
+    assert "Usage: main" in told.output or f"{name}" in told.output
+
+
+def test_an_error_of_the_input_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A PipelineError has exit code 2 and no traceback."""
+
+    @click.command()
+    def failing() -> None:
+        raise PipelineError("no rows in nowhere")
+
+    monkeypatch.setattr(command.main, "get_command", lambda *_: failing)
+    told = CliRunner().invoke(command.main, ["failing"])
+
+    assert (told.exit_code, told.stderr) == (2, "error: no rows in nowhere\n")
+
+
+def test_an_unknown_subcommand_is_named() -> None:
+    """Click's own words, exit code 2."""
+    told = CliRunner().invoke(command.main, ["fly"])
+
+    assert told.exit_code == 2
+    assert "No such command 'fly'" in told.stderr
