@@ -58,6 +58,17 @@ class Problem:
         return f"{text}\n{self.excerpt}" if self.excerpt else text
 
 
+def with_origin(problem: Problem, origins: Mapping[str, str]) -> Problem:
+    """Return the problem with the origin of its path, or of the closest path above it that has one.
+
+    An origin that the problem has already stays.
+    """
+    path = problem.path
+    while path and path not in origins:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return replace(problem, origin=problem.origin or origins.get(path, ""))
+
+
 class SettingsError(ValueError):
     """Settings that cannot be used; `problems` is never empty."""
 

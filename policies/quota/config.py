@@ -15,7 +15,7 @@ same entity.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
@@ -31,8 +31,10 @@ from policies.type_names import describe_value
 from policies.validation import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+_EXACT: Final = 2**53
+"""Larger doubles do not represent every whole number."""
 Rate = Annotated[float, msgspec.Meta(extra={"expected": "a number above 0, per second"})]
 
 
@@ -61,6 +63,14 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             value = getattr(self, key)
             if value is not None:
                 yield key, value
+
+    def content(self) -> dict[str, object]:
+        """Return the line as in the config file, with a whole number as people write it, without `.0`."""
+        names = {"user": self.user, "client_id": self.client_id}
+        line: dict[str, object] = {kind: name for kind, name in names.items() if name is not None}
+        for key, value in self.limits():
+            line[key] = int(value) if value.is_integer() and value < _EXACT else value
+        return line
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each invalid name and limit, and for an entry without an entity or a limit."""
@@ -122,11 +132,16 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each limit that is given twice."""
-        seen: dict[tuple[QuotaEntity, str], int] = {}
-        for place, line in enumerate(self.quotas):
-            for key, _ in line.limits():
-                first = seen.setdefault((line.entity, key), place)
-                if first != place:
-                    path = f"quotas[{place}].{key}"
-                    words = f"one {key} per entity; quotas[{first}] sets it already"
-                    yield Problem(path, "a second limit", words)
+        yield from repeated_limits(self.quotas)
+
+
+def repeated_limits(lines: Iterable[QuotaLine]) -> Iterator[Problem]:
+    """Yield a problem for each limit of `quotas` that another line of them sets already."""
+    seen: dict[tuple[QuotaEntity, str], int] = {}
+    for place, line in enumerate(lines):
+        for key, _ in line.limits():
+            first = seen.setdefault((line.entity, key), place)
+            if first != place:
+                path = f"quotas[{place}].{key}"
+                words = f"one {key} per entity; quotas[{first}] sets it already"
+                yield Problem(path, "a second limit", words)

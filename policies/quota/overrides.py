@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from policies.api import PolicyConfigError
-from policies.quota.config import QuotaLine  # noqa: TC001 - msgspec reads annotations at run time
-from policies.quota.entity import KEYS
+from policies.quota.config import QuotaLine
 from policies.validation import Problem, try_convert
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 SETTING: Final = "state_file"
-
-_EXACT: Final = 2**53
-"""Larger doubles do not represent every whole number."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,13 +43,11 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def encode(overrides: Mapping[QuotaEntity, Mapping[str, float]]) -> bytes:
     """Return the file's content, readable for people; equal quotas give equal bytes."""
-    lines: list[dict[str, str | float]] = []
-    for entity in sorted(overrides, key=lambda each: (each.user or "", each.client_id or "")):
-        names = {"user": entity.user, "client_id": entity.client_id}
-        line: dict[str, str | float] = {k: name for k, name in names.items() if name is not None}
-        values = overrides[entity]
-        line |= {key: _plain(values[key]) for key in KEYS if key in values}
-        lines.append(line)
+    entities = sorted(overrides, key=lambda each: (each.user or "", each.client_id or ""))
+    lines = [
+        QuotaLine(user=each.user, client_id=each.client_id, **overrides[each]).content()
+        for each in entities
+    ]
     content = {"version": VERSION, "overrides": lines}
     return msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n"
 
@@ -88,8 +82,3 @@ def apply_changes(
         if not values:
             del after[entity]
     return after
-
-
-def _plain(value: float) -> float | int:
-    """Return a whole number without `.0`, as people write it."""
-    return int(value) if value.is_integer() and value < _EXACT else value

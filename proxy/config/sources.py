@@ -24,7 +24,7 @@ from policies.registry import PolicyEntry, discard, transfer_drafts
 from policies.registry import hints as policy_hints
 from policies.registry import inspect as inspect_policies
 from policies.type_names import extra, nearest, strip, struct_of
-from policies.validation import Problem, SettingsError, join_path, try_convert
+from policies.validation import Problem, SettingsError, join_path, try_convert, with_origin
 from proxy.config import Config
 from proxy.config.container import VARIABLE
 from proxy.config.hints import hints
@@ -183,7 +183,7 @@ class _Merge:
     def _parse(self, variable: Variable, text: str, origin: str) -> object:
         if variable.path != "policies":
             return parse_text(variable.kind, text)
-        from proxy.config.file import read_yaml  # noqa: PLC0415 - start-up: only when it is set
+        from policies.yaml_text import read_yaml  # noqa: PLC0415 - start-up: only when it is set
 
         value, _, problems = read_yaml(text, origin)
         self.problems += problems
@@ -224,13 +224,9 @@ class _Merge:
         return None
 
     def _at(self, problem: Problem) -> Problem:
-        path = problem.path
-        while path and path not in self.origins:
-            path = path[: max(path.rfind("."), path.rfind("["), 0)]
-        origin = problem.origin or self.origins.get(path, "")
         if problem.expected and "${" in problem.found:
             problem = replace(problem, expected=f"{problem.expected} ({NOT_EXPANDED})")
-        return replace(problem, origin=origin)
+        return with_origin(problem, self.origins)
 
 
 def _readable_part(raw: object) -> PolicyEntry | None:

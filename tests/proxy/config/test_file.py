@@ -1,79 +1,8 @@
-"""Reading the YAML file with its line numbers."""
+"""Reading the configuration's file."""
 
 from pathlib import Path
 
-import pytest
-import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from yaml.composer import Composer
-
-from proxy.config.file import _Loader, read_file, read_yaml
-
-
-def problems_of(text: str | bytes) -> list[str]:
-    return [str(each) for each in read_yaml(text, "f")[2]]
-
-
-def test_every_key_path_has_its_line() -> None:
-    """Keys, items and their children have the line on which they begin."""
-    data, origins, problems = read_yaml("a:\n  b: 1\nc:\n  - d: 2\n    e: 3\n  - 4\n", "f")
-    assert problems == []
-    assert data == {"a": {"b": 1}, "c": [{"d": 2, "e": 3}, 4]}
-    assert origins == {
-        "": "f",
-        "a": "f:1",
-        "a.b": "f:2",
-        "c": "f:3",
-        "c[0]": "f:4",
-        "c[0].d": "f:4",
-        "c[0].e": "f:5",
-        "c[1]": "f:6",
-    }
-
-
-@pytest.mark.parametrize("text", ["", "# nothing but a comment\n", "---\n"])
-def test_an_empty_file_is_valid(text: str) -> None:
-    """All settings may come from other sources."""
-    data, _, problems = read_yaml(text, "f")
-    assert not data
-    assert problems == []
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "a: 1\nb: 2\na: 3\n",
-            "a (f:3): found a duplicate key, expected each key once (it is also on line 1)",
-        ),
-        (
-            "a: &x [*x]\n",
-            "a[0] (f:1): found an alias that contains itself, expected a value without itself inside",
-        ),
-        ("? [k]\n: 1\n", "(f:1): found a key that is not text, expected a plain key"),
-    ],
-)
-def test_ambiguous_yaml_is_refused_with_its_line(text: str, words: str) -> None:
-    """A repeated key, an endless alias and a list as a key are refused."""
-    assert problems_of(text) == [words]
-
-
-@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\ta: 1", b"a: \xff", b"\x00"])
-def test_a_file_that_is_not_yaml_is_one_problem(text: str | bytes) -> None:
-    """It may be malformed YAML or text with a wrong encoding."""
-    (words,) = problems_of(text)
-    assert "this is not YAML: " in words
-
-
-def test_a_yaml_error_has_its_line_and_column() -> None:
-    """An editor can jump to them."""
-    assert problems_of("a: 1\nb: c: d\n")[0].startswith("(f:2:5): this is not YAML: ")
-
-
-def test_yaml_tags_create_no_objects() -> None:
-    """The file is data, not a program."""
-    assert "not YAML" in problems_of("a: !!python/object/apply:os.getcwd []\n")[0]
+from proxy.config.file import read_file
 
 
 def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
@@ -91,63 +20,6 @@ def test_a_file_is_called_by_its_path(tmp_path: Path) -> None:
     assert read_file(file)[:2] == ({"a": 1}, {"": str(file), "a": f"{file}:1"})
 
 
-values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
-    ),
-    max_leaves=10,
-)
-
-
-@settings(deadline=None)  # a busy machine must not fail the test
-@given(st.dictionaries(st.text(max_size=8), values, max_size=3))
-def test_written_yaml_is_read_back(data: dict[str, object]) -> None:
-    """This holds for any plain data, without a problem."""
-    assert read_yaml(yaml.safe_dump(data), "f")[::2] == (data, [])
-
-
-def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
-    """The caret stands below the column of the error."""
-    _, _, (problem,) = read_yaml("a: {b: 1\nc: 2\n", "s.yaml")
-    assert str(problem).splitlines()[1:] == ["    2 | c: 2", "      |  ^"]
-
-
-def test_a_tab_is_reported_as_a_tab() -> None:
-    """It looks like spaces."""
-    _, _, (problem,) = read_yaml("a:\n\tb: 1\n", "s.yaml")
-    assert "a tab cannot indent YAML: use spaces" in str(problem)
-    assert "2 | \u2192b: 1" in str(problem)
-
-
-def test_a_long_line_is_cut_around_the_mistake() -> None:
-    """Characters that a terminal must not get are escaped."""
-    _, _, (problem,) = read_yaml("a: " + "x" * 5000 + "\n  : }\n", "s.yaml")
-    assert max(map(len, str(problem).splitlines())) < 200
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a: " + "[" * 5000 + "]" * 5000,
-        "a: " + "[" * 300 + "]" * 300,
-        "\n".join(
-            [
-                "a0: &a0 [x]",
-                *(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)),
-            ]
-        ),
-    ],
-    ids=["brackets", "levels", "aliases"],
-)
-def test_aliases_that_expand_without_bound_are_refused(text: str) -> None:
-    """They are refused once and in few steps."""
-    data, _, problems = read_yaml(text, "s.yaml")
-    assert data is None or data == {}
-    (problem,) = problems
-    assert "expected at most" in str(problem)
-
-
 def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A file of that size is not a configuration."""
     file = tmp_path / "s.yaml"
@@ -155,8 +27,3 @@ def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None
         opened.truncate(1 << 34)
     _, _, (problem,) = read_file(file)
     assert "expected at most 16777216 bytes" in str(problem)
-
-
-def test_no_call_makes_all_nodes_of_a_file_at_once() -> None:
-    """Another thread, the loop's, has its turns while a large file is read."""
-    assert _Loader.get_single_node is Composer.get_single_node

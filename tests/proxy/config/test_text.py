@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.registry import PolicyEntry
+from policies.yaml_text import read_yaml
 from proxy.config import Config
-from proxy.config.file import read_yaml
 from proxy.config.sections import UpstreamSettings
 from proxy.config.sources import Effective, load
 from proxy.config.text import render
