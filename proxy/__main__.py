@@ -7,9 +7,11 @@ standard error that blocks, is closed, or refuses what is written.
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 
 from proxy import hangup
+from proxy.late_module import import_late
 
 
 def main() -> None:
@@ -20,14 +22,25 @@ def main() -> None:
         from proxy.telemetry import stderr  # noqa: PLC0415 - see the module
 
         stderr.install()
-        _import_structlog_alone()
+        import_lean()
     from proxy.cli.main import main as command  # noqa: PLC0415 - see the module
 
     command(prog_name="sluice")
 
 
-def _import_structlog_alone() -> None:
-    """Import structlog without rich, which only a terminal's tracebacks use: 3 MB, and a tenth of the start."""
+def import_lean() -> None:
+    """Leave out what libraries import for users unlike us: 8 MB, and a tenth of the start.
+
+    structlog imports rich for a terminal's tracebacks, and asyncio, of which starlette wants one function and kio the
+    name of a type. html makes starlette's error pages. requests has charset_normalizer for replies without a charset.
+    """
+    import_late(
+        "asyncio",
+        iscoroutinefunction=inspect.iscoroutinefunction,
+        StreamWriter=type("StreamWriter", (), {}),
+    )
+    import_late("html")
+    import_late("charset_normalizer", __version__="3.0.0")  # requests looks whether it is old
     modules: dict[str, object] = sys.modules  # type: ignore[assignment] # None is a module that cannot be imported
     modules["rich"] = None
     import structlog  # noqa: F401, PLC0415 - see above
