@@ -16,7 +16,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from wire.apis import Api
     from wire.fetch import FetchHead
@@ -264,6 +264,12 @@ class Services(Protocol):
     def load(self, path: str) -> bytes | None:
         """Return what `save` wrote to this path; None if there is no such file. Raises OSError if it cannot be read."""
 
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content of a regular file that others write. When it changes, a reload makes this policy again.
+
+        Only `__init__` may call it. Raises OSError if it cannot be read, or has more than `max_bytes`.
+        """
+
     def save(self, path: str, data: bytes) -> None:
         """Replace the file's content in one step.
 
@@ -312,6 +318,10 @@ class Policy:
         It is called once a second for every active user and client id.
         """
         return None
+
+    def hints(self) -> Iterable[str]:
+        """Return texts about settings that are valid but probably not intended; each begins with the key's path."""
+        return ()
 
     def on_connect(self, peer: Peer, now_ms: int) -> Forward | Reject:
         """Judge a new connection. Reject closes it before a byte is read."""

@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from errno import EBUSY
+from dataclasses import replace
+from errno import EBUSY, ENOENT
+from hashlib import blake2b
 from math import inf
 from posixpath import normpath
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -39,7 +41,10 @@ _RAISED = (Exception, SystemExit, GeneratorExit)
 process handles signals only once the proxy serves."""
 _DRAFT = "draft"
 _BODIES = "bodies"
-"""Attributes of an entry beside its settings: the policy made from it, and the APIs whose bodies it needs."""
+_HINTS = "hints"
+_FILES = "files"
+"""Attributes of an entry beside its settings: the policy made from it, the APIs whose bodies it needs, its hints, and
+the digest of each file that it has read."""
 MAX_AT_MS = (1 << 48) - 1
 """The latest alarm, in ms since the epoch: the year 10889."""
 
@@ -89,7 +94,7 @@ def build(
     Raises SettingsError with every problem of every entry.
     """
     hook_runner = hook_runner or HookRunner(_NullServices())
-    if problems := _try_make_all(entries, services.load):
+    if problems := _try_make_all(entries, services):
         discard(entries)
         raise SettingsError(problems)
     built: list[Entry] = []
@@ -102,16 +107,16 @@ def build(
 
 def inspect(
     entries: Sequence[PolicyEntry | None],
-    load: Callable[[str], bytes | None] | None = None,
+    files: Files | None = None,
     *,
     keep: bool = False,
 ) -> list[Problem]:
     """Return every problem that `build` would raise; paths begin with `policies[n]`.
 
     None stands for an entry that could not be read: it keeps its place and is not checked. Policies read their files
-    with `load`. If `keep` and there is no problem, the entries keep their policies for `build`.
+    with `files`. If `keep` and there is no problem, the entries keep their policies for `build`.
     """
-    problems = _try_make_all(entries, load or _NullServices().load)
+    problems = _try_make_all(entries, files or _NullServices())
     if problems or not keep:
         discard(entries)
     return problems
@@ -135,35 +140,42 @@ def transfer_drafts(entries: Iterable[PolicyEntry | None], equals: Iterable[Poli
 
 
 def hints(entries: Sequence[PolicyEntry]) -> list[str]:
-    """Return texts about settings that are valid but probably not intended; paths begin with `policies[n]`.
+    """Return the hints of the policies that were made from these entries; paths begin with `policies[n]`."""
+    return [
+        f"policies[{place}].config.{hint}"
+        for place, entry in enumerate(entries)
+        for hint in vars(entry).get(_HINTS, ())
+    ]
 
-    A policy's Config gives them by a method `hints`, which yields texts.
-    """
-    points = _entry_points() if entries else {}
-    found: list[str] = []
-    for place, entry in enumerate(entries):
-        kind = _try_load(points[entry.use]) if entry.use in points else ""
-        if isinstance(kind, str):
-            continue
-        config, _ = try_convert(kind.Config, entry.config)
-        give = getattr(config, "hints", None)
-        if give is not None:
-            with suppress(*_RAISED):  # a plug-in's code; its hints are optional
-                found += [f"policies[{place}].config.{hint}" for hint in give()]
-    return found
+
+def digests(entries: Sequence[PolicyEntry]) -> dict[str, str]:
+    """Return a digest of each file that policies made from these entries have read (`Services.read`), by path."""
+    return {
+        path: digest for entry in entries for path, digest in vars(entry).get(_FILES, {}).items()
+    }
 
 
 def body_apis(entries: Sequence[PolicyEntry]) -> dict[int, str]:
     """Return API key to the name of the first entry that needs its requests whole (Need.BODY)."""
     unknown = [entry for entry in entries if _BODIES not in vars(entry)]
     if unknown:
-        _try_make_all(unknown, _NullServices().load)
+        _try_make_all(unknown, _NullServices())
         discard(unknown)
     wanted: dict[int, str] = {}
     for entry in entries:
         for key in vars(entry).get(_BODIES, ()):
             wanted.setdefault(key, entry.name)
     return wanted
+
+
+class Files(Protocol):
+    """The part of `Services` that a policy uses while it is made."""
+
+    def load(self, path: str, /) -> bytes | None:
+        """See Services."""
+
+    def read(self, path: str, max_bytes: int, /) -> bytes:
+        """See Services."""
 
 
 class _Draft(NamedTuple):
@@ -176,24 +188,24 @@ class _Draft(NamedTuple):
 class _Host:
     """The host of one entry's policy. Before `connect` there is no proxy: it reads files and stores alarms."""
 
-    def __init__(
-        self, entry: PolicyEntry, load: Callable[[str], bytes | None], owners: dict[str, str]
-    ) -> None:
+    def __init__(self, entry: PolicyEntry, files: Files, owners: dict[str, str]) -> None:
         self.name = entry.name
         self.observes = entry.mode == "observe"
         self._owners = owners
         self._early: list[tuple[int, Callable[[int], None]]] = []
         self._call_at: Callable[[int, Callable[[int], None]], None]
-        self._load: Callable[[str], bytes | None]
+        self.digests: dict[str, str] = {}
+        """Of the files that were read, by path."""
+        self._files: Files
         self.connect(_NullServices(), HookRunner(_NullServices()))
         self._call_at = self._keep_alarm
-        self._load = load
+        self._files = files
 
     def connect(self, services: Services, hook_runner: HookRunner) -> None:
         """Use the services of a proxy from now on; alarms that were stored are set now."""
         self._hook_runner = hook_runner
         self._call_at = services.call_at
-        self._load = services.load
+        self._files = services
         self.wake = services.wake
         self.reconsider = services.reconsider
         self._review = services.review_throttles
@@ -219,7 +231,13 @@ class _Host:
         owner = self._owners.setdefault(normpath(path), self.name)
         if owner != self.name:
             raise OSError(EBUSY, f"the entry {owner} keeps its state in the same file", path)
-        return self._load(path)
+        return self._files.load(path)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Read a file, as `Services` says."""
+        content = self._files.read(path, max_bytes)
+        self.digests[path] = blake2b(content, digest_size=16).hexdigest()
+        return content
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Review this entry's throttles, as `Services` says.
@@ -259,6 +277,10 @@ class _NullServices:
         """Return None: there is no file."""
         return None
 
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Raise FileNotFoundError: there is no file."""
+        raise FileNotFoundError(ENOENT, "there are no files here", path)
+
     def save(self, path: str, data: bytes) -> None:
         """Ignore the data."""
 
@@ -275,9 +297,7 @@ class _NullServices:
         """Ignore it: there is no clock."""
 
 
-def _try_make_all(
-    entries: Sequence[PolicyEntry | None], load: Callable[[str], bytes | None]
-) -> list[Problem]:
+def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[Problem]:
     """Make the policies that were not made yet; the entries keep them."""
     is_new = any(entry is not None and _DRAFT not in vars(entry) for entry in entries)
     points = _entry_points() if is_new else {}  # this reads files
@@ -292,7 +312,7 @@ def _try_make_all(
             taken = f"a name of its own (policies[{first[entry.name]}] has this one)"
             problems.append(Problem(f"{path}.name", describe_value(entry.name), taken))
         if _DRAFT not in vars(entry):
-            problems += _try_make(entry, path, points, _Host(entry, load, owners))
+            problems += _try_make(entry, path, points, _Host(entry, files, owners))
     return problems
 
 
@@ -315,13 +335,25 @@ def _try_make(
         interests = interests_of(policy)
     except PolicyConfigError as error:
         return [Problem(join_path(f"{path}.config", str(error.path)), str(error.message))]
+    except SettingsError as error:
+        return [
+            replace(each, path=join_path(f"{path}.config", each.path)) for each in error.problems
+        ]
     except _RAISED as error:  # a plug-in's code; its fault is a problem of this entry
         words = f"the policy {entry.use} cannot be made: {_words(error)}"
         return [Problem(f"{path}.config", words)]
     asked = OFFERED if interests.apis is None else interests.apis & OFFERED.keys()
     vars(entry)[_DRAFT] = _Draft(policy, host)
     vars(entry)[_BODIES] = tuple(key for key in asked if interests.need(key) is Need.BODY)
+    vars(entry)[_FILES] = host.digests
+    vars(entry)[_HINTS] = _hints_of(policy)
     return []
+
+
+def _hints_of(policy: Policy) -> tuple[str, ...]:
+    with suppress(*_RAISED):  # a plug-in's code; its hints are optional
+        return tuple(map(str, policy.hints()))
+    return ()
 
 
 def _words(error: BaseException) -> str:

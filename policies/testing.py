@@ -119,6 +119,12 @@ class BenchHost:
         """Return what was saved there; None if nothing was."""
         return self.files.get(path)
 
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content that the test has put into `files`. Raises FileNotFoundError if there is none."""
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
+
     def save(self, path: str, data: bytes) -> None:
         """Store the data in memory. Raises OSError if `disk_full`."""
         if self.disk_full:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import structlog
 import trio
 
+from policies.registry import digests
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.client_authentication import ClientAuthentication
@@ -46,7 +47,7 @@ from wire import messages
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 
     from policies.api import EffectiveQuota, Peer, QuotaViolation
     from proxy.admin.service import AdminService
@@ -144,6 +145,10 @@ class App:
         """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""
         return files.load(path)
 
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content of a policy's file that others write. Raises OSError."""
+        return files.read(path, max_bytes)
+
     def save(self, path: str, data: bytes) -> None:
         """Replace the state of a policy at `path`. Raises OSError."""
         files.save(path, data)
@@ -178,7 +183,9 @@ class App:
                     draining = trio.CancelScope()
                     nursery.start_soon(self._handle_signals, signals, draining)
                     nursery.start_soon(self._reload_on_hangup)
-                    nursery.start_soon(self._volume.watch, self._start_reload)
+                    nursery.start_soon(
+                        self._volume.watch, self._start_reload, self._files_of_policies
+                    )
                     return_freed_memory()  # of the imports
                     self._log_ready()
                     await self._acceptor.serve(listeners, self._stop)
@@ -212,6 +219,9 @@ class App:
 
     def _start_reload(self) -> None:
         self._hangup.set()
+
+    def _files_of_policies(self) -> Iterable[str]:
+        return digests(self._reloader.config.policies)
 
     async def _reload_on_hangup(self) -> None:
         """Reload after each SIGHUP or swap; one that comes during a reload causes another."""

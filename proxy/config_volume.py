@@ -1,20 +1,22 @@
-"""A configuration file in a volume of Kubernetes, which the kubelet updates by swapping the link `..data`.
+"""Files in volumes of Kubernetes, which the kubelet updates by swapping the link `..data` of their folder.
 
 Rules:
-- The link is read every POLL_S seconds. If it leads elsewhere, all files of the volume are new and complete.
+- The links are read every POLL_S seconds. If one leads elsewhere, all files of its volume are new and complete.
 - A file outside such a volume is not watched, because an editor may have written only a part of it.
 - A single file that is mounted with `subPath` has no such link; Kubernetes never updates it.
+- Besides the configuration, the files that policies read are watched. The first look at a volume of theirs counts as a
+  swap: there may have been one since the file was read.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import trio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterable
 
 POLL_S: Final = 5.0
 LINK: Final = "..data"
@@ -24,21 +26,41 @@ class ConfigVolume:
     """The volume of `file`, which is None if all settings are variables. Make it before the file is read."""
 
     def __init__(self, file: Path | None) -> None:
-        self._link = None if file is None else file.absolute().parent / LINK
-        self._seen = self._target()
+        self._seen: dict[Path, str] = {}
+        if file is not None:
+            link = _link_beside(file)
+            self._seen[link] = _target(link)
+        self._own = list(self._seen)
 
-    async def watch(self, on_change: Callable[[], None]) -> None:
-        """Call `on_change` after each swap of the link, until cancelled; return at once without a link."""
-        while self._seen:
-            target = self._target()  # of a local file system, so it is read without a thread
-            if target and target != self._seen:
-                self._seen = target
+    async def watch(
+        self, on_change: Callable[[], None], others: Callable[[], Iterable[str]] = tuple
+    ) -> None:
+        """Call `on_change` after each swap of a link, until cancelled.
+
+        `others` returns the paths of further files that are in use.
+        """
+        while True:
+            # Of local file systems, so they are read without a thread.
+            found = {link: _target(link) for link in self._links(others())}
+            swapped = [link for link, target in found.items() if target != self._seen.get(link, "")]
+            self._seen = {
+                link: target or self._seen.get(link, "") for link, target in found.items()
+            }
+            if any(found[link] for link in swapped):
                 on_change()
             await trio.sleep(POLL_S)
 
-    def _target(self) -> str:
-        """Return what the link leads to; "" if there is none."""
-        try:
-            return "" if self._link is None else str(self._link.readlink())
-        except OSError:
-            return ""
+    def _links(self, others: Iterable[str]) -> Iterable[Path]:
+        return dict.fromkeys((*self._own, *(_link_beside(Path(each)) for each in others)))
+
+
+def _link_beside(file: Path) -> Path:
+    return file.absolute().parent / LINK
+
+
+def _target(link: Path) -> str:
+    """Return the path that the link has; "" if there is none."""
+    try:
+        return str(link.readlink())
+    except (OSError, ValueError):
+        return ""

@@ -6,6 +6,7 @@ Rules:
 - New policies are built while the old ones run, and adopt the state of the policy with the same name: no connection is
   dropped and no quota history is lost. Requests in flight end with the hooks they began with. A held request is judged
   again by the policy that replaced its holder, and is forwarded if there is none.
+- A changed file that a policy reads (`Services.read`) counts as a change of the policies.
 - Files that are watched (users, certificates) are loaded first, if they have changed; if one cannot be used, nothing
   else is applied.
 - One reload at a time; a second is refused, not queued.
@@ -24,6 +25,7 @@ import structlog
 
 from policies import registry
 from policies.chain import Chain, PolicyFault
+from policies.registry import digests
 from policies.validation import SettingsError, join_path
 from proxy.pacing import run_in_bursts
 
@@ -198,13 +200,17 @@ class Reloader:
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:
-    """Return the key paths that differ; the policies are one path."""
-    yield from _differing(msgspec.to_builtins(before), msgspec.to_builtins(after), "")
+    """Return the key paths that differ; the policies are one path, with the files that they have read."""
+    differing = list(_differing(msgspec.to_builtins(before), msgspec.to_builtins(after), ""))
+    yield from differing
+    if POLICIES not in differing and digests(before.policies) != digests(after.policies):
+        yield POLICIES
 
 
 def hash_of(config: Config) -> str:
-    """Return a hash of the settings, equal for equal settings; it does not reveal them."""
-    return hashlib.sha256(msgspec.json.encode(config, order="sorted")).hexdigest()[:16]
+    """Return a hash of the settings and of files with quotas, equal for equal settings; it does not reveal them."""
+    content = (config, digests(config.policies))
+    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
 
 
 def _differing(before: object, after: object, path: str) -> Iterator[str]:

@@ -4,7 +4,7 @@
   none of its keys changes.
 - Alterations are judged against the quotas before the request; this module changes nothing.
 - Messages are Kafka's where Kafka has one. Stricter than Kafka: NaN and infinity, an entity or an entity's type
-  named twice, the name `<default>`, and the removal of a limit that only the config file can remove.
+  named twice, the name `<default>`, and the removal of a limit that only a file has.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity, check_name, c
 from wire.client_quotas import CLIENT_ID, IP, USER
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.quota.entity import ClientQuotas
     from wire.client_quotas import Alteration, Entity
 
 REQUEST_PERCENTAGE: Final = "request_percentage"
+_FILES: Final[Mapping[str, str]] = {"file": "config file", "quotas_file": "quotas file"}
 
 
 class Change(NamedTuple):
@@ -60,7 +61,6 @@ def evaluate(entries: Sequence[Alteration], quotas: ClientQuotas) -> list[AlterR
 
 def _evaluate_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) -> AlterResult:
     overrides = quotas.overrides.get(entity, {})
-    in_file = quotas.in_file.get(entity, {})
     changes: list[Change] = []
     seen: set[str] = set()
     for key, value in entry.ops:
@@ -72,9 +72,9 @@ def _evaluate_ops(entry: Alteration, entity: QuotaEntity, quotas: ClientQuotas) 
         elif value is not None:
             wrong = check_value(key, value)
             message = f"Quota {key} {wrong}" if wrong else None
-        elif key in in_file and key not in overrides:
+        elif key not in overrides and (origin := quotas.origin_of(entity, key)) is not None:
             message = (
-                f"{key} of {_words(entry.entity)} is set in Sluice's config file, and can be "
+                f"{key} of {_words(entry.entity)} is set in Sluice's {_FILES[origin]}, and can be "
                 "removed only there"
             )
         if message is not None:

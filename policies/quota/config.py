@@ -21,11 +21,9 @@ import msgspec
 
 from policies.quota.entity import (
     KEYS,
-    ClientQuotas,
     QuotaEntity,
     check_name,
     check_value,
-    outranked_warning,
 )
 from policies.type_names import describe_value
 from policies.validation import Problem
@@ -110,6 +108,8 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """The number of buckets made from a default that are kept; beyond it idle ones are dropped."""
     admins: tuple[str, ...] = ()
     """Users who may alter quotas over the Kafka protocol; every client may describe them."""
+    quotas_file: str | None = None
+    """A file with further limits, as `sluice-pipeline recommend` writes it; `quotas` wins over it."""
     state_file: str | None = None
     """The file for live changes; without it they last as long as the process."""
     replicas: Annotated[int, msgspec.Meta(ge=1)] = 1
@@ -117,18 +117,6 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     would reach only one of them."""
     forward_other_keys: bool = False
     """Whether requests about quotas that are not Sluice's are forwarded to the broker."""
-
-    def hints(self) -> Iterator[str]:
-        """Yield a text for each limit that another one outranks for every client."""
-        quotas = ClientQuotas()
-        for line in self.quotas:
-            for key, value in line.limits():
-                quotas.set(line.entity, key, value)
-        for place, line in enumerate(self.quotas):
-            for key, _ in line.limits():
-                winner = quotas.maybe_outranked(line.entity, key)
-                if winner is not None:
-                    yield f"quotas[{place}].{key}: {outranked_warning(key, winner)}"
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each limit that is given twice."""

@@ -3,9 +3,9 @@
 - A filter has components of entity types `user` and `client-id`: an exact name, the default, or any. Unless it is
   strict, entities with further types match too.
 - Two entity types of Sluice choose another view; they match nothing themselves, and take only "any": `sluice-origin`
-  adds to each entity the origin of its limits (`file`, or `override` for a live change), and `sluice-usage` lists the
-  buckets in use instead: for each key `<key>.limit`, `.rate` (per second), `.throttle_avg_ms` and `.throttle_max_ms`
-  (of the last minute, absent when there was none), `.waiting`.
+  adds to each entity the origin of its limits (`file`, `quotas_file`, or `override` for a live change), and
+  `sluice-usage` lists the buckets in use instead: for each key `<key>.limit`, `.rate` (per second), `.throttle_avg_ms`
+  and `.throttle_max_ms` (of the last minute, absent when there was none), `.waiting`.
 - A list of usage is cut to the busiest buckets, and its message says so. Buckets that clients share because there are
   too many have the name of their default; the busiest stands for them.
 """

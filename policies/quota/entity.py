@@ -6,8 +6,8 @@ Rules (KIP-55, KIP-124; Kafka: `ClientQuotaManager`):
 - The winner determines which clients share a bucket (the tags): a user's limit is one bucket for all its client ids, a
   client id's limit one for all users, a default limit one for each entity that it is made for.
 - A client without a client id matches no client id: only the levels of its user apply.
-- There are two layers: the config file, and live overrides, which take precedence. Removing an override restores the
-  file's limit.
+- There are three layers, by precedence: live overrides, the config file, the quotas file. Removing an override restores
+  the limit of the files.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ MIN_VALUE: Final = 0.000001
 """One request in eleven days; smaller values would only lead to infinities."""
 MAX_VALUE: Final = 1e12
 """More than any cluster needs; sums and products of larger values lose their digits, up to NaN."""
+
+Origin = Literal["override", "file", "quotas_file"]
+_ORIGINS: Final[tuple[Origin, ...]] = ("override", "file", "quotas_file")
+"""The layers: a live change, the config file, the quotas file; the first with a limit wins."""
 
 _WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE})
 
@@ -83,7 +87,7 @@ class QuotaLimit(NamedTuple):
     entity: QuotaEntity
     key: str
     value: float
-    origin: Literal["file", "override"]
+    origin: Origin
 
 
 def check_value(key: str, value: float) -> str | None:
@@ -116,7 +120,9 @@ class ClientQuotas:
     def __init__(self) -> None:
         self.rev = 0
         self._digest = 0  # the sum of the hashes of all limits: a change adds and subtracts one
-        self._layers: dict[str, dict[QuotaEntity, dict[str, float]]] = {"file": {}, "override": {}}
+        self._layers: dict[Origin, dict[QuotaEntity, dict[str, float]]] = {
+            origin: {} for origin in _ORIGINS
+        }
         self._tables: dict[str, dict[tuple[str | None, str | None], float]] = {
             key: {} for key in KEYS
         }
@@ -128,21 +134,28 @@ class ClientQuotas:
         """How many limits each level has."""
 
     @property
-    def in_file(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
-        """The limits of the config file, by entity and key."""
-        return self._layers["file"]
-
-    @property
     def overrides(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
         """The limits that were set live, by entity and key."""
         return self._layers["override"]
 
-    def set(self, entity: QuotaEntity, key: str, value: float | None) -> None:
-        """Set a limit of the config file; None removes it. Raises ValueError if `check_value` would refuse it."""
-        self._put("file", entity, key, value)
+    @property
+    def in_quotas_file(self) -> Mapping[QuotaEntity, Mapping[str, float]]:
+        """The limits of the quotas file, by entity and key, also those that do not hold."""
+        return self._layers["quotas_file"]
+
+    def origin_of(self, entity: QuotaEntity, key: str) -> Origin | None:
+        """Return the origin of the limit of exactly this entity; None if it has none."""
+        layers = self._layers
+        return next((each for each in _ORIGINS if key in layers[each].get(entity, ())), None)
+
+    def set(
+        self, entity: QuotaEntity, key: str, value: float | None, origin: Origin = "file"
+    ) -> None:
+        """Set a limit of one of the files; None removes it. Raises ValueError if `check_value` would refuse it."""
+        self._put(origin, entity, key, value)
 
     def set_override(self, entity: QuotaEntity, key: str, value: float | None) -> None:
-        """Set a live limit; None restores the file's limit. Raises ValueError if `check_value` would refuse it."""
+        """Set a live limit; None restores the files' limit. Raises ValueError if `check_value` would refuse it."""
         self._put("override", entity, key, value)
 
     def take_overrides(self, other: ClientQuotas, *, replace_all: bool) -> None:
@@ -235,15 +248,13 @@ class ClientQuotas:
 
     def __iter__(self) -> Iterator[QuotaLimit]:
         """Yield every limit that holds, by entity and key."""
-        file, override = self._layers["file"], self._layers["override"]
-        order = {key: place for place, key in enumerate(KEYS)}
-        for entity in sorted({*file, *override}, key=_order_of):
-            ours = override.get(entity, {})
-            both = {**file.get(entity, {}), **ours}
-            for key in sorted(both, key=order.__getitem__):
-                yield QuotaLimit(entity, key, both[key], "override" if key in ours else "file")
+        for entity in sorted(set().union(*self._layers.values()), key=_order_of):
+            for key in KEYS:
+                origin = self.origin_of(entity, key)
+                if origin is not None:
+                    yield QuotaLimit(entity, key, self._layers[origin][entity][key], origin)
 
-    def _put(self, layer: str, entity: QuotaEntity, key: str, value: float | None) -> None:
+    def _put(self, layer: Origin, entity: QuotaEntity, key: str, value: float | None) -> None:
         wrong = None if value is None else check_value(key, value)
         if key not in KEYS or wrong:
             raise ValueError(
@@ -258,10 +269,8 @@ class ClientQuotas:
             values[key] = float(value)
         if not values:
             del self._layers[layer][entity]
-        holds = self._layers["override"].get(entity, {}).get(key)
-        if holds is None:
-            holds = self._layers["file"].get(entity, {}).get(key)
-        self._hold(entity, key, holds)
+        origin = self.origin_of(entity, key)
+        self._hold(entity, key, None if origin is None else self._layers[origin][entity][key])
         self.rev += 1
 
     def _hold(self, entity: QuotaEntity, key: str, limit: float | None) -> None:

@@ -28,6 +28,7 @@ from policies.quota.entity import (
     ClientQuotas,
     tags_text,
 )
+from policies.quota.ineffective_limits import ineffective_limits
 from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
@@ -64,9 +65,14 @@ class Quota(Policy):
         if not isinstance(config, QuotaConfig):
             raise PolicyConfigError("", f"expected a QuotaConfig, got {short_repr(config)}")
         self.quotas = ClientQuotas()
+        self._lines = config.quotas
         for line in config.quotas:
             for key, value in line.limits():
                 self.quotas.set(line.entity, key, value)
+        if config.quotas_file is not None:
+            from policies.quota import quota_file  # noqa: PLC0415 - start-up: only with such a file
+
+            quota_file.set_limits(self.quotas, config.quotas_file, host)
         self._enforcement = config.enforcement
         smooth = config.enforcement == "entity"
         window_ms = config.quota_window_size_seconds * 1000
@@ -185,6 +191,10 @@ class Quota(Policy):
     def state_file(self) -> str | None:
         """Path of the file for live changes; None: they last as long as the process."""
         return self._state_file
+
+    def hints(self) -> Iterable[str]:
+        """Return texts about limits of the files that have no effect."""
+        return ineffective_limits(self._lines, self.quotas)
 
     def _review_throttles(self, now_ms: int) -> None:
         """Shorten throttles that the present limits no longer ask for."""

@@ -13,7 +13,7 @@
 - YAML or JSON. Only `version` and `quotas` are required. `source` and `evidence` are for people and change nothing.
 - A line of `quotas` is like one of the configuration's. Two lines may not set the same limit of the same entity.
 - Reading is strict: a file with one mistake is refused as a whole, with every mistake. So is one of a later version.
-- Text in, text out; no file is touched here.
+- Text in, text out; `set_limits` reads the file by the policy's host.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 import yaml
 
+from policies.api import PolicyConfigError
 from policies.quota.config import QuotaLine, repeated_limits
 from policies.type_names import describe_value
 from policies.validation import Problem, SettingsError, try_convert, with_origin
@@ -33,9 +34,15 @@ from policies.yaml_text import MAX_BYTES, read_yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from policies.api import Host
+    from policies.quota.entity import ClientQuotas
+
 VERSION: Final = 1
 MAX_QUOTAS: Final = 50_000
 """Of one file."""
+MAX_PROBLEMS: Final = 20
+"""Mistakes of one file that are reported; more of them say nothing new."""
+SETTING: Final = "quotas_file"
 LINE_CHARS: Final = 120
 
 _HEADER: Final = "# Quotas of one Sluice: for the setting quotas_file, or `sluice quotas apply`.\n"
@@ -104,6 +111,26 @@ def render_quota_file(file: QuotaFile) -> str:
         default_flow_style=None,  # the innermost mappings are on one line
         width=LINE_CHARS,
     )
+
+
+def set_limits(quotas: ClientQuotas, path: str, host: Host) -> None:
+    """Set the limits of the file that the setting `quotas_file` names.
+
+    Raises PolicyConfigError if it cannot be read, SettingsError with the first MAX_PROBLEMS mistakes of its content.
+    """
+    try:
+        content = host.read(path, MAX_BYTES)
+    except (OSError, ValueError) as error:
+        words = getattr(error, "strerror", None) or error
+        raise PolicyConfigError(SETTING, f"{path!r} cannot be read: {words}") from error
+    try:
+        file = parse_quota_file(content, path)
+    except SettingsError as error:
+        found = error.problems[:MAX_PROBLEMS]
+        raise SettingsError(Problem(SETTING, str(each)) for each in found) from error
+    for line in file.quotas:
+        for key, value in line.limits():
+            quotas.set(line.entity, key, value, "quotas_file")
 
 
 class _Dumper(yaml.SafeDumper):

@@ -255,7 +255,7 @@ class QuotaValue(msgspec.Struct, frozen=True):
     client_id: str | None
     quota: str
     per_second: float
-    origin: Literal["file", "override"]
+    origin: Literal["file", "quotas_file", "override"]
 
 
 class QuotaList(msgspec.Struct, frozen=True):

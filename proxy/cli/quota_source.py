@@ -20,7 +20,7 @@ class QuotaRow(NamedTuple):
     value: float
     """Requests or bytes per second."""
     origin: str | None
-    """`file` or `override`; None for the quota of a broker."""
+    """`file`, `quotas_file` or `override`; None for the quota of a broker."""
 
 
 class QuotaSource(Protocol):

@@ -27,7 +27,12 @@ QUOTA_COLUMNS: Final = ("user", "client id", "quota", "per second", "from")
 USAGE_COLUMNS: Final = (
     "user", "client id", "quota", "limit/s", "used/s", "used", "throttled ms avg", "max", "waiting",
 )  # fmt: skip
-ORIGINS: Final = {"file": "config file", "override": "live", None: "-"}
+ORIGINS: Final = {
+    "file": "config file",
+    "quotas_file": "quotas file",
+    "override": "live",
+    None: "-",
+}
 
 
 def quota_cells(quota: QuotaRow) -> tuple[str, ...]:

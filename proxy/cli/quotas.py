@@ -103,7 +103,9 @@ def remove_quotas(
     _need_entity(entity)
     with open_source(where) as source:
         keys = quotas or tuple(
-            each.key for each in source.quotas(entity, exactly=True) if each.origin != "file"
+            each.key
+            for each in source.quotas(entity, exactly=True)
+            if each.origin in {"override", None}
         )
         if not keys:
             click.echo("The entity has no live quota.", err=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from proxy.shell import files
+
 
 class FileError(ValueError):
     """A file, or a secret, that cannot be used. `found` names it; `expected` is what is needed instead."""
@@ -18,19 +20,12 @@ class FileError(ValueError):
 def read_small_file(path: str, max_bytes: int, expected: str) -> bytes:
     """Return the content of a regular file, at least one byte. Raises FileError with `expected`."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no wait at a FIFO
-        with os.fdopen(descriptor, "rb") as file:
-            is_regular = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            content = file.read(max_bytes + 1) if is_regular else b""
+        content = files.read(path, max_bytes)
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or str(error)
         raise FileError(f"{path!r}: {words}", expected) from None
-    if not is_regular:
-        raise FileError(f"{path!r}, which is not a regular file", expected)
     if not content:
         raise FileError(f"{path!r}, which is empty", expected)
-    if len(content) > max_bytes:
-        raise FileError(f"{path!r}, which has more than {max_bytes} bytes", expected)
     return content
 
 

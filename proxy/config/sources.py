@@ -245,9 +245,9 @@ def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
     """Return the problems of the policies. They are made, and they read their files."""
     if not entries:
         return []
-    from proxy.shell.files import load as load_file  # noqa: PLC0415 - start-up: only with policies
+    from proxy.shell import files  # noqa: PLC0415 - start-up: only with policies
 
-    return inspect_policies(entries, load_file, keep=True)
+    return inspect_policies(entries, files, keep=True)
 
 
 def parse_text(kind: inspect.Type, text: str) -> object:

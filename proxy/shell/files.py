@@ -1,11 +1,12 @@
-"""The file in which a policy keeps its state: read whole, replaced atomically."""
+"""The files of policies: state, which is replaced atomically, and files that others write; both are read whole."""
 
 from __future__ import annotations
 
 import os
+import stat
 from contextlib import suppress
+from errno import EFBIG, EINVAL
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 
 def load(path: str) -> bytes | None:
@@ -16,6 +17,21 @@ def load(path: str) -> bytes | None:
         return None
 
 
+def read(path: str, max_bytes: int) -> bytes:
+    """Return the content of a regular file.
+
+    Raises OSError if it cannot be read or has more than `max_bytes`, ValueError for a text that is no path.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # no wait at a FIFO
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(EINVAL, "not a regular file", path)
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise OSError(EFBIG, f"more than {max_bytes} bytes", path)
+    return content
+
+
 def save(path: str, data: bytes, *, keeps_access: bool = False) -> None:
     """Write `data` to a new file, flush it to the disk, then rename it to `path`. Its mode is 0600.
 
@@ -24,6 +40,8 @@ def save(path: str, data: bytes, *, keeps_access: bool = False) -> None:
 
     `keeps_access`: the new file has the owner and the group of the old one, and the group may read it as before.
     """
+    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - start-up of commands that only read
+
     target = Path(path)
     with NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
         try:

@@ -107,6 +107,9 @@ class Services:
     def load(self, path: str) -> bytes | None:
         return None
 
+    def read(self, path: str, max_bytes: int) -> bytes:
+        raise FileNotFoundError(path)
+
     def save(self, path: str, data: bytes) -> None:
         """Discard the data."""
 

@@ -17,8 +17,8 @@ UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}
 FOLDERS = ("/etc/sluice/secrets", "/var/lib/sluice")
 
 
-def mounted(values: ValueSet) -> tuple[Pod, str]:
-    """Return the pod with Sluice's container, and the file that its arguments name, from the mounted ConfigMap."""
+def mounted(values: ValueSet) -> tuple[Pod, str, dict[str, str]]:
+    """Return the pod with Sluice's container, the file that its arguments name, and all of the mounted ConfigMap."""
     found = values.objects()
     pod = next(
         each for each in pods(found) if any(c["name"] == "sluice" for c in each.containers())
@@ -32,7 +32,7 @@ def mounted(values: ValueSet) -> tuple[Pod, str]:
         for each in found
         if each["kind"] == "ConfigMap" and each["metadata"]["name"] == volume["configMap"]["name"]
     )
-    return pod, data[file.name]
+    return pod, data[file.name], data
 
 
 def limit_bytes(container: dict[str, Any]) -> int:
@@ -60,13 +60,15 @@ def secrets(folder: Path, pod: Pod) -> None:
 @pytest.mark.parametrize("values", SETS, ids=lambda each: each.name)
 def test_sluice_accepts_its_configuration(values: ValueSet, tmp_path: Path) -> None:
     """`sluice check` finds no problem: the settings are valid and need no more memory than the container has."""
-    pod, text = mounted(values)
+    pod, text, data = mounted(values)
     secrets(tmp_path, pod)
     for folder in FOLDERS:
         (tmp_path / folder.removeprefix("/")).mkdir(parents=True, exist_ok=True)
         text = text.replace(folder, f"{tmp_path}{folder}")
+    for name, content in data.items():
+        (tmp_path / name).write_text(content, "utf-8")
     file = tmp_path / "sluice.yaml"
-    file.write_text(text, "utf-8")
+    file.write_text(text.replace("/etc/sluice/config", str(tmp_path)), "utf-8")
 
     checked = invoke(
         *("check", "--config", file),
@@ -81,7 +83,7 @@ def test_sluice_accepts_its_configuration(values: ValueSet, tmp_path: Path) -> N
 @pytest.mark.parametrize("values", SETS, ids=lambda each: each.name)
 def test_the_file_holds_what_the_user_wrote(values: ValueSet) -> None:
     """Every key of the user's `config` is in the file with its value, numbers as numbers."""
-    _, text = mounted(values)
+    _, text, _ = mounted(values)
     given = values.values.get("sluice", values.values)["config"]
 
     assert missing(given, yaml.safe_load(text)) == []

@@ -42,6 +42,7 @@ def policy(**settings: object) -> Object:
         ({"probes": {"live": {}}}, "/probes", "'live' not allowed"),
         ({"probes": {"startup": {"period": 1}}}, "/probes/startup", "'period' not allowed"),
         ({"securityContext": {"runAsRoot": True}}, "/securityContext", "'runAsRoot' not allowed"),
+        ({"quotasFile": {"quotas": []}}, "/quotasFile", "got object, want string"),
         (config(upstreams={}), "/config", "'upstreams' not allowed"),
         (config(upstream=None), "/config/upstream", "got null, want object"),
         (

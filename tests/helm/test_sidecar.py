@@ -6,7 +6,16 @@ import pytest
 import yaml
 
 from tests.support.chart_examples import APPLICATION
-from tests.support.charts import KUBERNETES, LIBRARY, Object, copied, objects, problems, render
+from tests.support.charts import (
+    KUBERNETES,
+    LIBRARY,
+    Object,
+    copied,
+    objects,
+    problems,
+    refusal,
+    render,
+)
 from tests.support.pods import Pod, pods
 
 SERVERS = {"upstream": {"bootstrap_servers": ["kafka-1:9092"]}}
@@ -165,6 +174,26 @@ def test_a_changed_configuration_rolls_out_only_if_asked() -> None:
     assert template(config=one) == template(config=other)
     rolled = [template(config=each, rolloutOnConfigChange=True) for each in (one, other)]
     assert rolled[0]["metadata"]["annotations"] != rolled[1]["metadata"]["annotations"]
+
+
+def test_a_quota_file_is_mounted_beside_the_configuration() -> None:
+    """It has its text, and only a rollout at each change depends on it; a setting that names it needs it."""
+    policies = [{"use": "quota", "config": {"quotas_file": "/etc/sluice/config/quotas.yaml"}}]
+    values: Object = {"config": {"policies": policies}, "quotasFile": "version: 1\nquotas: []\n"}
+    *_, config_map = (each for each in application(values) if each["kind"] == "ConfigMap")
+    assert config_map["data"].keys() == {"sluice.yaml", "quotas.yaml"}
+    assert config_map["data"]["quotas.yaml"] == values["quotasFile"]
+
+    other = {**values, "quotasFile": "version: 1\nquotas: [] # other\n"}
+    for rolls in (True, False):
+        one, two = (
+            application({**each, "rolloutOnConfigChange": rolls})[0]["spec"]["template"]
+            for each in (values, other)
+        )
+        assert (one != two) is rolls
+    assert "quotasFile: found nothing" in refusal(
+        copied(APPLICATION), {"sluice": {**values, "quotasFile": ""}}
+    )
 
 
 def test_the_defaults_are_named_after_the_version() -> None:

@@ -73,5 +73,35 @@ async def test_a_file_elsewhere_is_not_watched(
 ) -> None:
     """An editor may be writing it; and there may be no file at all."""
     (tmp_path / "sluice.yaml").write_text("")
-    with trio.fail_after(1):
+    with trio.move_on_after(10 * POLL_S):
         await ConfigVolume(tmp_path / "sluice.yaml" if is_given else None).watch(pytest.fail)
+
+
+async def test_a_swap_of_a_volume_of_a_file_that_policies_read_is_reported(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
+) -> None:
+    """Its first look counts as a swap. In the configuration's own volume it adds nothing."""
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        swap(folder, "..2026_1")
+    in_use = [str(own / "quotas.yaml")]
+    calls: list[None] = []
+    volume = ConfigVolume(own / "sluice.yaml")
+    nursery.start_soon(volume.watch, lambda: calls.append(None), lambda: in_use)
+    await trio.sleep(3 * POLL_S)
+    assert not calls
+    in_use.append(str(other / "quotas.yaml"))
+    await trio.sleep(3 * POLL_S)
+    assert len(calls) == 1
+    swap(other, "..2026_2")
+    await trio.sleep(3 * POLL_S)
+    assert len(calls) == 2
+    swap(own, "..2026_2")
+    await trio.sleep(3 * POLL_S)
+    assert len(calls) == 3
+    in_use.clear()
+    await trio.sleep(3 * POLL_S)
+    swap(other, "..2026_3")
+    await trio.sleep(3 * POLL_S)
+    assert len(calls) == 3

@@ -34,6 +34,7 @@ from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.session import Session
 from proxy.core.topology import Topology
 from proxy.reload import Reloader
+from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
@@ -135,6 +136,9 @@ class AdminRoom:
 
     def load(self, path: str) -> bytes | None:
         return None
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        return files.read(path, max_bytes)
 
     def save(self, path: str, data: bytes) -> None:
         """Save nothing."""

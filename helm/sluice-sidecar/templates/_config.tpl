@@ -1,5 +1,8 @@
 {{/* The configuration file of Sluice, as text. */}}
 {{- define "sluice.config" -}}
+{{- if and (not .values.quotasFile) (contains "/etc/sluice/config/quotas.yaml" (toYaml .values.config)) -}}
+{{- fail "quotasFile: found nothing, expected the text of a quota file, because config uses /etc/sluice/config/quotas.yaml" -}}
+{{- end -}}
 {{- toYaml .values.config }}
 {{- end }}
 
@@ -13,12 +16,16 @@ metadata:
 data:
   sluice.yaml: |
     {{- include "sluice.config" . | nindent 4 }}
+{{- with .values.quotasFile }}
+  quotas.yaml: |
+    {{- . | nindent 4 }}
+{{- end }}
 {{- end }}
 
 {{/* Annotations of the pod: empty unless a changed configuration shall roll it out. */}}
 {{- define "sluice.podAnnotations" -}}
 {{- if .values.rolloutOnConfigChange -}}
-checksum/sluice-config: {{ include "sluice.config" . | sha256sum }}
+checksum/sluice-config: {{ printf "%s%s" (include "sluice.config" .) .values.quotasFile | sha256sum }}
 {{- end -}}
 {{- end }}
 

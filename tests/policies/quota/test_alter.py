@@ -115,6 +115,15 @@ def test_only_an_override_can_be_removed() -> None:
     assert "request_rate of user 'alice' is set in Sluice's config file" in (told.message or "")
 
 
+def test_a_limit_of_the_quotas_file_can_be_removed_only_there() -> None:
+    """The reply names that file."""
+    quotas = ClientQuotas()
+    quotas.set(ALICE, "request_rate", 9.0, "quotas_file")
+    (told,) = evaluate([Alteration(NAMED, (("request_rate", None),))], quotas)
+    assert told.changes == ()
+    assert "request_rate of user 'alice' is set in Sluice's quotas file" in (told.message or "")
+
+
 def test_a_key_has_one_value() -> None:
     """A key that comes twice is refused, even with the same value."""
     told = judged(("request_rate", 1.0), ("request_rate", 1.0))

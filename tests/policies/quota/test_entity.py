@@ -183,8 +183,29 @@ def test_an_override_beats_the_file_until_it_is_removed():
     quotas.set_override(alice, RATE, None)
     quotas.set_override(alice, BYTES, None)
     assert [(each.key, each.value, each.origin) for each in quotas] == [(RATE, 10, "file")]
-    assert (quotas.overrides, quotas.in_file) == ({}, {alice: {RATE: 10}})
+    assert (quotas.overrides, quotas.origin_of(alice, RATE)) == ({}, "file")
     assert quotas.rev == 5
+
+
+def test_the_config_file_beats_the_quotas_file_limit_by_limit():
+    """A limit that only the quotas file has holds; one that is removed above it holds again."""
+    quotas = ClientQuotas()
+    alice = QuotaEntity("alice")
+    quotas.set(alice, RATE, 10)
+    quotas.set(alice, RATE, 30, "quotas_file")
+    quotas.set(alice, BYTES, 1000, "quotas_file")
+    assert [(each.key, each.value, each.origin) for each in quotas] == [
+        (RATE, 10, "file"),
+        (BYTES, 1000, "quotas_file"),
+    ]
+    assert quotas.in_quotas_file == {alice: {RATE: 30, BYTES: 1000}}
+    quotas.set(alice, RATE, None)
+    assert quotas.get(alice, RATE) == 30
+    quotas.set_override(alice, RATE, 20)
+    assert (quotas.get(alice, RATE), quotas.origin_of(alice, RATE)) == (20, "override")
+    quotas.set_override(alice, RATE, None)
+    quotas.set(alice, RATE, None, "quotas_file")
+    assert (quotas.get(alice, RATE), quotas.origin_of(alice, RATE)) == (None, None)
 
 
 def test_the_digest_depends_only_on_the_limits():

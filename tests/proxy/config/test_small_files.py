@@ -15,7 +15,7 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     assert read_small_file(str(file), 3, "a file") == b"abc"
     with pytest.raises(FileError) as caught:
         read_small_file(str(file), 2, "a small file")
-    assert caught.value.found == f"{str(file)!r}, which has more than 2 bytes"
+    assert caught.value.found == f"{str(file)!r}: more than 2 bytes"
     assert caught.value.expected == "a small file"
     file.write_bytes(b"")
     with pytest.raises(FileError, match="which is empty"):

@@ -24,7 +24,7 @@ def test_the_users_of_a_file_are_loaded(tmp_path: Path) -> None:
         (b"", "which is empty"),
         (b"# ok\nalice secret", "line 2: expected NAME MECHANISM="),
         (b"# \xff", "which is not UTF-8 text"),
-        (b"#" * 2_000, "which has more than 1000 bytes"),
+        (b"#" * 2_000, "more than 1000 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(

@@ -27,6 +27,19 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
         files.load(str(tmp_path))
 
 
+def test_a_file_that_others_write_is_read_up_to_its_bound(tmp_path):
+    """One byte more is refused; so are a FIFO, which would block, a folder and a missing file."""
+    path = tmp_path / "quotas.yaml"
+    path.write_bytes(b"abc")
+    assert files.read(str(path), 3) == b"abc"
+    with pytest.raises(OSError, match="more than 2 bytes"):
+        files.read(str(path), 2)
+    os.mkfifo(tmp_path / "fifo")
+    for name, words in (("fifo", "not a regular"), ("", "regular|directory"), ("none", "No such")):
+        with pytest.raises(OSError, match=words):
+            files.read(str(tmp_path / name), 9)
+
+
 def test_a_save_leaves_no_second_file(tmp_path):
     """The temporary file is renamed to the file's name."""
     path = tmp_path / "state.json"
