@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -302,6 +303,8 @@ class Policy:
     """Those of `apis` whose replies `on_response` gets; None = all of them."""
     needs: Need | Mapping[int, Need] = Need.HEADER
     """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
+    max_versions: Mapping[int, int] = MappingProxyType({})
+    """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted."""
     tick_ms: int = 0
     """How often `on_tick` is called, in ms; 0 = never."""
 

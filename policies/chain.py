@@ -21,7 +21,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, is_no_op
 from policies.hook_runner import HookRunner, PolicyFault, Reporter
 from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, ChainRequest, Entry, Hooks
-from policies.interests import interests_of
+from policies.interests import interests_of, offered_below
 from policies.verdicts import (
     check_connect,
     check_effective_quota,
@@ -80,6 +80,11 @@ class Chain:
         if found is None:
             found = self._hooks[kind] = self._compile(*kind)
         return found
+
+    def offered(self) -> Mapping[int, tuple[int, int]]:
+        """Return the versions that clients may use by API key: Sluice's own, below the caps of entries that enforce."""
+        enforced = (entry for entry in self.entries if entry.mode == "enforce")
+        return offered_below(self._interests[entry.name].max_versions for entry in enforced)
 
     def active_entries(self) -> list[str]:
         """Return the names of the entries that have a hook for requests or replies."""

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Need
 from policies.verdicts import short_repr
+from wire.apis import OFFERED, ApiKey, name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from policies.api import Policy
 
 _MAX_TICK_MS: Final = 2_147_483_647
@@ -21,6 +24,7 @@ class Interests(NamedTuple):
     response_apis: frozenset[int] | None
     needs: Need | Mapping[int, Need]
     tick_ms: int
+    max_versions: Mapping[int, int]
 
     def need(self, api_key: int) -> Need:
         """Return how much of a request of this API must be there."""
@@ -44,7 +48,17 @@ def interests_of(policy: Policy) -> Interests:
         _keys("response_apis", policy.response_apis),
         _needs(policy.needs),
         tick_ms,
+        _max_versions(policy.max_versions),
     )
+
+
+def offered_below(caps: Iterable[Mapping[int, int]]) -> Mapping[int, tuple[int, int]]:
+    """Return the lowest and highest version of each API that Sluice offers below all these caps."""
+    offered = dict(OFFERED)
+    for max_versions in caps:
+        for key, highest in max_versions.items():
+            offered[key] = (offered[key][0], min(offered[key][1], highest))
+    return offered
 
 
 def _keys(name: str, value: object) -> frozenset[int] | None:
@@ -63,3 +77,22 @@ def _needs(value: object) -> Need | Mapping[int, Need]:
     raise TypeError(
         f"needs is {short_repr(value)}, expected a Need, or a mapping of API keys to Needs"
     )
+
+
+def _max_versions(value: object) -> Mapping[int, int]:
+    if not isinstance(value, Mapping):
+        raise TypeError(
+            f"max_versions is {short_repr(value)}, expected a mapping of API keys to versions"
+        )
+    for key, version in value.items():
+        if key not in OFFERED or key == ApiKey.API_VERSIONS:
+            raise TypeError(
+                f"max_versions has the key {short_repr(key)}, expected the key of an API that Sluice offers, except "
+                f"ApiVersions"
+            )
+        lowest, highest = OFFERED[key]
+        if type(version) is not int or not lowest <= version <= highest:
+            raise TypeError(
+                f"max_versions of {name_of(key)} is {short_repr(version)}, expected a version in {lowest}..{highest}"
+            )
+    return dict(value)

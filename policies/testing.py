@@ -196,12 +196,11 @@ class PolicyBench:
         key = apis.key_of(api)
         if key is None:
             raise ValueError(f"{api!r} is not the name of a Kafka API")
-        chosen = apis.OFFERED.get(key, (0, 0))[1] if version is None else version
-        facts = apis.find(key, chosen)
+        offered = self.chain.offered().get(key, (0, -1))
+        chosen = offered[1] if version is None else version
+        facts = apis.find(key, chosen) if chosen <= offered[1] else None
         if facts is None:
-            raise ValueError(
-                f"{api} v{chosen} is outside the offered versions {apis.OFFERED.get(key, ())}"
-            )
+            raise ValueError(f"{api} v{chosen} is outside the offered versions {offered}")
         self._ids += 1
         if acks is None and key == apis.ApiKey.PRODUCE:
             acks = -1

@@ -18,6 +18,7 @@ import hashlib
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -209,15 +210,24 @@ def changes(before: Config, after: Config) -> Iterator[str]:
 
 def hash_of(config: Config) -> str:
     """Return a hash of the settings and of files with quotas, equal for equal settings; it does not reveal them."""
-    content = (config, digests(config.policies))
-    return hashlib.sha256(msgspec.json.encode(content, order="sorted")).hexdigest()[:16]
+    content = _sorted(msgspec.to_builtins((config, digests(config.policies))))
+    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
+
+
+def _sorted(value: object) -> object:
+    """Return a value with mappings as sorted pairs; a policy's settings may have keys that are not text."""
+    if isinstance(value, dict):
+        return sorted(
+            ((repr(key), _sorted(each)) for key, each in value.items()), key=itemgetter(0)
+        )
+    return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _differing(before: object, after: object, path: str) -> Iterator[str]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys()):
+        for key in sorted(before.keys() | after.keys(), key=str):
             yield from _differing(before.get(key), after.get(key), join_path(path, str(key)))
     else:
         yield path

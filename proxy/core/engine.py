@@ -322,6 +322,7 @@ class Engine(SharedState):
             self.forget_plans()
 
     def _look_at_chain(self) -> None:
+        self.rewrites.offered = self.chain.offered()
         keys = (ApiKey.PRODUCE, ApiKey.FETCH)
         looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
         wanted = looked_into or self.keeps_traces or self.topic_usage is not None

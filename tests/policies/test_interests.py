@@ -39,6 +39,11 @@ def test_interests_are_read_from_the_attributes():
         ({"response_apis": [1]}, "response_apis is an object of type list"),
         ({"needs": "BODY"}, "needs is 'BODY', expected a Need, or a mapping"),
         ({"needs": {1: 2}}, "needs is an object of type dict"),
+        ({"max_versions": [1]}, "max_versions is an object of type list, expected a mapping"),
+        ({"max_versions": {4711: 1}}, "max_versions has the key 4711, expected the key of an API"),
+        ({"max_versions": {18: 2}}, "max_versions has the key 18, expected the key of an API"),
+        ({"max_versions": {0: 99}}, "max_versions of Produce is 99, expected a version in 0..13"),
+        ({"max_versions": {0: True}}, "max_versions of Produce is True, expected a version in"),
     ],
 )
 def test_a_wrong_attribute_is_named_with_what_was_expected(attributes, words):

@@ -10,7 +10,9 @@ import trio.testing
 
 from policies.api import Policy
 from policies.chain import Chain, Entry
+from policies.registry import PolicyEntry
 from policies.validation import Problem, SettingsError
+from proxy.config import Config
 from proxy.config.sections import DrainSettings, ListenSettings, LogSettings
 from proxy.config.security import ListenTls
 from proxy.config.telemetry import MetricsSettings
@@ -83,6 +85,18 @@ def test_the_hash_depends_on_the_settings_and_not_on_their_source():
     """Equal settings have equal hashes."""
     assert hash_of(config_of()) == hash_of(config_of())
     assert hash_of(config_of()) != hash_of(config_of(log=LogSettings(level="debug")))
+
+
+def test_settings_of_policies_may_have_keys_that_are_not_text():
+    """YAML reads 0, on and null as keys of other kinds; a change of one is found, and the hash changes."""
+
+    def limits(caps: object) -> Config:
+        return config_of(policies=(PolicyEntry(use="limits", config={"caps": caps}),))
+
+    before, after = limits({0: 7, True: 1, None: 2, "a": 3}), limits({0: 8, True: 1, None: 2})
+
+    assert hash_of(before) == hash_of(limits({"a": 3, None: 2, True: 1, 0: 7})) != hash_of(after)
+    assert list(changes(before, after)) == ["policies"]
 
 
 # -- whole or not at all -----------------------------------------------------------------------------

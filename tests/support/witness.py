@@ -5,11 +5,13 @@ entry point. `Sightings` reads the file while Sluice runs.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+import yaml
 
 from policies.api import FORWARD, Forward, Host, Peer, Policy, Request
 from tests.support.sluice_process import SluiceProcess
@@ -18,9 +20,10 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class WitnessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where to write."""
+    """Where to write, and the caps on versions by API key."""
 
     file: str
+    max_versions: dict[int, int] = {}
 
 
 class Witness(Policy):
@@ -31,6 +34,7 @@ class Witness(Policy):
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
         assert isinstance(config, WitnessConfig)
+        self.max_versions = config.max_versions
         self._file = Path(config.file).open("ab", buffering=0)  # noqa: SIM115 - until `close`
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward:
@@ -42,6 +46,7 @@ class Witness(Policy):
             request.api.name,
             peer.user,
             peer.principal_source,
+            request.api_version,
         )
         self._file.write(msgspec.json.encode(seen) + b"\n")
         return FORWARD
@@ -60,6 +65,7 @@ class Sighting(NamedTuple):
     api: str
     user: str
     source: str
+    version: int
 
     @property
     def principal(self) -> tuple[str, str]:
@@ -97,7 +103,9 @@ class Witnessed:
     seen: Sightings
 
 
-def install(directory: Path) -> tuple[dict[str, str], Sightings]:
+def install(
+    directory: Path, max_versions: Mapping[int, int] | None = None
+) -> tuple[dict[str, str], Sightings]:
     """Return the variables for a Sluice that has the witness in its chain, and the reader of its file."""
     package = directory / "witness"
     info = package / "witness-1.0.dist-info"
@@ -108,8 +116,12 @@ def install(directory: Path) -> tuple[dict[str, str], Sightings]:
     )
     file = package / "seen.jsonl"
     paths = [str(package), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    config = {
+        "file": str(file),
+        "max_versions": {int(key): most for key, most in (max_versions or {}).items()},
+    }
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "SLUICE_POLICIES": f"[{{use: witness, config: {{file: '{file}'}}}}]",
+        "SLUICE_POLICIES": yaml.safe_dump([{"use": "witness", "config": config}]),
     }
     return variables, Sightings(file)

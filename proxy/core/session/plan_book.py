@@ -87,6 +87,10 @@ class PlanBook:
             plan = self._plan_for_unknown(api_key, api_version)
             _check_size(plan.api, size, plan.max_bytes)
             return plan, pos
+        highest = shared.rewrites.offered[api_key][1]
+        if api_version > highest:
+            words = f"a policy allows at most v{highest}"
+            raise ClientProtocolError(f"{api.name} v{api_version} is not offered: {words}")
         max_bytes = self._max_bytes(api)
         _check_size(api, size, max_bytes)
         body_at = header.body_at(buf, pos, limit, api.request_header_version)
