@@ -75,6 +75,13 @@ TESTED_WITH = {
     f"{_CORE}/session/settled.py": f"{_CORE}/session/test_session.py",
     f"{_CORE}/session/shared_state.py": f"{_CORE}/test_engine.py",
     "pipeline/errors.py": "pipeline/cli/test_main.py",
+    "pipeline/report/facts.py": "pipeline/report/test_headline.py",
+    "pipeline/report/markup.py": "pipeline/report/test_page.py",
+    "pipeline/report/quota_sections.py": "pipeline/report/test_page.py",
+    "pipeline/report/sections.py": "pipeline/report/test_page.py",
+    "pipeline/report/time_axis.py": "pipeline/report/test_traffic_charts.py",
+    "pipeline/report/traffic_sections.py": "pipeline/report/test_page.py",
+    "pipeline/report/wait_sections.py": "pipeline/report/test_page.py",
     "proxy/broker_talk.py": "proxy/test_broker_probe.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
 }
