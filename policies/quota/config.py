@@ -60,7 +60,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         for key in KEYS:
             value = getattr(self, key)
             if value is not None:
-                yield key, value
+                yield key, float(value)
 
     def content(self) -> dict[str, object]:
         """Return the line as in the config file, with a whole number as people write it, without `.0`."""

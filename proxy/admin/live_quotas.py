@@ -12,7 +12,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from proxy.admin.errors import AdminError
-from proxy.admin.schemas import BucketUsage, QuotaList, QuotaUsage, QuotaValue
+from proxy.admin.schemas import BucketUsage, QuotaChange, QuotaList, QuotaUsage, QuotaValue
 from proxy.shell.driver import nudge
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from proxy.shell.event_loop import EventLoop
 
 
+MAX_REFUSALS = 10
+"""Refused entities that one answer names."""
 MAX_USAGE = 1000
 """Buckets that one answer lists."""
 
@@ -132,8 +134,22 @@ class LiveQuotas:
     ) -> QuotaList:
         """Set live quotas of one entity and return all quotas; without `limits` remove its live quotas.
 
-        A limit of None removes that live quota. Raises AdminError: 400 for an invalid change, 404 if no policy keeps
-        quotas, 409 with several replicas, 412 if the quotas are not at `rev`, 500 if the change cannot be saved.
+        A limit of None removes that live quota. Raises AdminError, see `alter`.
+        """
+        if not limits:
+            from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - loaded only with a quota policy
+
+            overrides = self._policy().quotas.overrides
+            limits = dict.fromkeys(overrides.get(QuotaEntity(user, client_id), ()))
+        return self.alter([QuotaChange(limits, user, client_id)], rev, now_ms)
+
+    def alter(
+        self, asked: Sequence[QuotaChange], rev: str | None, now_ms: int, *, dry_run: bool = False
+    ) -> QuotaList:
+        """Change the live quotas of several entities, all or none, and return all quotas.
+
+        With `dry_run` the changes are only checked. Raises AdminError: 400 for an invalid change, 404 if no policy
+        keeps quotas, 409 with several replicas, 412 if the quotas are not at `rev`, 500 if they cannot be saved.
         """
         policy = self._policy()
         if rev is not None and rev != self._rev(policy):
@@ -146,9 +162,9 @@ class LiveQuotas:
                 "so change the configuration of all replicas"
             )
             raise AdminError(409, message)
-        changes = _judged(policy, user, client_id, limits)
+        changes = _judged(policy, asked)
         try:
-            if changes:
+            if changes and not dry_run:
                 policy.change(changes, now_ms)
         except OSError as error:
             message = f"nothing was changed, because the change cannot be saved: {error.strerror}"
@@ -185,23 +201,28 @@ def _fullness(standing: BucketStatus) -> tuple[float, float]:
     return standing.wait_ms, standing.used
 
 
-def _judged(
-    policy: LiveQuotaPolicy,
-    user: str | None,
-    client_id: str | None,
-    limits: dict[str, float | None],
-) -> Sequence[Change]:
+def _judged(policy: LiveQuotaPolicy, asked: Sequence[QuotaChange]) -> list[Change]:
+    """Return the changes. Raises AdminError (400) if one of them is invalid."""
     from policies.quota.alter import evaluate  # noqa: PLC0415 - loaded only with a quota policy
-    from policies.quota.entity import DEFAULT_NAME, QuotaEntity  # noqa: PLC0415 - as above
+    from policies.quota.entity import DEFAULT_NAME  # noqa: PLC0415 - as above
     from wire.client_quotas import CLIENT_ID, USER, Alteration  # noqa: PLC0415 - as above
 
-    named = ((USER, user), (CLIENT_ID, client_id))
-    whose = tuple(
-        (kind, None if name == DEFAULT_NAME else name) for kind, name in named if name is not None
-    )
-    if not limits:
-        limits = dict.fromkeys(policy.quotas.overrides.get(QuotaEntity(user, client_id), ()))
-    (judged,) = evaluate([Alteration(whose, tuple(limits.items()))], policy.quotas)
-    if judged.message is not None:
-        raise AdminError(400, judged.message)
-    return judged.changes
+    entries = []
+    for each in asked:
+        named = ((USER, each.user), (CLIENT_ID, each.client_id))
+        whose = tuple(
+            (kind, None if name == DEFAULT_NAME else name)
+            for kind, name in named
+            if name is not None
+        )
+        entries.append(Alteration(whose, tuple(each.limits.items())))
+    judged = evaluate(entries, policy.quotas)
+    refused = [each for each in judged if each.message is not None]
+    if refused:
+        words = [
+            f"{dict(each.entity)}: {each.message}" if len(entries) > 1 else str(each.message)
+            for each in refused[:MAX_REFUSALS]
+        ]
+        more = len(refused) - len(words)
+        raise AdminError(400, "; ".join(words) + (f"; and {more} more" if more else ""))
+    return [change for each in judged for change in each.changes]

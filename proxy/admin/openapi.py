@@ -21,7 +21,8 @@ REF = "#/components/schemas/{name}"
 JSON = "application/json"
 _SCHEMAS = (
     schemas.State, schemas.Event, schemas.ConnectionList, schemas.PurgatoryState, schemas.PoolList,
-    schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.LogLevel,
+    schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.QuotaChanges,
+    schemas.LogLevel,
     schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
@@ -226,8 +227,10 @@ def _quotas() -> dict[str, Any]:
     listed = _operation("Every quota in force.", changed, (*_ALWAYS, 404))
     put = "Set live quotas of one entity: a user, a client id, or both together."
     delete = "Remove live quotas of one entity; those of the config file are in force again."
+    post = "Change live quotas of several entities: all, or none."
     return {
         "get": listed,
+        "post": _operation(post, changed, why_not, [if_match], _body("QuotaChanges")),
         "put": _operation(put, changed, why_not, [*whose, if_match], _body("QuotaLimits")),
         "delete": _operation(delete, changed, why_not, [*whose, which, if_match], _NOTHING),
     }

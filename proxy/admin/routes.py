@@ -22,6 +22,7 @@ from proxy.admin.schemas import (
     Draining,
     LogLevel,
     PoolList,
+    QuotaChanges,
     QuotaLimits,
 )
 from proxy.telemetry.escaping import printable
@@ -40,6 +41,8 @@ MAX_LISTED = 1000
 DECISIONS = 100
 MAX_DECISIONS = 500
 DUMP_KEPT_S = 5.0
+SHOWN_CHANGES = 20
+"""Entities of one request that its log line names."""
 MAX_IDS = 2**63 - 1
 
 
@@ -64,7 +67,8 @@ class Routes:
             Route("/v1/pool", self.pool, methods=get),
             Route("/v1/decisions", self.decisions, methods=get),
             Route("/v1/quotas/usage", self.quota_usage, methods=get),
-            Route("/v1/quotas", self.quotas, methods=["GET", "PUT", "DELETE"]),
+            Route("/v1/quotas", self.quotas, methods=[*get, *put, *delete]),
+            Route("/v1/quotas", self.alter_quotas, methods=post),
             Route("/v1/drain", self.drain, methods=post),
             Route("/v1/reload", self.reload, methods=post),
             Route("/v1/log-level", self.log_level, methods=[*get, *put]),
@@ -152,12 +156,23 @@ class Routes:
             QuotaLimits.__struct_fields__
         )  # without a name all are removed
         add_details(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
-        rev = request.headers.get("if-match")
-        if rev == "*":
-            rev = None
-        service = self._service
-        rev = rev and rev.strip('"')
+        service, rev = self._service, _revision(request)
         return _tagged(service.live_quotas.change(user, client_id, limits, rev, service.now_ms()))
+
+    async def alter_quotas(self, request: Request) -> Response:
+        """Change live quotas of several entities, all or none. Raises AdminError (400)."""
+        query_parameters(request, ())
+        asked = await read(request, QuotaChanges)
+        shown = [
+            {"user": _shown(each.user), "client_id": _shown(each.client_id), **each.limits}
+            for each in asked.changes[:SHOWN_CHANGES]
+        ]
+        count = len(asked.changes)
+        add_details(request.scope, entities=count, quotas=shown, dry_run=asked.dry_run)
+        service, rev = self._service, _revision(request)
+        return _tagged(
+            service.live_quotas.alter(asked.changes, rev, service.now_ms(), dry_run=asked.dry_run)
+        )
 
     async def close_connection(self, request: Request) -> Response:
         """Close one client's connection. Raises AdminError (404)."""
@@ -214,6 +229,12 @@ def _name(query: dict[str, str], kind: str) -> str | None:
     if name is not None and not 0 < len(name) <= MAX_NAME_CHARS:
         raise AdminError(400, f"{kind}: found {len(name)} characters, expected 1..{MAX_NAME_CHARS}")
     return name
+
+
+def _revision(request: Request) -> str | None:
+    """Return the revision that the quotas must have; None: any."""
+    rev = request.headers.get("if-match")
+    return None if rev in {None, "*"} else rev.strip('"')
 
 
 def _shown(name: str | None) -> str | None:

@@ -289,6 +289,7 @@ class QuotaUsage(msgspec.Struct, frozen=True):
     total: Count
 
 
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 _ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
 
@@ -299,6 +300,21 @@ class QuotaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_rate: _Rate | None = None
     producer_byte_rate: _ByteRate | None = None
     consumer_byte_rate: _ByteRate | None = None
+
+
+class QuotaChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of live quotas of one entity: a number sets a limit, null removes it."""
+
+    limits: dict[str, float | None]
+    user: _Name | None = None
+    client_id: _Name | None = None
+
+
+class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of several entities, made together or not at all. With `dry_run` they are only checked."""
+
+    changes: Annotated[list[QuotaChange], msgspec.Meta(min_length=1)]
+    dry_run: bool = False
 
 
 class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

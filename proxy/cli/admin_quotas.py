@@ -1,22 +1,23 @@
-"""Quotas over the admin server: `GET`, `PUT` and `DELETE /v1/quotas`, and `GET /v1/quotas/usage`."""
+"""Quotas over the admin server: `GET` and `POST /v1/quotas`, and `GET /v1/quotas/usage`."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
-
-import click
 
 from policies.quota.entity import QuotaEntity
 from policies.quota.sensors import BucketMetrics
-from proxy.cli.quota_source import QuotaRow, by_entity
+from proxy.cli.quota_source import QuotaRow, batches, by_entity, send_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from proxy.admin.client import AdminClient
+    from proxy.cli.quota_source import Ops
 
 PATH = "/v1/quotas"
+MAX_REQUEST_BYTES = 60_000
+"""The admin server takes 64 KiB; the names around the changes need some."""
 
 
 class AdminQuotas:
@@ -52,24 +53,20 @@ class AdminQuotas:
         note = f"The busiest {len(answer['usage'])} of {answer['total']}." if cut else None
         return rows, note
 
-    def alter(
-        self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
-    ) -> list[str]:
-        """See QuotaSource. Quotas are removed one by one. Raises click.UsageError for a dry run."""
-        if dry_run:
-            raise click.UsageError("--dry-run works over Kafka only: give --bootstrap HOST:PORT.")
-        named = {"user": entity.user, "client_id": entity.client_id}
-        whose = {kind: name for kind, name in named.items() if name is not None}
-        limits = {
-            key: int(value) if value.is_integer() else value
-            for key, value in ops.items()
-            if value is not None
-        }
-        if limits:
-            self._client.ask("PUT", f"{PATH}?{urlencode(whose)}", limits)
-        for key in ops.keys() - limits.keys():
-            self._client.ask("DELETE", f"{PATH}?{urlencode(whose | {'quota': key})}")
+    def alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool = False) -> list[str]:
+        """See QuotaSource."""
+        parts = batches(changes, lambda *each: len(json.dumps(_row(*each))), MAX_REQUEST_BYTES)
+        return send_all(parts, self._send, dry_run=dry_run)
+
+    def _send(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool) -> list[str]:
+        rows = [_row(*each) for each in changes.items()]
+        self._client.ask("POST", PATH, {"changes": rows, "dry_run": dry_run})
         return []
+
+
+def _row(entity: QuotaEntity, ops: Ops) -> dict[str, object]:
+    """Return the changes of one entity as JSON has them."""
+    return {"user": entity.user, "client_id": entity.client_id, "limits": dict(ops)}
 
 
 def _entity(row: Mapping[str, Any]) -> QuotaEntity:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.quota.describe import ORIGIN, USAGE, named_entity
-from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity
+from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity, entity_text
 from policies.quota.sensors import BucketMetrics
 from proxy.admin.errors import RefusedError
 from proxy.cli.kafka_client import error_name
-from proxy.cli.quota_source import QuotaRow, by_entity
+from proxy.cli.quota_source import QuotaRow, batches, by_entity, send_all
 from wire.client_quotas import CLIENT_ID, USER, Match
 from wire.errors import ErrorCode
 
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from proxy.cli.kafka_client import Connection
+    from proxy.cli.quota_source import Ops
 
 VERSION: Final = 1
+MAX_ELEMENTS: Final = 9_000
+"""Array elements of one request; Sluice takes 10,000 (`wire.client_quotas`)."""
+MAX_REFUSALS: Final = 10
+"""Refused entities that a message names."""
 FIGURES: Final = ("limit", "rate", "throttle_avg_ms", "throttle_max_ms", "waiting")
 
 
@@ -67,24 +72,30 @@ class KafkaQuotas:
                 rows += _usage(entity, values)
         return rows, answer.error_message
 
-    def alter(
-        self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
-    ) -> list[str]:
-        """See QuotaSource. All changes are made, or none."""
+    def alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool = False) -> list[str]:
+        """See QuotaSource. What one request changes of one entity is changed together, or not at all."""
+        parts = batches(
+            changes, lambda entity, ops: 1 + len(named_entity(entity)) + len(ops), MAX_ELEMENTS
+        )
+        return send_all(parts, self._alter, dry_run=dry_run)
+
+    def _alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool) -> list[str]:
         from kafka.protocol.admin import AlterClientQuotasRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
-        ours = [(key, value or 0.0, value is None) for key, value in ops.items()]
-        answer: _Altered = self._connection.ask(  # type: ignore[assignment] # untyped
-            AlterClientQuotasRequest(
-                version=VERSION,
-                entries=[(list(named_entity(entity)), ours)],
-                validate_only=dry_run,
+        entries = [
+            (
+                list(named_entity(entity)),
+                [(key, value or 0.0, value is None) for key, value in ops.items()],
             )
+            for entity, ops in changes.items()
+        ]
+        answer: _Altered = self._connection.ask(  # type: ignore[assignment] # untyped
+            AlterClientQuotasRequest(version=VERSION, entries=entries, validate_only=dry_run)
         )
-        for entry in answer.entries:
-            if entry.error_code:
-                raise _refusal(entry)
-        return [entry.error_message for entry in answer.entries if entry.error_message]
+        refused = [each for each in answer.entries if each.error_code]
+        if refused:
+            raise _refusals(refused, len(entries))
+        return [each.error_message for each in answer.entries if each.error_message]
 
     def _describe(
         self, where: QuotaEntity, view: str | None, *, exactly: bool = False
@@ -103,6 +114,22 @@ class KafkaQuotas:
         if answer.error_code:
             raise _refusal(answer)
         return answer
+
+
+def _refusals(refused: Sequence[_AlteredEntry], asked: int) -> RefusedError:
+    """Return the error about the refused entities; those of several name their entity, the first ten at most."""
+    if asked == 1:
+        return _refusal(refused[0])
+    problems = [f"{_words(each)}: {_refusal(each)}" for each in refused[:MAX_REFUSALS]]
+    more = len(refused) - len(problems)
+    problems += [f"and {more} more"] if more else []
+    words = f"{len(refused)} of {asked} entities"
+    return RefusedError(refused[0].error_code, words, problems)
+
+
+def _words(entry: _AlteredEntry) -> str:
+    entity = _entity({part.entity_type: part.entity_name for part in entry.entity})
+    return "an entity" if entity is None else f"{{{entity_text(entity)}}}"
 
 
 def _refusal(answer: _Description | _AlteredEntry) -> RefusedError:
@@ -155,6 +182,7 @@ class _Description(Protocol):
 
 
 class _AlteredEntry(Protocol):
+    entity: Sequence[_Part]
     error_code: int
     error_message: str | None
 

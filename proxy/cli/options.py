@@ -88,9 +88,7 @@ ENTITY: Final = (
     click.option("--default-client-id", is_flag=True, help="Quotas of all other client ids."),
 )
 JSON: Final = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-DRY_RUN: Final = click.option(
-    "--dry-run", is_flag=True, help="Check the change without making it. Over Kafka only."
-)
+DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Check the change without making it.")
 
 
 def limit(highest: int, default: int) -> Option:

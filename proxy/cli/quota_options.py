@@ -36,8 +36,8 @@ class Where(NamedTuple):
     token_file: Path | None
 
 
-def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options to a command, which gets them as a Where and a QuotaEntity."""
+def with_server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name the Sluice to a command, which gets them as a Where."""
 
     @wraps(command)
     def asked(
@@ -46,14 +46,28 @@ def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
         socket: str | None,
         address: str | None,
         token_file: Path | None,
+        **others: object,
+    ) -> None:
+        kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
+        command(Where(kafka, file, socket, address, token_file), **others)
+
+    admin_server = options.admin_server(environ=False)
+    return options.add_options(asked, *kafka_options.OPTIONS, *admin_server, options.LOCAL_CONFIG)
+
+
+def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add those options and the entity's to a command, which gets them as a Where and a QuotaEntity."""
+
+    @wraps(command)
+    def asked(
+        where: Where,
+        *,
         user: str | None,
         default_user: bool,
         client_id: str | None,
         default_client_id: bool,
         **others: object,
     ) -> None:
-        kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
-        where = Where(kafka, file, socket, address, token_file)
         from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - start-up of other commands
 
         entity = QuotaEntity(
@@ -62,10 +76,7 @@ def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         command(where, entity, **others)
 
-    admin_server = options.admin_server(environ=False)
-    return options.add_options(
-        asked, *options.ENTITY, *kafka_options.OPTIONS, *admin_server, options.LOCAL_CONFIG
-    )
+    return options.add_options(with_server_options(asked), *options.ENTITY)
 
 
 def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:

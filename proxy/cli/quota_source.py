@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
+from proxy.admin.errors import RefusedError, UnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.quota.sensors import BucketMetrics
+
+
+Ops: TypeAlias = "Mapping[str, float | None]"
+"""Quotas of one entity to set, by key; None removes one."""
 
 
 class QuotaRow(NamedTuple):
@@ -23,6 +28,13 @@ class QuotaRow(NamedTuple):
     """`file`, `quotas_file` or `override`; None for the quota of a broker."""
 
 
+class Send(Protocol):
+    """One request for changes."""
+
+    def __call__(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool) -> list[str]:
+        """Make the changes; return warnings. Raises UnreachableError or RefusedError."""
+
+
 class QuotaSource(Protocol):
     """A connected server. Each call raises UnreachableError or RefusedError."""
 
@@ -32,10 +44,56 @@ class QuotaSource(Protocol):
     def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
         """Return the buckets in use, the busiest first, and a note if the list is cut."""
 
-    def alter(
-        self, entity: QuotaEntity, ops: Mapping[str, float | None], *, dry_run: bool = False
-    ) -> list[str]:
-        """Set the quotas in `ops`; a value of None removes one. Returns warnings about the change."""
+    def alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool = False) -> list[str]:
+        """Set the quotas of each entity; a value of None removes one. Returns warnings about the changes.
+
+        All are validated before the first is set. Those of one request are made together.
+        """
+
+
+def batches(
+    changes: Mapping[QuotaEntity, Ops], size: Callable[[QuotaEntity, Ops], int], largest: int
+) -> list[dict[QuotaEntity, Ops]]:
+    """Return the changes in as few parts as possible; the sizes of a part's entities sum up to at most `largest`."""
+    parts: list[dict[QuotaEntity, Ops]] = []
+    left = 0
+    for entity, ops in changes.items():
+        left -= size(entity, ops)
+        if left < 0 or not parts:
+            parts.append({})
+            left = largest - size(entity, ops)
+        parts[-1][entity] = ops
+    return parts
+
+
+def send_all(
+    parts: Sequence[Mapping[QuotaEntity, Ops]],
+    send: Send,
+    *,
+    dry_run: bool,
+) -> list[str]:
+    """Validate the changes of all parts, then make them; `send` makes one request. Returns its warnings.
+
+    Raises RefusedError or UnreachableError, which says so if some parts were made before.
+    """
+    entities = sum(map(len, parts))
+    warnings: list[str] = []
+    if dry_run or entities > 1:
+        warnings = [warning for part in parts for warning in send(part, dry_run=True)]
+    if dry_run:
+        return warnings
+    made, warnings = 0, []
+    for part in parts:
+        try:
+            warnings += send(part, dry_run=False)
+        except (RefusedError, UnreachableError) as error:
+            if made:
+                error.args = (
+                    f"{error} (changed before: {made} of {entities} entities; run it again)",
+                )
+            raise
+        made += len(part)
+    return warnings
 
 
 def by_entity(row: QuotaRow) -> tuple[object, ...]:

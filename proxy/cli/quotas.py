@@ -1,5 +1,7 @@
 """`sluice quotas`: lists, sets, removes and explains the quotas of a running Sluice, and lists their usage.
 
+`apply_quotas` has the command that sets those of a file.
+
 The options choose between Kafka and the admin server (`proxy.cli.quota_options`).
 Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
 """
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from proxy.cli import live, options, tables
+from proxy.cli.apply_quotas import apply_quotas
 from proxy.cli.errors import FAILED
 from proxy.cli.quota_options import open_source, with_quota_options
 from proxy.cli.tables import terminal_width
@@ -81,7 +84,7 @@ def set_quotas(
             words = "a number" if equals else "QUOTA=VALUE"
             raise click.BadParameter(f"found {text!r}, expected {words}") from None
     with open_source(where) as source:
-        for warning in source.alter(entity, ops, dry_run=dry_run):
+        for warning in source.alter({entity: ops}, dry_run=dry_run):
             click.echo(f"warning: {warning}", err=True)
         if dry_run:
             click.echo("The change is valid. Nothing was changed (--dry-run).")
@@ -110,7 +113,7 @@ def remove_quotas(
         if not keys:
             click.echo("The entity has no live quota.", err=True)
             sys.exit(FAILED)
-        source.alter(entity, dict.fromkeys(keys), dry_run=dry_run)
+        source.alter({entity: dict.fromkeys(keys)}, dry_run=dry_run)
         if dry_run:
             click.echo(f"Would remove: {', '.join(keys)}. Nothing was changed (--dry-run).")
         else:
@@ -169,6 +172,9 @@ def quota_usage(
                 click.echo("No client with a quota has connected.")
             if message:
                 click.echo(message, err=True)
+
+
+quotas.add_command(apply_quotas)
 
 
 def _frames(

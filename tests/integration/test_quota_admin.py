@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from policies.quota.quota_file import QuotaFile, QuotaFileLine, render_quota_file
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.quota_setup import quota_users
@@ -212,6 +213,33 @@ def test_sluice_quotas_sets_lists_and_removes(running: Running) -> None:
     assert running.listed() == {("bob", None, "request_rate"): (500.0, "file")}
     said = running.quotas("remove", "--user", "bob", "request_rate", code=1)
     assert "is set in Sluice's config file" in said
+
+
+def test_a_quota_file_is_applied_live_and_read_at_a_reload(
+    running: Running, tmp_path: Path
+) -> None:
+    """By `sluice quotas apply`, in several requests; a second run changes nothing, and `--prune` removes the rest."""
+    lines = [QuotaFileLine(user=f"u{n}", request_rate=n + 0.5) for n in range(4000)]
+    file = tmp_path / "many.yaml"
+    file.write_text(render_quota_file(QuotaFile(quotas=tuple(lines))))
+    said = running.quotas("apply", str(file), "--dry-run")
+    assert "4000 to add, 0 to change, 0 to remove, 0 unchanged." in said
+    assert len(running.listed()) == 1
+    assert running.quotas("apply", str(file)).endswith("Done.\n")
+    listed = running.listed()
+    assert len(listed) == 4001
+    assert listed["u3999", None, "request_rate"] == (3999.5, "override")
+    file.write_text(
+        "version: 1\nquotas: [{user: u7, request_rate: 7.5}, {user: bob, request_rate: 2}]"
+    )
+    said = running.quotas("apply", str(file), "--prune")
+    assert "0 to add, 1 to change, 3999 to remove, 1 unchanged." in said
+    assert running.listed() == {
+        ("bob", None, "request_rate"): (2.0, "override"),
+        ("u7", None, "request_rate"): (7.5, "override"),
+    }
+    said = running.quotas("apply", str(file), "--prune")
+    assert said == "0 to add, 0 to change, 0 to remove, 2 unchanged.\n"
 
 
 def test_live_quotas_outlive_the_process(running: Running) -> None:

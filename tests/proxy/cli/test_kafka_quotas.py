@@ -61,12 +61,12 @@ def test_several_changes_are_sent_in_one_request() -> None:
     """A dry run sends them and changes nothing."""
     server = QuotaServer()
     with at(server) as remote:
-        remote.alter(BOB, {RATE: 2.5, BYTES: 100.0})
-        remote.alter(BOB, {RATE: None, BYTES: 200.0}, dry_run=True)
+        remote.alter({BOB: {RATE: 2.5, BYTES: 100.0}})
+        remote.alter({BOB: {RATE: None, BYTES: 200.0}}, dry_run=True)
         assert server.book.quotas.overrides == {BOB: {RATE: 2.5, BYTES: 100.0}}
-        remote.alter(BOB, {RATE: None, BYTES: 200.0})
+        remote.alter({BOB: {RATE: None, BYTES: 200.0}})
         assert server.book.quotas.overrides == {BOB: {BYTES: 200.0}}
-        remote.alter(QuotaEntity(DEFAULT_NAME, DEFAULT_NAME), {RATE: 1.0})
+        remote.alter({QuotaEntity(DEFAULT_NAME, DEFAULT_NAME): {RATE: 1.0}})
         assert QuotaEntity(DEFAULT_NAME, DEFAULT_NAME) in server.book.quotas.overrides
 
 
@@ -74,10 +74,10 @@ def test_a_refusal_has_the_servers_message() -> None:
     """This holds for an alteration and for a description."""
     with at(QuotaServer(admins=["operator"])) as remote:
         with pytest.raises(RefusedError, match="root may not alter quotas") as caught:
-            remote.alter(ALICE, {RATE: 1.0})
+            remote.alter({ALICE: {RATE: 1.0}})
         assert caught.value.code == 31
     with at(QuotaServer()) as remote, pytest.raises(RefusedError, match="Quota request_rate must"):
-        remote.alter(ALICE, {RATE: 0.0})
+        remote.alter({ALICE: {RATE: 0.0}})
 
 
 def test_usage_has_every_figure_of_every_bucket() -> None:
