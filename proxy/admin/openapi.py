@@ -210,12 +210,9 @@ def _quotas() -> dict[str, Any]:
         }
         for name in ("user", "client_id")
     ]
-    if_match = {
-        "name": "If-Match",
-        "in": "header",
-        "description": "The revision that the quotas must have; else 412 and no change.",
-        "schema": {"type": "string"},
-    }
+    must = "The revision that the quotas must have; else 412 and no change."
+    text = {"type": "string"}
+    if_match = {"name": "If-Match", "in": "header", "description": must, "schema": text}
     which = {
         "name": "quota",
         "in": "query",
@@ -226,7 +223,7 @@ def _quotas() -> dict[str, Any]:
     changed = {200: _json("QuotaList")}
     listed = _operation("Every quota in force.", changed, (*_ALWAYS, 404))
     put = "Set live quotas of one entity: a user, a client id, or both together."
-    delete = "Remove live quotas of one entity; those of the config file are in force again."
+    delete = "Remove live quotas of one entity; those of the files are in force again."
     post = "Change live quotas of several entities: all, or none."
     return {
         "get": listed,

@@ -167,12 +167,10 @@ class Routes:
             {"user": _shown(each.user), "client_id": _shown(each.client_id), **each.limits}
             for each in asked.changes[:SHOWN_CHANGES]
         ]
-        count = len(asked.changes)
-        add_details(request.scope, entities=count, quotas=shown, dry_run=asked.dry_run)
-        service, rev = self._service, _revision(request)
-        return _tagged(
-            service.live_quotas.alter(asked.changes, rev, service.now_ms(), dry_run=asked.dry_run)
-        )
+        add_details(request.scope, entities=len(asked.changes), quotas=shown, dry_run=asked.dry_run)
+        quotas, now_ms = self._service.live_quotas, self._service.now_ms()
+        rev = _revision(request)
+        return _tagged(quotas.alter(asked.changes, rev, now_ms, dry_run=asked.dry_run))
 
     async def close_connection(self, request: Request) -> Response:
         """Close one client's connection. Raises AdminError (404)."""

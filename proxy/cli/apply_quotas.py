@@ -1,6 +1,6 @@
 """`sluice quotas apply`: sets the quotas of a quota file live, after showing the difference.
 
-- A quota that already has its value is left alone, whatever its origin. So a second run changes nothing.
+- A quota that already has its value is left alone, also if it comes from a file. So a second run changes nothing.
 - Every change is validated before the first is made. The server makes the changes of one request together; only a
   file with more changes than one request may have needs several.
 - Exit codes as of every command of `sluice quotas`; 2 for a file that cannot be used.

@@ -73,7 +73,7 @@ class KafkaQuotas:
         return rows, answer.error_message
 
     def alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool = False) -> list[str]:
-        """See QuotaSource. What one request changes of one entity is changed together, or not at all."""
+        """See QuotaSource. A server changes each entity of a request as a whole, or not at all."""
         parts = batches(
             changes, lambda entity, ops: 1 + len(named_entity(entity)) + len(ops), MAX_ELEMENTS
         )

@@ -44,7 +44,7 @@ def live(server: QuotaServer) -> dict[QuotaEntity, dict[str, float]]:
 
 
 def test_the_difference_is_shown_and_made(server: QuotaServer) -> None:
-    """New limits and changed ones; one that has its value already stays as it is, whatever its origin."""
+    """New limits and changed ones; one that has its value already stays as it is, also that of a file."""
     book: ClientQuotas = server.book.quotas
     book.set(ALICE, RATE, 100.0)
     book.set(EVERYONE, RATE, 7.0)
