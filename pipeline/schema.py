@@ -115,5 +115,27 @@ FAMILIES: Final = {
     "topic": TOPIC,
     "capture": CAPTURE,
 }
+QUARANTINE: Final = StructType([*_fields(_TEXT, "reason family file line dt")])
+"""Lines that are no rows; `dt` is the day of the file's folder."""
+SEQUENCES: Final = StructType(
+    [
+        *_fields(_TEXT, "family dt hour instance boot"),
+        *_fields(_LONG, "first_seq last_seq rows first_ms last_ms"),
+    ]
+)
+"""The unbroken ranges of sequence numbers of each writer in each hour."""
+GAPS: Final = StructType(
+    [*_fields(_TEXT, "instance boot family"), *_fields(_LONG, "first_seq last_seq lost")]
+)
+"""The rows that are missing."""
+FILES: Final = StructType([*_fields(_TEXT, "path"), *_fields(_LONG, "size_bytes modified_ms")])
+"""The files that were read."""
+RECORDS: Final = {
+    "quarantine": QUARANTINE,
+    "sequences": SEQUENCES,
+    "gaps": GAPS,
+    "files": FILES,
+}
+"""The tables that `ingest` writes beside the families."""
 KEY: Final = ("instance", "boot", "family", "seq")
 """The columns that identify a row; a row that was delivered twice has them twice."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from pipeline.errors import PipelineError
-from pipeline.schema import FAMILIES
+from pipeline.schema import FAMILIES, RECORDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,16 +38,18 @@ def read(spark: SparkSession, tables: str, family: str) -> DataFrame:
     return found
 
 
-def maybe_read(spark: SparkSession, tables: str, family: str) -> DataFrame | None:
-    """Return the rows of a family, or None if its table does not exist. Raises PipelineError as `read` does."""
-    uri = table_uri(tables, family)
+def maybe_read(spark: SparkSession, tables: str, name: str) -> DataFrame | None:
+    """Return the table of a family or of RECORDS; None if it does not exist. Raises PipelineError as `read` does."""
+    uri = table_uri(tables, name)
     try:
+        if name in RECORDS:
+            return spark.read.schema(RECORDS[name]).parquet(uri)
         found = spark.read.parquet(uri)
     except AnalysisException as error:
         if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
             return None
         raise
-    expected = FAMILIES[family]
+    expected = FAMILIES[name]
     check_columns(uri, found.schema, expected)
     return found.select(*expected.fieldNames(), *PARTITIONS)
 

@@ -13,7 +13,9 @@ import click
 
 from pipeline.errors import PipelineError
 
-COMMANDS: Final[dict[str, str]] = {}
+COMMANDS: Final[dict[str, str]] = {
+    "ingest": "ingest",
+}
 """The subcommands by name, each with its module in `pipeline.cli`."""
 
 

@@ -19,7 +19,10 @@ _R = TypeVar("_R")
 def with_spark(
     job: Callable[Concatenate[SparkSession, _P], _R],
 ) -> Callable[_P, _R]:
-    """Give a command the options of Spark, and its function a session as the first argument."""
+    """Give a command the options of Spark, and its function a session as the first argument.
+
+    A session that was open before, as in a notebook, is used as it is and stays open.
+    """
 
     @click.option(
         "--master",
@@ -34,17 +37,21 @@ def with_spark(
     )
     @wraps(job)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from pipeline.session import open_session  # noqa: PLC0415 - a second, which --help need not wait
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, which --help need not wait
+
+        from pipeline.session import open_session  # noqa: PLC0415 - as above
 
         master = kwargs.pop("master", None)
         conf = kwargs.pop("conf", None)
         assert master is None or isinstance(master, str)  # noqa: S101 - click's own types
         assert isinstance(conf, dict)  # noqa: S101 - as above
+        is_open = SparkSession.getActiveSession() is not None
         spark = open_session(f"sluice-pipeline {job.__name__}", master=master, settings=conf)
         try:
             return job(spark, *args, **kwargs)
         finally:
-            spark.stop()
+            if not is_open:
+                spark.stop()
 
     return run
 

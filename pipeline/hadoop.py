@@ -1,0 +1,73 @@
+"""Files and folders of any file system that Spark reads: local, HDFS, S3. Paths are URIs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+
+class FileSystem:
+    """The file system of `uri`, through Hadoop's own client in Spark's JVM.
+
+    Each call is one request to the file system; it raises Py4JJavaError with Java's IOException.
+    """
+
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        jvm = spark._jvm  # noqa: SLF001 - PySpark has no public way to Hadoop's FileSystem
+        java = spark._jsc  # noqa: SLF001 - as above
+        assert jvm is not None  # noqa: S101 - a session of a running driver has one
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._files = self._path(uri).getFileSystem(java.hadoopConfiguration())
+
+    def exists(self, uri: str) -> bool:
+        """Return whether there is a file or folder."""
+        return bool(self._files.exists(self._path(uri)))
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder in order; none if it does not exist."""
+        if not self.exists(folder):
+            return []
+        return sorted(
+            each.getPath().getName() for each in self._files.listStatus(self._path(folder))
+        )
+
+    def leaf_folders(self, folder: str, below: str = "") -> Iterator[str]:
+        """Yield the folders that hold files, as paths relative to `folder`; hidden files do not count."""
+        here = f"{folder}/{below}" if below else folder
+        has_files = False
+        for each in self._files.listStatus(self._path(here)):
+            name = each.getPath().getName()
+            if each.isDirectory():
+                yield from self.leaf_folders(folder, f"{below}/{name}" if below else name)
+            elif not name.startswith(("_", ".")):
+                has_files = True
+        if has_files and below:
+            yield below
+
+    def delete(self, uri: str) -> None:
+        """Delete a file, or a folder with everything in it; nothing if it does not exist."""
+        self._files.delete(self._path(uri), True)
+
+    def rename(self, uri: str, target: str) -> None:
+        """Rename a file or folder; `target` must not exist, its parents are made. Raises OSError if that fails."""
+        self._files.mkdirs(self._path(target).getParent())
+        if not self._files.rename(self._path(uri), self._path(target)):
+            raise OSError(f"{uri}: cannot be renamed to {target}")
+
+    def write(self, uri: str, text: str) -> None:
+        """Write a small file."""
+        out = self._files.create(self._path(uri), True)
+        out.write(text.encode())
+        out.close()
+
+    def read(self, uri: str) -> str:
+        """Return the text of a small file."""
+        source = self._files.open(self._path(uri))
+        try:
+            return bytes(source.readAllBytes()).decode()
+        finally:
+            source.close()

@@ -1,0 +1,1 @@
+"""Turns the usage log into tables: checked, without duplicates, by day and hour."""

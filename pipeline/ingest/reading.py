@@ -1,0 +1,79 @@
+"""Reads files of one family once, into a staged copy of checked rows and refused lines.
+
+Rules:
+- A file that cannot be read (a broken archive, no permission, deleted meanwhile) is left out as a whole and named. The
+  next run tries it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sf
+
+from pipeline.ingest.quality import parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_CODEC: Final = "lz4"
+
+
+class Staged(NamedTuple):
+    """The copy (None without a readable file), the sizes of the files that are in it, and why others are not."""
+
+    rows: DataFrame | None
+    files: Mapping[str, int]
+    unreadable: Mapping[str, str]
+
+
+def stage(
+    spark: SparkSession, family: str, files: Mapping[str, int], copy: str, now_ms: int
+) -> Staged:
+    """Read the files (URIs and sizes) and write their lines, parsed and checked, to the URI `copy`."""
+    left = dict(files)
+    unreadable: dict[str, str] = {}
+    while left:
+        try:
+            text = spark.read.option("lineSep", "\n").text(list(left))
+            lines = text.select("value", _file().alias("file"), _day().alias("day"))
+            checked = parsed(lines, family, now_ms)
+            checked.write.mode("overwrite").option("compression", _CODEC).parquet(copy)
+        except (PySparkException, Py4JJavaError) as error:
+            path = _unreadable_file(str(error), left)
+            if path is None:
+                raise
+            del left[path]
+            unreadable[path] = _cause(str(error))
+        else:
+            return Staged(spark.read.parquet(copy), left, unreadable)
+    return Staged(None, {}, unreadable)
+
+
+def _file() -> Column:
+    """Return the path of a row's file as it is listed; Spark escapes it here, and not there."""
+    escaped = sf.replace(sf.col("_metadata.file_path"), sf.lit("+"), sf.lit("%2B"))
+    return sf.regexp_replace(sf.url_decode(escaped), "^file:/+", "file:/")
+
+
+def _day() -> Column:
+    return sf.regexp_extract("_metadata.file_path", r"/dt=(\d{4}-\d{2}-\d{2})/[^/]+$", 1)
+
+
+def _unreadable_file(message: str, files: Collection[str]) -> str | None:
+    """Return the file that an error of Spark names, if it is one of `files`."""
+    if not any(sign in message for sign in ("FAILED_READ_FILE", "PATH_NOT_FOUND")):
+        return None
+    texts = (message, unquote(message))
+    found = [path for path in files if any(path.removeprefix("file:") in text for text in texts)]
+    return max(found, key=len, default=None)
+
+
+def _cause(message: str) -> str:
+    causes = [line.strip() for line in message.splitlines() if line.startswith("Caused by:")]
+    return (causes or message.strip().splitlines())[-1].removeprefix("Caused by: ")
