@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast
 import yaml
 from kubernetes_validate import latest_version
 
-from policies.registry import available
+from policies.discovery import available
 from proxy.config.json_schema import json_schema
 
 if TYPE_CHECKING:

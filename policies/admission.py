@@ -62,8 +62,9 @@ class ImportanceRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     """The importance of the requests that match every given field."""
 
     user: str | None = None
+    """A principal's name; none: every user."""
     client_id: str | None = None
-    """Client ids are not authenticated: any client that knows of the rule can use it."""
+    """None: every client. Client ids are not authenticated: any client that knows of the rule can use it."""
     api: str | None = None
     """Kafka's name: Produce, Metadata, ..."""
     level: Annotated[int, msgspec.Meta(ge=-1000, le=1000)]

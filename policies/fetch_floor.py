@@ -34,7 +34,9 @@ class FloorRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """The minimum wait of these consumers."""
 
     user: str | None = None
+    """A principal's name; none: every user."""
     client_id: str | None = None
+    """A client id; none: every client."""
     min_bytes: Annotated[int, msgspec.Meta(ge=1, le=0x7FFF_FFFF)] = 0
     """The broker answers when it has this many bytes..."""
     max_wait_ms: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 0

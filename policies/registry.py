@@ -1,7 +1,5 @@
-"""Finds policies by entry point, and checks and builds them from their entries in the config.
+"""Checks the entries of the config and builds their policies.
 
-- A policy is known by its name in the entry-point group `sluice.policies`; the built-in policies are registered like
-  any other. Only policies that an entry uses are imported.
 - Every entry is checked, even if another one has a mistake; entry names are unique.
 - A policy is made once per start and once per reload. `inspect` makes it to find out whether it can be made, and what
   it needs. The entry keeps it as a draft until `build` connects it to the proxy, or `discard` closes it.
@@ -21,6 +19,13 @@ import msgspec
 
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
+from policies.discovery import (
+    RAISED,
+    entry_points_by_name,
+    error_words,
+    maybe_point,
+    try_load,
+)
 from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of
 from policies.type_names import describe_value, nearest
@@ -35,10 +40,6 @@ if TYPE_CHECKING:
     from policies.api import Peer, QuotaViolation
     from policies.decision import PolicyDecision
 
-GROUP = "sluice.policies"
-_RAISED = (Exception, SystemExit, GeneratorExit)
-"""Exceptions that a policy's code may raise when it is imported and made. A KeyboardInterrupt is a real one then: the
-process handles signals only once the proxy serves."""
 _DRAFT = "draft"
 _BODIES = "bodies"
 _HINTS = "hints"
@@ -53,7 +54,10 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """One policy of the chain. Requests go down the list, responses come back up."""
 
     use: Annotated[
-        str, msgspec.Meta(min_length=1, description="Its name in the group sluice.policies.")
+        str,
+        msgspec.Meta(
+            min_length=1, description="Its name in the group sluice.policies, or its MODULE:CLASS."
+        ),
     ]
     name: Annotated[
         str, msgspec.Meta(description="What logs call this entry; unique. Default: `use`.")
@@ -73,15 +77,6 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def __post_init__(self) -> None:
         if not self.name:
             msgspec.structs.force_setattr(self, "name", self.use)
-
-
-def available() -> dict[str, type[Policy]]:
-    """Return every installed policy by its name.
-
-    A policy that cannot be loaded is left out; an entry that uses it gets the reason as a problem.
-    """
-    loaded = {name: _try_load(point) for name, point in _entry_points().items()}
-    return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
 
 
 def build(
@@ -300,7 +295,7 @@ class _NullServices:
 def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[Problem]:
     """Make the policies that were not made yet; the entries keep them."""
     is_new = any(entry is not None and _DRAFT not in vars(entry) for entry in entries)
-    points = _entry_points() if is_new else {}  # this reads files
+    points = entry_points_by_name() if is_new else {}  # this reads files
     problems: list[Problem] = []
     first: dict[str, int] = {}
     owners: dict[str, str] = {}  # by the path of a state file: the entry that uses it
@@ -320,11 +315,11 @@ def _try_make(
     entry: PolicyEntry, path: str, points: dict[str, EntryPoint], host: _Host
 ) -> list[Problem]:
     use = f"{path}.use"
-    point = points.get(entry.use)
+    point = maybe_point(entry.use, points)
     if point is None:
-        words = f"an installed policy: {', '.join(sorted(points))}"
+        words = f"MODULE:CLASS, or an installed policy: {', '.join(sorted(points))}"
         return [Problem(use, describe_value(entry.use), words, nearest(entry.use, points))]
-    kind = _try_load(point)
+    kind = try_load(point)
     if isinstance(kind, str):
         return [Problem(use, kind)]
     try:
@@ -339,8 +334,8 @@ def _try_make(
         return [
             replace(each, path=join_path(f"{path}.config", each.path)) for each in error.problems
         ]
-    except _RAISED as error:  # a plug-in's code; its fault is a problem of this entry
-        words = f"the policy {entry.use} cannot be made: {_words(error)}"
+    except RAISED as error:  # a plug-in's code; its fault is a problem of this entry
+        words = f"the policy {entry.use} cannot be made: {error_words(error)}"
         return [Problem(f"{path}.config", words)]
     asked = OFFERED if interests.apis is None else interests.apis & OFFERED.keys()
     vars(entry)[_DRAFT] = _Draft(policy, host)
@@ -351,30 +346,6 @@ def _try_make(
 
 
 def _hints_of(policy: Policy) -> tuple[str, ...]:
-    with suppress(*_RAISED):  # a plug-in's code; its hints are optional
+    with suppress(*RAISED):  # a plug-in's code; its hints are optional
         return tuple(map(str, policy.hints()))
     return ()
-
-
-def _words(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except BaseException:  # noqa: BLE001 - its `__str__` is a plug-in's code, too
-        return type(error).__name__
-
-
-def _entry_points() -> dict[str, EntryPoint]:
-    from importlib.metadata import entry_points  # noqa: PLC0415 - start-up: only when policies are used
-
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
-def _try_load(point: EntryPoint) -> type[Policy] | str:
-    """Return the class, or the reason in words why there is none."""
-    try:
-        kind: object = point.load()
-    except _RAISED as error:  # importing runs a plug-in's code
-        return f"{point.value} cannot be imported: {_words(error)}"
-    if isinstance(kind, type) and issubclass(kind, Policy) and hasattr(kind, "Config"):
-        return kind
-    return f"{point.value} is {short_repr(kind)}, expected a Policy with a Config"

@@ -17,6 +17,7 @@ from proxy.cli.check import check
 from proxy.cli.ctl import ctl
 from proxy.cli.edit_users import users
 from proxy.cli.ping import ping
+from proxy.cli.policy_list import policies
 from proxy.cli.quotas import quotas
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
 from proxy.cli.top import top
@@ -119,7 +120,7 @@ def version() -> None:
     click.echo(_version())
 
 
-for command in (check, ping, quotas, ctl, top, users):
+for command in (check, policies, ping, quotas, ctl, top, users):
     main.add_command(command)
 
 
@@ -133,7 +134,7 @@ def _version() -> str:
 def _print_schema() -> None:
     import json  # noqa: PLC0415 - see the module
 
-    from policies.registry import available  # noqa: PLC0415 - see the module
+    from policies.discovery import available  # noqa: PLC0415 - see the module
     from proxy.config.json_schema import json_schema  # noqa: PLC0415 - see the module
 
     click.echo(json.dumps(json_schema(available()), indent=2))

@@ -26,7 +26,20 @@ ELLIPSIS: Final = "…"
 CUT: Final = frozenset({"user", "client id", "client"})
 """Columns of names, whose length clients chose."""
 LEFT: Final = CUT | {
-    *("quota", "from", "node", "muted", "api", "kind", "waits for", "time", "what", "detail"),
+    *(
+        "quota",
+        "from",
+        "node",
+        "muted",
+        "api",
+        "kind",
+        "waits for",
+        "time",
+        "what",
+        "detail",
+        "policy",
+        "what it does",
+    ),
 }
 """Columns of text. All others are figures, which are aligned to the right."""
 

@@ -22,7 +22,7 @@ _REF = "#/$defs/{name}"
 
 
 def json_schema(policies: Mapping[str, type[Policy]]) -> dict[str, object]:
-    """Return the schema as plain data. `policies` are those of `policies.registry.available`."""
+    """Return the schema as plain data. `policies` are those of `policies.discovery.available`."""
     kinds = [Config, *(kind.Config for kind in policies.values())]
     (top, *settings), parts = msgspec.json.schema_components(
         kinds, ref_template=_REF, schema_hook=_anything

@@ -9,7 +9,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from helm.values_schema import comments, values_schema
-from policies.registry import available
+from policies.discovery import available
 from proxy.config.json_schema import json_schema
 from tests.support.chart_files import CHARTS
 from tests.support.charts import LIBRARY

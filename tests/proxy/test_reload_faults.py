@@ -8,7 +8,7 @@ import structlog
 import trio
 import trio.testing
 
-from policies import registry
+from policies import discovery, registry
 from policies.api import Policy
 from policies.registry import PolicyEntry
 from proxy.config.sections import LogSettings
@@ -35,9 +35,9 @@ class OnceReadable(Policy):
 @pytest.fixture
 def once_readable(monkeypatch):
     """A configuration whose policy is OnceReadable."""
-    point = EntryPoint("odd", f"{__name__}:OnceReadable", registry.GROUP)
-    find = registry._entry_points
-    monkeypatch.setattr(registry, "_entry_points", lambda: {**find(), "odd": point})
+    point = EntryPoint("odd", f"{__name__}:OnceReadable", discovery.GROUP)
+    find = registry.entry_points_by_name
+    monkeypatch.setattr(registry, "entry_points_by_name", lambda: {**find(), "odd": point})
     monkeypatch.setattr(OnceReadable, "closed", 0)
     return config_of(policies=(PolicyEntry(use="odd"),))
 

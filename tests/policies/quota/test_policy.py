@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from policies.api import FORWARD, Hold, Need, Peer, PolicyConfigError, QuotaViolation, Throttle
+from policies.discovery import available
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
-from policies.registry import PolicyEntry, available, inspect
+from policies.registry import PolicyEntry, inspect
 from policies.testing import BenchHost, PolicyBench
 from wire.apis import OFFERED, ApiKey
 

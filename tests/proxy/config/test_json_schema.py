@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from policies.registry import available
+from policies.discovery import available
 from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.json_schema import json_schema

@@ -49,7 +49,7 @@ def config(**sections: object) -> Config:
 @pytest.fixture
 def scan(monkeypatch):
     """Install the policy as a third party's."""
-    monkeypatch.setattr(registry, "_entry_points", lambda: {"scan": Point()})
+    monkeypatch.setattr(registry, "entry_points_by_name", lambda: {"scan": Point()})
     return [{"use": "scan", "name": "looks"}]
 
 

@@ -1,0 +1,99 @@
+"""How policies are found: by the names of installed packages, and by import paths."""
+
+import importlib.metadata
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+from pathlib import Path
+
+import pytest
+
+from policies import discovery, registry
+from policies.admission import Admission
+from policies.fetch_floor import FetchFloor
+from policies.limits import Limits
+from policies.quota.policy import Quota
+from policies.registry import PolicyEntry
+from policies.testing import BenchHost
+
+CODE = """
+import msgspec
+from policies.api import Policy
+
+class Settings(msgspec.Struct, frozen=True):
+    level: int = 0
+
+class Mine(Policy):
+    Config = Settings
+
+class Other:
+    pass
+
+class Outer:
+    Inner = Mine
+"""
+
+
+@pytest.fixture
+def _module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module on the path that belongs to no package."""
+    (tmp_path / "house_rules.py").write_text(CODE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "house_rules", raising=False)
+
+
+def test_built_in_and_installed_policies_are_found_the_same_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Every policy of the group that can be loaded is available under its name."""
+    real = importlib.metadata.entry_points(group=discovery.GROUP)
+    more = [
+        EntryPoint("stranger", "policies.limits:Limits", discovery.GROUP),
+        EntryPoint("absent", "policies.limits:Nothing", discovery.GROUP),
+        EntryPoint("wrong", "policies.limits:Final", discovery.GROUP),
+    ]
+    points = EntryPoints([*real, *more])
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: points.select(group=group)
+    )
+
+    assert discovery.available() == {
+        "admission": Admission,
+        "fetch_floor": FetchFloor,
+        "limits": Limits,
+        "quota": Quota,
+        "stranger": Limits,
+    }
+
+
+@pytest.mark.usefixtures("_module")
+@pytest.mark.parametrize("use", ["house_rules:Mine", "house_rules:Outer.Inner"])
+def test_a_policy_is_used_by_its_import_path(use: str) -> None:
+    """Its class needs no package and no entry point; the path is the entry's name unless it has one."""
+    (entry,) = registry.build([PolicyEntry(use=use, config={"level": 3})], BenchHost())
+
+    assert entry.name == use
+    assert type(entry.policy).__name__ == "Mine"
+    assert entry.policy.config.level == 3
+
+
+@pytest.mark.usefixtures("_module")
+@pytest.mark.parametrize(
+    ("use", "words"),
+    [
+        (
+            "house_rules:Other",
+            "house_rules:Other is the class Other, expected a Policy with a Config",
+        ),
+        ("house_rules:Nothing", "house_rules:Nothing cannot be imported: AttributeError"),
+        ("nowhere:Mine", "nowhere:Mine cannot be imported: ModuleNotFoundError"),
+        ("house_rules:", "found 'house_rules:', expected MODULE:CLASS, or an installed policy"),
+        (":Mine", "found ':Mine', expected MODULE:CLASS, or an installed policy"),
+        ("house rules:Mine", "found 'house rules:Mine', expected MODULE:CLASS"),
+    ],
+)
+def test_an_import_path_that_leads_nowhere_is_named(use: str, words: str) -> None:
+    """The problem has the path of the entry, and says what is there or what failed."""
+    (problem,) = registry.inspect([PolicyEntry(use=use)])
+
+    assert str(problem).startswith("policies[0].use: ")
+    assert words in str(problem)

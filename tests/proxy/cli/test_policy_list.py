@@ -1,0 +1,55 @@
+"""`sluice policies`: the installed policies, and the settings of one."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import invoke
+
+
+def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None:
+    """One line each, and the same as JSON."""
+    told = invoke("policies")
+    found = json.loads(invoke("policies", "--json").output)
+
+    assert told.exit_code == 0
+    assert [each["policy"] for each in found] == ["admission", "fetch_floor", "limits", "quota"]
+    assert all(each["from"].startswith("kafka-sluice ") for each in found)
+    assert all(each["policy"] in told.output and each["about"] in told.output for each in found)
+
+
+def test_a_policy_is_shown_with_its_settings() -> None:
+    """By its name, or by its import path; as JSON too."""
+    by_name = invoke("policies", "limits")
+
+    assert by_name.exit_code == 0
+    assert (
+        "required_acks: one of 1, all or nothing; default: none\n    The least acks"
+        in by_name.output
+    )
+    assert invoke("policies", "policies.limits:Limits").output == by_name.output
+    first = json.loads(invoke("policies", "limits", "--json").output)[0]
+    assert (first["name"], first["default"]) == ("forbidden_apis", "none")
+
+
+def test_an_unknown_policy_is_named_with_the_nearest() -> None:
+    """Exit code 2, as for any option."""
+    told = invoke("policies", "limts")
+
+    assert told.exit_code == 2
+    assert "no policy 'limts' is installed; did you mean limits?" in told.stderr
+
+
+def test_a_policy_that_cannot_be_imported_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1, the reason on standard error; control characters of the plug-in are escaped."""
+    (tmp_path / "broken_rules.py").write_text("raise ValueError('no \\x1b[31m')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "broken_rules", raising=False)
+    told = invoke("policies", "broken_rules:Mine")
+
+    assert told.exit_code == 1
+    assert "broken_rules:Mine cannot be imported: ValueError: no \\x1b[31m" in told.stderr
