@@ -4,7 +4,6 @@
 Kafka the tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) that is a failure.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from tests.support.certificates import Authority
 from tests.support.command_line import invoke
 from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
-from tests.support.java import Java, KafkaUnavailableError, kafka_java
+from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import EveryListener
 from tests.support.kafka_sasl import (
@@ -28,6 +27,7 @@ from tests.support.kafka_sasl import (
     usual_users,
 )
 from tests.support.kerberos import Kerberos, kerberos_is_missing
+from tests.support.one_kafka import java, kafka_one, running, topics_one, work  # noqa: F401 - fixtures
 from tests.support.quota_setup import quota_users
 from tests.support.releases import helm, namespace, plane  # noqa: F401 - fixtures
 from tests.support.security_setups import (
@@ -61,32 +61,9 @@ class Way:
 
 
 @pytest.fixture(scope="session")
-def java() -> Java:
-    """Java with Kafka's jars."""
-    try:
-        return kafka_java()
-    except KafkaUnavailableError as error:
-        if os.environ.get("SLUICE_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(f"no real Kafka here: {error}")
-
-
-@pytest.fixture(scope="session")
-def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the brokers and logs of this run."""
-    return tmp_path_factory.mktemp("kafka")
-
-
-@pytest.fixture(scope="session")
-def kafka_one(java: Java, work: Path) -> Iterator[KafkaCluster]:
-    """One broker."""
-    yield from _running(KafkaCluster(work / "one", 1, 11, java))
-
-
-@pytest.fixture(scope="session")
 def kafka_three(java: Java, work: Path) -> Iterator[KafkaCluster]:
     """Three brokers; their SASL listeners serve tests that need users on three."""
-    yield from _running(KafkaCluster(work / "three", 3, 10, java, SaslListener(quota_users())))
+    yield from running(KafkaCluster(work / "three", 3, 10, java, SaslListener(quota_users())))
 
 
 @pytest.fixture(scope="session")
@@ -94,7 +71,7 @@ def kafka_sasl(java: Java, work: Path) -> Iterator[KafkaCluster]:
     """One broker with a second listener for SASL; by SCRAM-SHA-512 a client can authenticate only once."""
     lifetimes_ms = {PLAIN: 3_600_000, SCRAM_256: 6_000}
     listener = SaslListener(usual_users() | quota_users(), lifetimes_ms)
-    yield from _running(KafkaCluster(work / "sasl", 1, 14, java, listener))
+    yield from running(KafkaCluster(work / "sasl", 1, 14, java, listener))
 
 
 @pytest.fixture(scope="session")
@@ -137,7 +114,7 @@ def kafka_secure(
     if kerberos is not None:
         java = replace(java, options=kerberos.java_options)
     listeners = EveryListener(authority, listener, kerberos)
-    yield from _running(KafkaCluster(work / "secure", 1, 16, java, listeners))
+    yield from running(KafkaCluster(work / "secure", 1, 16, java, listeners))
 
 
 @pytest.fixture(scope="session")
@@ -184,12 +161,6 @@ def sluice_sasl(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
 
 
 @pytest.fixture(scope="session")
-def topics_one(kafka_one: KafkaCluster) -> Topics:
-    """Topics of the one broker."""
-    return Topics(kafka_one.bootstrap, 1)
-
-
-@pytest.fixture(scope="session")
 def topics_three(kafka_three: KafkaCluster) -> Topics:
     """Topics of the three brokers, on all three."""
     return Topics(kafka_three.bootstrap, 3)
@@ -211,11 +182,3 @@ def way_three(
     if request.param == "direct":
         return Way("direct", kafka_three.bootstrap, topics_three)
     return Way("sluice", request.getfixturevalue("sluice_three").bootstrap, topics_three)
-
-
-def _running(cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()

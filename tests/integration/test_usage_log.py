@@ -1,6 +1,5 @@
 """The usage log of a real Sluice before a real Kafka: the sums of its rows are the clients' own counts."""
 
-import json
 import socket
 import threading
 import time
@@ -16,7 +15,9 @@ from tests.support import frames as f
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.python_clients import KafkaPython, Librdkafka
 from tests.support.raw import receive
-from tests.support.replay import recorded, replay
+from tests.support.recorded_run import recorded_run
+from tests.support.replay import recorded as delays_of
+from tests.support.replay import replay
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.usage_log import shown
@@ -48,34 +49,22 @@ def run(
 ) -> Run:
     """Run three clients, then drain; all rows are read when it is over."""
     folder = tmp_path_factory.mktemp("usage-log")
-    directory = folder / "usage-log"
     copy = topics_one.make()
-    sluice = SluiceProcess(
-        kafka_one.bootstrap,
-        folder / "sluice",
-        variables={
-            "SLUICE_USAGE_LOG_DIRECTORY": str(directory),
-            "SLUICE_USAGE_LOG_FAMILIES": ",".join(FAMILIES),
-            "SLUICE_USAGE_LOG_INSTANCE": "pod-7",
-            "SLUICE_USAGE_LOG_ROTATE_MS": "1000",
-            "SLUICE_USAGE_LOG_TOPIC": copy,
-        },
-    )
     topic = topics_one.make(partitions=2)
     values = [b"v" * 200 + b"%d" % number for number in range(RECORDS)]
-    sluice.start()
-    try:
-        KafkaPython().write(sluice.bootstrap, topic, values, 2, "all", "gzip")
-        Librdkafka().read(sluice.bootstrap, topic, 2, RECORDS)
-        produce_by_librdkafka(sluice.bootstrap, topics_one.make(partitions=2))
-        counted = count_everything(sluice.port)
-    finally:
-        sluice.stop()
+    with recorded_run(
+        kafka_one.bootstrap, folder, families=FAMILIES, SLUICE_USAGE_LOG_TOPIC=copy
+    ) as recorded:
+        bootstrap = recorded.sluice.bootstrap
+        KafkaPython().write(bootstrap, topic, values, 2, "all", "gzip")
+        Librdkafka().read(bootstrap, topic, 2, RECORDS)
+        produce_by_librdkafka(bootstrap, topics_one.make(partitions=2))
+        counted = count_everything(recorded.sluice.port)
     return Run(
-        {family: shown(directory, family) for family in FAMILIES},
+        {family: recorded.rows(family) for family in FAMILIES},
         [
             line
-            for path in directory.glob("*/dt=*/*.jsonl")
+            for path in recorded.usage_log.glob("*/dt=*/*.jsonl")
             for line in path.read_bytes().splitlines()
         ],
         [read.value for read in topics_one.contents(copy)],
@@ -161,30 +150,24 @@ def test_the_same_rows_are_published_and_the_publisher_has_no_row(run: Run) -> N
 
 def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_path: Path) -> None:
     """Sixteen clients over their quota: a new policy gives every recorded delay again."""
-    directory = tmp_path / "usage-log"
-    with SluiceProcess(
-        kafka_one.bootstrap,
-        tmp_path / "sluice",
-        variables={
-            "SLUICE_USAGE_LOG_DIRECTORY": str(directory),
-            "SLUICE_USAGE_LOG_FAMILIES": "capture,entity",
-            "SLUICE_POLICIES": json.dumps([{"use": "quota", "config": QUOTA}]),
-        },
-    ) as sluice:
+    with recorded_run(
+        kafka_one.bootstrap, tmp_path, families=("capture", "entity"), quota=QUOTA
+    ) as recorded:
         clients = [
-            threading.Thread(target=ask_often, args=(sluice.port, place)) for place in range(16)
+            threading.Thread(target=ask_often, args=(recorded.sluice.port, place))
+            for place in range(16)
         ]
         for client in clients:
             client.start()
         for client in clients:
             client.join(60)
 
-    rows = shown(directory, "capture")
+    rows = recorded.rows("capture")
     assert sorted(row["seq"] for row in rows) == list(range(1, 16 * 20 + 1))
     assert any(row["released_ms"] for row in rows)
     assert any(row["delay_ms"] for row in rows)
-    assert replay(rows, QUOTA) == recorded(rows)
-    assert total(shown(directory, "entity"), "charged") == sum(row["charged"] for row in rows)
+    assert replay(rows, QUOTA) == delays_of(rows)
+    assert total(recorded.rows("entity"), "charged") == sum(row["charged"] for row in rows)
 
 
 def ask_often(port: int, place: int) -> None:
