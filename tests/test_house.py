@@ -166,7 +166,11 @@ def sleeps(tree: ast.Module) -> list[int]:
 
 @pytest.mark.parametrize(
     "path",
-    [p for p in MODULES if p.name.startswith("test_") and "integration" not in p.parts],
+    [
+        p
+        for p in MODULES
+        if p.name.startswith("test_") and not {"integration", "end_to_end"} & set(p.parts)
+    ],
     ids=name,
 )
 def test_unit_tests_do_not_sleep(path: Path) -> None:

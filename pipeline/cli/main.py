@@ -15,6 +15,7 @@ from pipeline.errors import PipelineError
 
 COMMANDS: Final[dict[str, str]] = {
     "ingest": "ingest",
+    "traces": "traces",
 }
 """The subcommands by name, each with its module in `pipeline.cli`."""
 

@@ -1,0 +1,1 @@
+"""Traces: where notable requests spent their time, from the spans that Sluice writes."""
