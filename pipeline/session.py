@@ -5,15 +5,20 @@ Rules:
 - A local master uses this Python for its workers, the loopback address and one shuffle partition per core. Spark's own
   default is `python3` of PATH, which may lack pyarrow.
 - Workers on other machines get the pipeline's code as a zip; numpy and pyarrow are part of their image.
+- Jars reach Spark before its JVM starts. Under `spark-submit` it runs already, so `--jars` must name them.
 - All times are UTC.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-import tempfile
+from contextlib import contextmanager
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
@@ -22,14 +27,14 @@ from pipeline.code_zip import write_code_zip
 from pipeline.java import find_java, java_home
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_MASTER: Final = "local[*]"
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
-    "spark.log.level": "ERROR",
+    "spark.python.authenticate.socketTimeout": "120s",  # how long Spark waits for Python to connect; 15s by default
 }
 _LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -37,6 +42,24 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
+
+
+@contextmanager
+def session(
+    app: str,
+    *,
+    master: str | None = None,
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[SparkSession]:
+    """Yield a session as `open_session` returns it. One that was open before is open afterwards."""
+    present = SparkSession.getActiveSession()
+    spark = open_session(app, master=master, jars=jars, settings=settings)
+    try:
+        yield spark
+    finally:
+        if present is None:
+            spark.stop()
 
 
 def open_session(
@@ -50,35 +73,51 @@ def open_session(
 
     Raises PipelineError if there is no Java.
     """
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = dict(_SETTINGS)
-    if not submitted:
+    if not is_submitted():
         master = master or DEFAULT_MASTER
         os.environ["JAVA_HOME"] = str(java_home(find_java()))
         chosen["spark.master"] = master
+        log_file = Path(str(files("pipeline"))) / "log4j2.properties"
+        chosen["spark.driver.defaultJavaOptions"] = (
+            f"-Dlog4j2.configurationFile={log_file.as_uri()}"
+        )
         chosen["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty()).lower()
         if is_local(master):
             chosen |= _LOCAL_SETTINGS
             chosen["spark.sql.shuffle.partitions"] = str(_cores(master))
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if jars:
-        chosen["spark.jars"] = ",".join(map(str, jars))
+        if jars:
+            chosen["spark.jars"] = ",".join(map(str, jars))
     chosen |= settings or {}
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if submitted or not is_local(chosen["spark.master"]):
-        code = Path(tempfile.mkdtemp(prefix="sluice-code-")) / "sluice.zip"
-        write_code_zip(code)
-        spark.sparkContext.addPyFile(str(code))
+    if is_submitted() or not is_local(chosen["spark.master"]):
+        spark.sparkContext.addPyFile(str(_code_zip()))
     return spark
+
+
+def is_submitted() -> bool:
+    """Return whether `spark-submit` has started this process."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def is_local(master: str) -> bool:
     """Return whether the workers are threads of this process and children of it."""
     return master == "local" or master.startswith("local[")
+
+
+@cache
+def _code_zip() -> Path:
+    """Return the zip of the code, which Spark serves as long as this process runs."""
+    folder = TemporaryDirectory(prefix="sluice-code-")
+    atexit.register(folder.cleanup)
+    code = Path(folder.name) / "sluice.zip"
+    write_code_zip(code)
+    return code
 
 
 def _cores(master: str) -> int:

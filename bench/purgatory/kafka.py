@@ -25,8 +25,9 @@ def kafka_command() -> list[str]:
         BenchError: there is no Java, or the jars are missing.
     """
     # Only this function needs the download's modules, which may not be installed.
+    from pipeline.jars import JarsUnavailableError  # noqa: PLC0415
     from tests.support.java import KafkaUnavailableError, find_java  # noqa: PLC0415
-    from tests.support.kafka_jars import JarsUnavailableError, kafka_jars  # noqa: PLC0415
+    from tests.support.kafka_jars import kafka_jars  # noqa: PLC0415
 
     try:
         return [find_java(), "-Xmx200m", "-cp", f"{kafka_jars(LOCK)}/*", MAIN]

@@ -16,6 +16,22 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+def spark_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Give a command the options --master and --conf, as `master` and `conf`."""
+    conf = click.option(
+        "--conf",
+        multiple=True,
+        metavar="NAME=VALUE",
+        callback=_parse_settings,
+        help="A setting of Spark; may be repeated.",
+    )
+    master = click.option(
+        "--master",
+        help="The cluster: local[*] (default), spark://HOST:PORT, k8s://... Under spark-submit: its own.",
+    )
+    return master(conf(command))
+
+
 def with_spark(
     job: Callable[Concatenate[SparkSession, _P], _R],
 ) -> Callable[_P, _R]:
@@ -24,34 +40,17 @@ def with_spark(
     A session that was open before, as in a notebook, is used as it is and stays open.
     """
 
-    @click.option(
-        "--master",
-        help="The cluster: local[*] (default), spark://HOST:PORT, k8s://... Under spark-submit: its own.",
-    )
-    @click.option(
-        "--conf",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=_parse_settings,
-        help="A setting of Spark; may be repeated.",
-    )
+    @spark_options
     @wraps(job)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, which --help need not wait
-
-        from pipeline.session import open_session  # noqa: PLC0415 - as above
+        from pipeline.session import session  # noqa: PLC0415 - a second, which --help need not wait
 
         master = kwargs.pop("master", None)
         conf = kwargs.pop("conf", None)
         assert master is None or isinstance(master, str)  # noqa: S101 - click's own types
         assert isinstance(conf, dict)  # noqa: S101 - as above
-        is_open = SparkSession.getActiveSession() is not None
-        spark = open_session(f"sluice-pipeline {job.__name__}", master=master, settings=conf)
-        try:
+        with session(f"sluice-pipeline {job.__name__}", master=master, settings=conf) as spark:
             return job(spark, *args, **kwargs)
-        finally:
-            if not is_open:
-                spark.stop()
 
     return run
 

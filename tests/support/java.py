@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tests.support.kafka_jars import CACHE, JarsUnavailableError, kafka_jars
+from pipeline.jars import JarsUnavailableError
+from tests.support.kafka_jars import CACHE, kafka_jars
 
 OLDEST_JAVA = 17
 TOOL_TIMEOUT_SECONDS = 90

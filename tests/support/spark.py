@@ -6,7 +6,11 @@ from pyspark.sql import SparkSession
 
 from pipeline.session import open_session
 
-SETTINGS = {"spark.driver.memory": "1g", "spark.sql.adaptive.enabled": "true"}
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.sql.adaptive.enabled": "true",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
 
 
 @cache

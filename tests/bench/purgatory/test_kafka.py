@@ -7,7 +7,7 @@ import pytest
 from bench.harness import BenchError
 from bench.purgatory.kafka import LOCK, VERSION, arguments, parse, run_kafka
 from bench.purgatory.workload import LOADS
-from tests.support.kafka_jars import read_lock
+from pipeline.jars import read_lock
 
 SAID = """\
 # latency samples: pct75 = 60, pct50 = 20
