@@ -27,6 +27,10 @@ class FileSystem:
         """Return whether there is a file or folder."""
         return bool(self._files.exists(self._path(uri)))
 
+    def matches(self, pattern: str) -> bool:
+        """Return whether there is a file or folder of this URI, which may have wildcards."""
+        return bool(self._files.globStatus(self._path(pattern)))
+
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder in order; none if it does not exist."""
         if not self.exists(folder):

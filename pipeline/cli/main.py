@@ -16,6 +16,8 @@ from pipeline.errors import PipelineError
 COMMANDS: Final[dict[str, str]] = {
     "ingest": "ingest",
     "traces": "traces",
+    "stream": "stream",
+    "package": "package",
 }
 """The subcommands by name, each with its module in `pipeline.cli`."""
 

@@ -57,7 +57,7 @@ class Reason(StrEnum):
     CONFLICT = "conflict"
 
 
-def parsed(lines: DataFrame, family: str, now_ms: int) -> DataFrame:
+def parsed(lines: DataFrame, family: str, now_ms: int | Column) -> DataFrame:
     """Return the columns of the family and STAGED, for lines with the columns value, file and day.
 
     `reason` is null for a row; `line` is null with it. `dt` and `hour` are the row's own.
@@ -82,7 +82,7 @@ def parsed(lines: DataFrame, family: str, now_ms: int) -> DataFrame:
     )
 
 
-def _reason(family: str, now_ms: int) -> Column:
+def _reason(family: str, now_ms: int | Column) -> Column:
     names = FAMILIES[family].names
     keys = [sf.col(name) for name in _KEYS if name in names]
     ts_ms = sf.col("ts_ms")

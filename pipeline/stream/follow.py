@@ -1,0 +1,71 @@
+"""Follows running queries: tells of their batches, and ends all when one fails.
+
+Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine that
+is too short, so a query that fails by it is started again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from pipeline.stream.batch_summary import Summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MAX_STARTS: Final = 10
+_POLL_SECONDS: Final = 0.5
+_SLOW_PYTHON: Final = "Python worker failed to connect back"
+
+
+class StreamFailedError(Exception):
+    """A query has failed; says which, and why."""
+
+
+class _Running:
+    """A query, and how to start it again."""
+
+    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+        self._start = start
+        self._starts = 1
+        self.query = start()
+
+    def fail(self, error: StreamingQueryException) -> None:
+        """Start the query again if Python was slow. Raises StreamFailedError if it was not, or too often."""
+        words = str(error)
+        if _SLOW_PYTHON not in words or self._starts == MAX_STARTS:
+            short = words.partition("=== Streaming Query ===")[0].strip()
+            raise StreamFailedError(f"{self.query.name}: {short}")
+        self._starts += 1
+        self.query = self._start()
+
+
+def follow(starts: Sequence[Callable[[], StreamingQuery]], tell: Callable[[str], None]) -> None:
+    """Start the queries and return when all have ended; `tell` gets a line for each batch.
+
+    Raises StreamFailedError if one fails.
+    """
+    summaries = Summaries()
+    running: list[_Running] = []
+    try:
+        for start in starts:
+            running.append(_Running(start))  # noqa: PERF401 - those that run are stopped if one cannot start
+        active = True
+        while active:
+            time.sleep(_POLL_SECONDS)
+            active = False
+            for each in running:
+                active |= each.query.isActive  # asked first: the last batch is told of
+                for line in summaries.new_lines(each.query):
+                    tell(line)
+                error = each.query.exception()
+                if error is not None:
+                    each.fail(error)
+                    active = True
+    finally:
+        for each in running:
+            each.query.stop()

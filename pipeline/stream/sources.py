@@ -1,0 +1,63 @@
+"""Where the lines come from: the closed files of a usage log, or the topic to which Sluice publishes its rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.functions import col, concat_ws
+
+from pipeline.errors import PipelineError
+from pipeline.hadoop import FileSystem
+from pipeline.stream.kafka import connector_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_FILE_AGE: Final = "7d"
+"""Spark forgets the names of files that are older than the newest by this much, and reads no other file as old."""
+
+
+def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int) -> DataFrame:
+    """Return the lines of a family's closed files as a stream, at most `max_files` in a batch.
+
+    A file under a hidden name is still open; Spark leaves it out, and reads a closed one once. `usage_log` is a URI and
+    may have wildcards. Raises PipelineError if there is no folder of the family.
+    """
+    uri = f"{usage_log.rstrip('/')}/{family}"
+    if not FileSystem(spark, uri).matches(uri):
+        raise PipelineError(
+            f"{uri} does not exist. Expected the folder of a usage log with the family {family!r}"
+        )
+    lines = (
+        spark.readStream.format("text")
+        .option("lineSep", "\n")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.jsonl*")
+        .option("maxFilesPerTrigger", max_files)
+        .option("maxFileAge", MAX_FILE_AGE)
+        .load(uri)
+    )
+    return lines.select("value", col("_metadata.file_path").alias("file"))
+
+
+def read_topic(
+    spark: SparkSession, topic: str, properties: Mapping[str, str], max_rows: int
+) -> DataFrame:
+    """Return the lines of a topic from its beginning as a stream, at most `max_rows` in a batch.
+
+    `properties` are those of a Kafka consumer. `file` is topic, partition and offset.
+    """
+    records = (
+        spark.readStream.format("kafka")
+        .options(**connector_options(properties))
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", max_rows)
+        .load()
+    )
+    return records.select(
+        col("value").cast("string").alias("value"),
+        concat_ws("-", "topic", "partition", "offset").alias("file"),
+    )

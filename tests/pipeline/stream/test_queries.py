@@ -1,0 +1,85 @@
+"""The queries of a stream on files: each row once, also of files delivered twice; nothing is lost without a word."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.errors import PipelineError
+from pipeline.stream.queries import FAMILY, Stream
+from pipeline.stream.sources import read_files
+from tests.support import streamed_log
+
+MINUTES = 10
+HALF = MINUTES // 2 * 60 * len(streamed_log.INSTANCES) * len(streamed_log.CLIENTS)
+
+
+@dataclass
+class Run:
+    """Two runs of a stream: with the first half of the files, and with all."""
+
+    output: str
+    refused: int
+    told: list[list[str]]
+
+
+def stream(spark: SparkSession, folder: Path, checkpoint: str = "checkpoint") -> Stream:
+    """Return a stream that reads all that is there."""
+    lines = read_files(spark, str(folder / "log"), FAMILY, 50)
+    return Stream(spark, lines, str(folder / "out"), str(folder / checkpoint))
+
+
+@pytest.fixture(scope="module")
+def run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    """Run the stream twice."""
+    folder = tmp_path_factory.mktemp("stream")
+    rows = streamed_log.rows(MINUTES)
+    refused, told = 0, []
+    for first, part in ((0, rows[:HALF]), (10, rows[HALF:])):
+        refused += streamed_log.write(folder / "log", part, first)
+        said: list[str] = []
+        stream(spark, folder).run(said.append)
+        told.append(said)
+    return Run(str(folder / "out"), refused, told)
+
+
+def test_the_rollups_have_each_row_once(spark: SparkSession, run: Run) -> None:
+    """Sums of each client, instance and minute, to the byte."""
+    assert streamed_log.found_sums(spark, run.output) == streamed_log.expected_sums(
+        streamed_log.rows(MINUTES)
+    )
+
+
+def test_the_alert_is_raised_once_and_cleared_once(spark: SparkSession, run: Run) -> None:
+    """Its state is kept from the first run to the second, in which it is cleared."""
+    assert list(streamed_log.found_alerts(spark, run.output)) == streamed_log.EXPECTED_ALERTS
+
+
+def test_refused_lines_are_in_quarantine(spark: SparkSession, run: Run) -> None:
+    """Each with its reason, once for each file that has it."""
+    found = spark.read.parquet(f"{run.output}/quarantine").groupBy("reason").count().collect()
+
+    assert {row["reason"]: row["count"] for row in found} == {
+        "torn": run.refused // 2,
+        "unknown_version": run.refused // 2,
+    }
+
+
+def test_each_batch_is_told_of(run: Run) -> None:
+    """Lines, duplicates and refused lines; an alert in the batch that finds it."""
+    first = "\n".join(run.told[0])
+    duplicates = 2 * 60 * len(streamed_log.CLIENTS)  # files 0 and 5
+
+    assert f"{duplicates} duplicates dropped" in first
+    assert "quarantined (torn)" in first
+    assert "quarantined (unknown_version)" in first
+    assert "1 raised, 1 cleared" in "\n".join(run.told[1]) or "1 raised" in "\n".join(run.told[1])
+
+
+def test_a_checkpoint_of_another_output_is_refused(spark: SparkSession, run: Run) -> None:
+    """Before a query is started."""
+    folder = Path(run.output).parent
+    with pytest.raises(PipelineError, match="has the batches of another checkpoint"):
+        stream(spark, folder, "new-checkpoint").run(lambda _: None)
