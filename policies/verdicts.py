@@ -23,6 +23,7 @@ from policies.api import (
     Respond,
     Throttle,
 )
+from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,9 +35,8 @@ MAX_MS: Final = 1 << 40
 MAX_BODY_BYTES: Final = 2_147_483_647 - 65_536
 """The largest body: a frame's size is an int32, and it includes a header of up to 64 KiB."""
 MAX_MESSAGE_CHARS: Final = 250
-"""The longest message of a refusal: a reply repeats it for each item of the request."""
-_MAX_OFFSET: Final = 2_147_483_647
-_CODES: Final = (-32_768, 32_767)
+"""A reply repeats the message of a refusal for each item of the request."""
+_CODES: Final = frozenset(map(int, ErrorCode)) - {int(ErrorCode.NONE)}
 _SHOWN_CHARACTERS: Final = 20
 _SHOWN: Final = (int, float, bool, type(None))
 
@@ -192,14 +192,14 @@ def _check_forward(verdict: Forward) -> None:
     for patch in patches:
         if type(patch) is not Patch:
             raise VerdictError(f"expected a Patch in Forward.patches, got {short_repr(patch)}")
-        _check_int("Patch.offset", patch.offset, 0, _MAX_OFFSET)
+        _check_int("Patch.offset", patch.offset, 0, 2_147_483_647)
         _check_bytes("Patch.data", patch.data)
 
 
 def _check_reject(verdict: Reject) -> None:
     code: object = verdict.code
-    if not isinstance(code, int) or isinstance(code, bool) or not _CODES[0] <= code <= _CODES[1]:
-        words = f"expected an integer in {_CODES[0]}..{_CODES[1]}"
+    if not isinstance(code, int) or isinstance(code, bool) or code not in _CODES:
+        words = f"expected a code of Kafka's errors, -1 or 1..{max(_CODES)}"
         raise VerdictError(f"Reject.code is {short_repr(code)}, {words}")
     _check_bool("Reject.close", verdict.close)
     message: object = verdict.message

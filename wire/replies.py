@@ -1,7 +1,12 @@
 """Error replies: a refusal in the shape that each API has for it.
 
 - They follow Kafka's `AbstractRequest.getErrorResponse`: the code goes to the top-level error_code if there is one,
-  and to each item of the request, echoed, if the response answers items.
+  and to each item of the request, echoed, if the response answers items. Two differ, because clients do not report
+  what they read there:
+  - Fetch: at its partitions alone. A consumer takes a code at the top for its session's, and tries without end. An
+    incremental request does not name all partitions, so it is answered as one whose session is gone: the client names
+    them all in its next request.
+  - Metadata: at its topics alone, beside the brokers. A client without brokers cannot ask any other API.
 - One table says which request array feeds which response array. The rest follows from the schema: fields that name an
   item are copied, error codes are set, all other fields hold zero values.
 - A request that asks for everything by naming nothing (Metadata of all topics, for example) has no item to carry the
@@ -12,12 +17,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from wire import messages
-from wire.apis import Api, key_of
-from wire.errors import WireError
+from wire.apis import Api, ApiKey, key_of
+from wire.errors import ErrorCode, WireError
 from wire.schema import Shape, make_message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MAX_REFUSED_ELEMENTS: Final = 1_000
 """Array elements of a request that is answered item by item; each costs about 10 us. A request with more has no reply
@@ -52,7 +60,7 @@ def _echo(text: str) -> _Echo:
 
 _TABLE: Final = """
 Produce                   topic_data > responses / partition_data > partition_responses
-Fetch <13                 topics > responses / partitions > partitions (partition=partition_index)
+Fetch                     topics > responses / partitions > partitions (partition=partition_index)
 ListOffsets               topics > topics / partitions > partitions
 Metadata                  topics > topics
 OffsetCommit              topics > topics / partitions > partitions
@@ -98,6 +106,15 @@ DescribeShareGroupOffsets groups > groups
 DescribeLogDirs below v3 can hold the code only in an item that answers nothing; Kafka sends an empty list there, which
 clients read as success."""
 
+_SESSION_CODES: Final = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""Codes that are about a fetch session: they stand at the top."""
+
 _ECHOES: Final[dict[int, list[tuple[int | None, _Echo]]]] = {}
 
 
@@ -139,15 +156,30 @@ def _read_table() -> None:
 _read_table()
 
 
-def error_body(api: Api, request_body: bytes, code: int, message: str | None = None) -> bytes:
+def error_body(
+    api: Api,
+    request_body: bytes,
+    code: int,
+    message: str | None = None,
+    brokers: Iterable[tuple[int, str, int]] = (),
+) -> bytes:
     """Return the response body that refuses a request with `code`, in the shape of its API and version.
 
-    `message` becomes the `error_message` beside each code, in the APIs and versions that have one. Raises
-    `WireError` if the codec does not know the version or the request is malformed. The acks of a Produce are
-    ignored: the caller must not send a reply for acks=0.
+    `brokers` (node id, host, port) are those that a Metadata response names. `message` becomes the `error_message`
+    beside each code, in the APIs and versions that have one. Raises `WireError` if the codec does not know the version
+    or the request is malformed. The acks of a Produce are ignored: the caller must not send a reply for acks=0.
     """
     shape = messages.response_shape(api)
     values: dict[str, object] = {}
+    top = code
+    if api.key == ApiKey.FETCH and code not in _SESSION_CODES:
+        head = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+        if getattr(head, "session_id", 0) and getattr(head, "session_epoch", 0) > 0:
+            return messages.encode(make_message(shape, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+        top = 0
+    elif api.key == ApiKey.METADATA and code != ErrorCode.REBOOTSTRAP_REQUIRED:
+        values["brokers"] = _brokers(shape, brokers)
+        top = 0
     for below, echo in _ECHOES.get(api.key, ()):
         if below is not None and api.version >= below:
             continue
@@ -156,7 +188,15 @@ def error_body(api: Api, request_body: bytes, code: int, message: str | None = N
         answers = _answers(shape, echo, request, code, message)
         if answers is not None and isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
-    return messages.encode(make_message(shape, code, values, message))
+    return messages.encode(make_message(shape, top, values, message))
+
+
+def _brokers(shape: Shape, brokers: Iterable[tuple[int, str, int]]) -> tuple[object, ...]:
+    field = shape.field("brokers")
+    if field is None or field.shape is None:
+        return ()
+    named = ({"node_id": node, "host": host, "port": port} for node, host, port in brokers)
+    return tuple(make_message(field.shape, 0, each) for each in named)
 
 
 def _answers(

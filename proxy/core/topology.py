@@ -79,6 +79,14 @@ class Topology:
         found = self._addresses.get(node_id)
         return None if found is None else (found[0].decode(errors="replace"), found[1])
 
+    def advertised(self) -> list[tuple[int, str, int]]:
+        """Return node id, host and port, as clients are told them, of each broker whose address is known."""
+        return [
+            (node_id, host.decode(), port)
+            for node_id, (host, port) in self._advertised.items()
+            if node_id in self._addresses
+        ]
+
     @property
     def knows_any(self) -> bool:
         """Whether a broker has named any node yet, which proves that Kafka answers, without SASL or once it is done."""

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, Api, known
-from wire.errors import WireError
+from wire.errors import ErrorCode, WireError
 from wire.primitives import skip_tags
-from wire.schema import FieldShape, Shape
+from wire.replies import error_body
+from wire.schema import FieldShape, Shape, make_message
 from wire.varint import encode_uvarint
 
 _INTEGERS = {
@@ -116,3 +117,24 @@ def survives(call, *arguments) -> bool:
     except WireError:
         return False
     return True
+
+
+def asking(shape: Shape) -> object:
+    """Return a request with two elements in every list, so that the reply has items to answer."""
+    said: dict[str, object] = {}
+    for field in shape.untagged:
+        if field.is_array and field.shape is not None:
+            said[field.name] = (asking(field.shape), asking(field.shape))
+        elif field.is_array:
+            of_kind = {"string": ("a", "b"), "uuid": (None, None), "bytes": (b"", b"")}
+            said[field.name] = of_kind.get(field.kafka_type, (4, 5))
+        elif field.kafka_type == "string":
+            said[field.name] = f"the {field.name}"
+    return make_message(shape, 0, said)
+
+
+def refused(key: int, version: int, request=None, code: int = ErrorCode.POLICY_VIOLATION):
+    """Return the decoded error reply to this request, by default one with two elements in every list."""
+    api = api_of(key, version)
+    body = messages.encode(request or asking(messages.request_shape(api)))
+    return messages.decode_response(api, error_body(api, body, code))

@@ -18,6 +18,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import AnsweredExchange, Reply, SwallowedExchange
 from proxy.core.session.traces import on_refused
 from wire import replies, throttle
+from wire.apis import ApiKey
 from wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -114,7 +115,9 @@ def refuse(
     if not exchange.plan.silent:
         try:
             words = refusal_message(name, verdict)
-            reply = replies.error_body(exchange.plan.api, body, verdict.code, words)
+            api = exchange.plan.api
+            brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
+            reply = replies.error_body(api, body, verdict.code, words, brokers)
         except WireError as error:
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             why = f"refused without an error reply: {error}"

@@ -1,0 +1,55 @@
+"""the page of refusals has what the users of three client libraries see, with a real Kafka."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.support.java import kafka_java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.refused_clients import NOTHING, java_client, kafka_python, librdkafka
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+AT_ONCE = 4
+SOON_SECONDS, LATE_SECONDS = 4, 60
+"""An error that the page names may take long on a busy machine; that none comes is looked at for a short time."""
+
+
+def stated() -> dict[tuple[str, str, str], str]:
+    """Return what the page says a library shows, by API, code and library."""
+    page = (ROOT / "docs" / "refusals.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| ([\w-]+) \| (.*) \|$", page, re.MULTILINE)
+    return {(api, code, library): shown.strip("`") for api, code, library, shown in rows}
+
+
+def test_each_library_shows_what_the_page_says(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    """For each API and code: the exception of kafka-python and Java, the code of librdkafka, or none."""
+    show = {
+        "kafka-python": kafka_python,
+        "librdkafka": librdkafka,
+        "Java": java_client(kafka_java(), tmp_path),
+    }
+    topic = Topics(kafka_one.bootstrap, 1).make()
+    expected = stated()
+    variables = {
+        "SLUICE_POLICIES": "[{use: 'tests.support.refuser:Refuser'}]",
+        "PYTHONPATH": str(ROOT),
+    }
+    with (
+        SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables) as sluice,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        found = {
+            (api, code, library): pool.submit(
+                show[library], api, sluice.bootstrap, topic, f"{api}.{code}",
+                SOON_SECONDS if shown == NOTHING else LATE_SECONDS,
+            )
+            for (api, code, library), shown in expected.items()
+        }  # fmt: skip
+
+    assert len(expected) == 27
+    assert {case: each.result() for case, each in found.items()} == expected
