@@ -91,6 +91,7 @@ TESTED_WITH = {
     "pipeline/ingest/source.py": "pipeline/ingest/test_job.py",
     "pipeline/ingest/summary.py": "pipeline/cli/test_ingest.py",
     "proxy/broker_talk.py": "proxy/test_broker_probe.py",
+    "proxy/demo/play.py": "proxy/demo/test_scenario.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
 }
 """Modules whose tests stand in the file of the concept that they are part of."""

@@ -104,14 +104,19 @@ def config(given: GivenSettings, *, schema: bool) -> None:
     show_default=True,
     help="File for the page of the run.",
 )
-def demo(seconds: float, *, plain: bool, page: Path) -> None:
+@click.option(
+    "--usage-log",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for usage log and traces. Clients with habits and quotas then take the place of the experiment.",
+)
+def demo(seconds: float, *, plain: bool, page: Path, usage_log: Path | None) -> None:
     """Run real clients through Sluice.
 
     Starts an embedded cluster, Sluice in front of it and clients; ends with a verdict and a page of the run.
     """
     from proxy.demo import run as run_demo  # noqa: PLC0415 - see the module
 
-    sys.exit(run_demo(seconds, plain=plain, page=page))
+    sys.exit(run_demo(seconds, plain=plain, page=page, usage_log=usage_log))
 
 
 @main.command()

@@ -20,18 +20,26 @@ DEFAULT_SECONDS = 40.0
 INTERRUPTED = 130
 
 
-def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False, page: Path | None = None) -> int:
+def run(
+    seconds: float = DEFAULT_SECONDS,
+    *,
+    plain: bool = False,
+    page: Path | None = None,
+    usage_log: Path | None = None,
+) -> int:
     """Run the demo on standard output, write the page of the run to `page`, and return the exit code.
 
+    With `usage_log` clients with habits follow the job, and Sluice writes its usage log and traces into that folder.
     0: no check fails. 1: a check fails, or the demo could not be completed. 2: a Kafka client is missing.
     130: interrupted.
     """
     import trio  # noqa: PLC0415 - `sluice version` should not pay for the demo
     from rich.console import Console  # noqa: PLC0415 - same
 
+    from proxy.demo.cluster import Sluice  # noqa: PLC0415 - same
     from proxy.demo.console import Screen  # noqa: PLC0415 - same
     from proxy.demo.experiment import schedule_of  # noqa: PLC0415 - same
-    from proxy.demo.scenario import play  # noqa: PLC0415 - same
+    from proxy.demo.play import play  # noqa: PLC0415 - same
 
     console = Console()
     if any(importlib.util.find_spec(name) is None for name in ("confluent_kafka", "kafka")):
@@ -40,7 +48,15 @@ def run(seconds: float = DEFAULT_SECONDS, *, plain: bool = False, page: Path | N
     code = INTERRUPTED
     try:
         screen = Screen(console, plain=plain)
-        code = trio.run(partial(play, schedule_of(seconds), screen, page=page))
+        played = partial(
+            play,
+            schedule_of(seconds),
+            screen,
+            partial(Sluice, usage_log=usage_log),
+            page,
+            has_habits=usage_log is not None,
+        )
+        code = trio.run(played)
     except* KeyboardInterrupt:
         console.print("Interrupted: no verdict.", markup=False)
     return code

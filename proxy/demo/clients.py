@@ -18,6 +18,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.demo.habits import HABITS, Habit, HabitPace
 from proxy.demo.libraries import GroupReader, KafkaPython, Librdkafka
 from proxy.demo.processes import ClientReady, ClientResult, ClientStatus, Commands, send
 
@@ -36,13 +37,18 @@ class ProducerRole(NamedTuple):
 
     library: Callable[[str, str, str], Library]
     """Makes it, for a name, bootstrap servers and a topic."""
-    per_second: float | None
+    per_second: float | Habit | None
     """Records; None: a flood, see Pace."""
     record_bytes: int
     status_every_s: float = STATUS_EVERY_S
     """Infinite: only when a command asks for it."""
     is_read_back: bool = True
     niceness: int = 0
+
+    def pace(self) -> Pace | HabitPace:
+        """Return its clock."""
+        wish = self.per_second
+        return HabitPace(wish) if isinstance(wish, Habit) else Pace(wish)
 
 
 PRODUCERS = {
@@ -53,6 +59,9 @@ PRODUCERS = {
     "noisy": ProducerRole(
         partial(Librdkafka, batches=False), None, 16_000, math.inf, is_read_back=False, niceness=10
     ),
+} | {
+    name: ProducerRole(partial(Librdkafka, batches=False), habit, 300, is_read_back=False)
+    for name, habit in HABITS.items()
 }
 
 
@@ -175,7 +184,7 @@ class NumberingProducer:
         """Send until standard input ends; report regularly, and when a command asks for it."""
         self.warm_up()
         send(ClientReady())
-        pace, every_s = Pace(self._role.per_second), self._role.status_every_s
+        pace, every_s = self._role.pace(), self._role.status_every_s
         next_status_s = time.monotonic() + every_s
         while not commands.ended.is_set():
             self._library.poll(pace.poll_s)

@@ -5,7 +5,8 @@ Rules:
 - They answer after `ANSWER_MS`, as brokers do that wait for their followers. A mock broker alone answers
   in less than 0.1 ms; a client would then measure little but this machine's scheduler.
 - Sluice is started by its command line, and observed and changed only from outside, over its admin server.
-- It starts without a quota; quotas are set and removed while it runs, as `sluice quotas` does it.
+- It starts without a quota; quotas are set and removed while it runs, as `sluice quotas` does it. With a usage log it
+  starts with the quotas of `proxy.demo.habits`.
 - Its ports are a free block: the bootstrap port, one for each node id, and the dashboard's. A port that another
   program takes in between ends the demo.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import random
 import secrets
 import signal
@@ -26,6 +28,7 @@ import trio
 from proxy.admin.client import AdminAddress, AdminClient
 from proxy.admin.errors import RefusedError, UnreachableError
 from proxy.admin.schemas import State
+from proxy.demo.habits import quota_lines
 from proxy.demo.processes import (
     Brokers,
     ChildProcess,
@@ -49,9 +52,15 @@ NODES = 10
 TIMEOUT_S = 15.0
 SETTINGS = """\
 identity: {{user: demo}}      # the user of all clients: the embedded cluster has no SASL
-policies: [{{use: quota}}]
+policies: [{{use: quota, config: {{quotas: {quotas}}}}}]
 admin: {{control: '{control}', token_file: '{token_file}'}}
 """
+USAGE_LOG = """\
+usage_log: {{directory: {directory}, instance: demo, families: [entity, api, instance, topic, capture]}}
+traces: {{export: file, file: {file}, sample_every_requests: 100}}
+"""
+TRACES = "traces.jsonl"
+"""In the folder of the usage log."""
 
 
 def start_brokers() -> tuple[Producer, ClusterReady]:
@@ -101,8 +110,9 @@ def _is_free(port: int) -> bool:
 class Sluice:
     """The Sluice process that the clients connect to."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, usage_log: Path | None = None) -> None:
         self._folder = folder
+        self._usage_log = usage_log
         self._process: ChildProcess | None = None
         self._admin: AdminClient | None = None
         self.bootstrap_port = 0
@@ -124,7 +134,17 @@ class Sluice:
         token_file.touch(mode=0o600)
         token_file.write_text(token, "ascii")
         file = self._folder / "sluice.yaml"
-        file.write_text(SETTINGS.format(control=control, token_file=token_file), "utf-8")
+        text = SETTINGS.format(
+            control=control,
+            token_file=token_file,
+            quotas="[]" if self._usage_log is None else quota_lines(),
+        )
+        if self._usage_log is not None:
+            directory = self._usage_log.resolve()
+            directory.mkdir(parents=True, exist_ok=True)
+            names = {"directory": directory, "file": directory / TRACES}
+            text += USAGE_LOG.format(**{key: json.dumps(str(path)) for key, path in names.items()})
+        file.write_text(text, "utf-8")
         options = [
             *("--config", str(file)),
             *("--upstream", ",".join(brokers.values())),

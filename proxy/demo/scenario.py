@@ -1,7 +1,8 @@
 """The demo from start to end: start everything, run both parts, stop it in order, judge.
 
 Rules:
-- The first part is a job: two producers and a group of two readers. The second is the `experiment`.
+- The first part is a job: two producers and a group of two readers. The second is the `experiment`, or, for a usage
+  log, clients with `habits`.
 - Readers are ready before the first record is produced; producers end before readers do.
 - Sockets are read four times a second while clients run; during the experiment once a second, because reading them
   takes milliseconds of CPU.
@@ -11,26 +12,23 @@ Rules:
 from __future__ import annotations
 
 import os
-import platform
-import tempfile
-import time
-from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.demo.checks import Evidence, judge, maybe_remote_ports
-from proxy.demo.cluster import HOST, Sluice
+from proxy.demo.checks import Evidence, maybe_remote_ports
+from proxy.demo.cluster import HOST
 from proxy.demo.console import ClientFigures
 from proxy.demo.experiment import LIMIT_PER_S, Experiment, maybe_cpu_ticks
-from proxy.demo.processes import ChildProcess, ClientReady, ClientStatus, ClusterReady, DemoError
-from proxy.demo.report import Run, write_page
+from proxy.demo.habits import HABITS
+from proxy.demo.processes import ChildProcess, ClientReady, ClientStatus, ClusterReady
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from proxy.admin.schemas import State
+    from proxy.demo.cluster import Sluice
     from proxy.demo.console import ClientRow, Screen
     from proxy.demo.experiment import Comparison, CpuTicks, Progress, Schedule
     from proxy.demo.processes import ClientResult, Message
@@ -45,9 +43,12 @@ CONTESTANTS = {"polite": "kafka-python", "noisy": "librdkafka"}
 class Scenario:
     """One run of the demo."""
 
-    def __init__(self, screen: Screen, folder: Path, sluice: Sluice) -> None:
+    def __init__(
+        self, screen: Screen, folder: Path, sluice: Sluice, *, has_habits: bool = False
+    ) -> None:
         self._screen = screen
         self._folder = folder
+        self._has_habits = has_habits
         self._sluice = sluice
         self._processes: list[ChildProcess] = []
         self._clients: dict[str, ChildProcess] = {}
@@ -90,7 +91,9 @@ class Scenario:
         evidence = Evidence(ready.brokers, sluice.advertised, sluice.bootstrap_port)
         nursery.start_soon(self._observe_sockets, evidence)
         evidence.producers, evidence.readers = await self._run_job(nursery, schedule.job_s)
-        if schedule.rounds:
+        if self._has_habits:
+            evidence.contestants = await self._run_habits(nursery, schedule.experiment_s)
+        elif schedule.rounds:
             compared = await self._run_experiment(nursery, schedule)
             evidence.comparison, evidence.contestants = compared
         self.state = await sluice.maybe_state()
@@ -105,16 +108,30 @@ class Scenario:
         readers = await self._start_clients(nursery, READERS, role="reader")
         producers = await self._start_clients(nursery, PRODUCERS)
         self._screen.note(f"job        two producers, a group of two readers, {seconds:.0f} s")
+        await self._watch((*PRODUCERS, *READERS), seconds)
+        produced = await self._finish(producers)
+        await self._until_caught_up()
+        return produced, await self._finish(readers)
+
+    async def _run_habits(self, nursery: trio.Nursery, seconds: float) -> dict[str, ClientResult]:
+        """Run the clients with habits; return their results."""
+        clients = await self._start_clients(nursery, dict.fromkeys(HABITS, "librdkafka"))
+        limits = ", ".join(
+            f"{name} {habit.quota:g}" for name, habit in HABITS.items() if habit.quota
+        )
+        self._screen.note(f"habits     quotas in requests/s: {limits}; {seconds:.0f} s")
+        await self._watch(tuple(HABITS), seconds)
+        return await self._finish(clients)
+
+    async def _watch(self, names: Sequence[str], seconds: float) -> None:
+        """Show the figures of some clients for so many seconds."""
         end_s = trio.current_time() + seconds
         while (left_s := end_s - trio.current_time()) > 0:
             for client in self._clients.values():
                 client.check_running()
-            rows = [self._figures[name].recent() for name in (*PRODUCERS, *READERS)]
+            rows = [self._figures[name].recent() for name in names]
             self._screen.show(rows, trio.current_time(), left_s)
             await trio.sleep(min(SOCKETS_EVERY_S, left_s))
-        produced = await self._finish(producers)
-        await self._until_caught_up()
-        return produced, await self._finish(readers)
 
     async def _until_caught_up(self) -> None:
         """Wait until the readers have as many records as were acked, and got no more for a second."""
@@ -203,47 +220,3 @@ class Scenario:
             if self._sluice.pid is not None:
                 evidence.sluice_ports.update(maybe_remote_ports(self._sluice.pid) or ())
             await trio.sleep(self._sockets_every_s)
-
-
-async def play(
-    schedule: Schedule,
-    screen: Screen,
-    sluice_of: Callable[[Path], Sluice] = Sluice,
-    page: Path | None = None,
-) -> int:
-    """Run the demo, show it, and write its page to `page`. Return 0 when no check fails, else 1."""
-    began_s, began = time.monotonic(), time.strftime("%d %B %Y, %H:%M")
-    run: Run | None = None
-    with tempfile.TemporaryDirectory(prefix="sluice-demo-") as folder, screen:
-        sluice = sluice_of(Path(folder))
-        scenario = Scenario(screen, Path(folder), sluice)
-        try:
-            evidence = await scenario.run(schedule)
-        except* DemoError as group:
-            for error in group.exceptions:
-                screen.note(f"The demo failed: {error}")
-            if lines := sluice.last_lines():
-                screen.note(lines)
-        else:
-            about = (
-                began,
-                f"{time.monotonic() - began_s:.0f} s",
-                f"Sluice {version('kafka-sluice')}",
-                f"Python {platform.python_version()}",
-                f"{platform.system()}, {os.cpu_count()} CPUs",
-            )
-            run = Run(scenario.rows(), evidence, judge(evidence), scenario.state, about)
-            screen.close(run.rows, evidence.comparison, run.findings)
-    if run is None:
-        return 1
-    if page is not None:
-        screen.note(_written(page, run))
-    return 1 if any(finding.holds is False for finding in run.findings) else 0
-
-
-def _written(page: Path, run: Run) -> str:
-    try:
-        write_page(page, run)
-    except OSError as error:
-        return f"The page of this run could not be written: {error}"
-    return f"The page of this run: {page.resolve()}"

@@ -1,19 +1,24 @@
 """Scenario: the demo passes through Sluice, and detects clients that bypass it."""
 
 import io
+import json
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
 from rich.console import Console
 
-from proxy.demo import clients, run, scenario
-from proxy.demo.cluster import Sluice
+from proxy.demo import clients, run
+from proxy.demo import play as play_module
+from proxy.demo.cluster import TRACES, Sluice
 from proxy.demo.console import Screen
 from proxy.demo.experiment import Schedule
+from proxy.demo.habits import HABITS
+from proxy.demo.play import play
 from proxy.demo.processes import Brokers, DemoError
-from proxy.demo.scenario import CONTESTANTS, PRODUCERS, play
+from proxy.demo.scenario import CONTESTANTS, PRODUCERS
 
 
 class Direct(Sluice):
@@ -46,7 +51,7 @@ class Broken(Direct):
 
 def test_every_client_of_the_scenario_has_a_role() -> None:
     """The producers that the scenario starts are those that a client process can play."""
-    assert {*PRODUCERS, *CONTESTANTS} == set(clients.PRODUCERS)
+    assert {*PRODUCERS, *CONTESTANTS, *HABITS} == set(clients.PRODUCERS)
 
 
 async def perform(
@@ -138,7 +143,7 @@ def test_the_exit_code_is_that_of_the_run(
                 raise error
         return 0
 
-    monkeypatch.setattr(scenario, "play", played)
+    monkeypatch.setattr(play_module, "play", played)
 
     assert run(1, plain=True) == code
 
@@ -151,3 +156,25 @@ def test_missing_clients_are_named(
 
     assert run(1, plain=True) == 2
     assert "kafka-sluice[demo]" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+async def test_clients_with_habits_leave_a_usage_log_and_traces(tmp_path: Path) -> None:
+    """The folder has rows of all families and spans; the quota of alice is in her rows, and the checks hold."""
+    console = Console(file=io.StringIO(), width=200)
+    log = tmp_path / "new" / "log"
+    schedule = Schedule(job_s=1, rounds=2)
+
+    code = await play(schedule, Screen(console), partial(Sluice, usage_log=log), has_habits=True)
+
+    assert isinstance(console.file, io.StringIO)
+    assert code == 0, console.file.getvalue()
+    families = {path.name for path in log.iterdir() if path.is_dir()}
+    assert families == {"entity", "api", "instance", "topic", "capture"}
+    texts = [file.read_text("utf-8") for file in log.rglob("entity-*.jsonl")]
+    rows = [json.loads(line) for text in texts for line in text.splitlines()]
+    assert {*HABITS} <= {row["client_id"] for row in rows}
+    assert {row["quota_rate"] for row in rows if row["client_id"] == "alice"} == {
+        HABITS["alice"].quota
+    }
+    assert (log / TRACES).stat().st_size > 0
