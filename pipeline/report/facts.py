@@ -38,6 +38,11 @@ class Scope(NamedTuple):
     instances: int
     clients: int
     """Distinct pairs of user and client id."""
+    requests: int
+    charged: int
+    """Of all clients, also those that the lists leave out; so are the next two."""
+    throttled: int
+    throttle_ms_max: int
 
 
 class TrafficBin(NamedTuple):
@@ -159,8 +164,8 @@ class DataQuality(NamedTuple):
     """Rows that are missing in `seq`."""
     quarantined: Mapping[str, int] = MappingProxyType({})
     """Rows that were set aside, by reason."""
-    duplicates: int = 0
-    """Rows that were delivered twice; one of each was kept."""
+    duplicates: int | None = None
+    """Rows that were delivered twice, of which one was kept; None if the tables were made by an earlier run."""
     spans_dropped: int = 0
     rows_dropped: int = 0
     """Rows that instances could not write, by their own count."""
@@ -168,9 +173,7 @@ class DataQuality(NamedTuple):
     @property
     def is_clean(self) -> bool:
         """Return whether nothing is missing or was set aside."""
-        return not any(
-            (self.lost, self.quarantined, self.duplicates, self.spans_dropped, self.rows_dropped)
-        )
+        return not any((self.lost, self.quarantined, self.spans_dropped, self.rows_dropped))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,12 +5,13 @@ Rules:
   because a thousand delays of one client weigh more than the only request of another.
 - A quota ends the throttling of a client if the prediction at that quota is below ENDED_SHARE.
 - The knee of the what-if curve is the point with the largest distance from the line between its ends (the rule of
-  Kneedle, Satopää et al. 2011), if that distance is worth a mark.
+  Kneedle, Satopää et al. 2011; factors on a logarithmic axis), if that distance is worth a mark.
 - Losses are named before anything is concluded from the rest: see `caution`.
 """
 
 from __future__ import annotations
 
+from math import log2
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pipeline.report.labels import (
@@ -84,13 +85,13 @@ def maybe_knee(points: Sequence[CurvePoint]) -> CurvePoint | None:
     if len(points) < 3:
         return None
     first, last = points[0], points[-1]
-    fall, length = first.throttled_share - last.throttled_share, last.factor - first.factor
+    fall, length = first.throttled_share - last.throttled_share, log2(last.factor / first.factor)
     if fall < NOTABLE_SHARE:
         return None
 
     def bend(point: CurvePoint) -> float:
         done = (first.throttled_share - point.throttled_share) / fall
-        return done - (point.factor - first.factor) / length
+        return done - log2(point.factor / first.factor) / length
 
     knee = max(points[1:-1], key=bend)
     return knee if bend(knee) >= LEAST_BEND else None
@@ -112,16 +113,13 @@ def caution(facts: ReportFacts) -> str:
     """Return what is missing in the data, as one sentence; empty if nothing is."""
     quality = facts.quality
     held_back = sum(quality.quarantined.values())
-    parts = [
-        f"{count(number)} {words}"
-        for number, words in (
-            (quality.lost, "rows are missing"),
-            (held_back, "rows were set aside"),
-            (quality.rows_dropped, "rows were never written"),
-            (quality.spans_dropped, "spans were dropped"),
-        )
-        if number
-    ]
+    losses = (
+        (quality.lost, "row is missing", "rows are missing"),
+        (held_back, "row was set aside", "rows were set aside"),
+        (quality.rows_dropped, "row was never written", "rows were never written"),
+        (quality.spans_dropped, "span was dropped", "spans were dropped"),
+    )
+    parts = [f"{count(n)} {one if n == 1 else many}" for n, one, many in losses if n]
     return f"{', '.join(parts)}: the true figures may be higher." if parts else ""
 
 
@@ -136,17 +134,14 @@ def _first(facts: ReportFacts) -> Iterator[str]:
         yield "No client sent a request."
         return
     most = max(facts.clients, key=lambda each: (each.requests, each.client))
-    share = most.requests / max(1, sum(each.requests for each in facts.clients))
+    share = most.requests / max(1, facts.scope.requests)
     sends = f"{names[most.client]} sends most: {percent(share)} of all requests."
     if not any(each.throttled for each in facts.clients):
         limited = any(each.quota_rate is not None for each in facts.clients)
         yield "No request was throttled." if limited else f"No client has a quota. {sends}"
     elif not hit:
-        total, delayed = (
-            sum(each.charged for each in facts.clients),
-            sum(each.throttled for each in facts.clients),
-        )
-        yield f"{percent(delayed / max(1, total))} of the requests were throttled."
+        share = facts.scope.throttled / max(1, facts.scope.charged)
+        yield f"{percent(share)} of the requests were throttled."
     if len(facts.clients) > 1:
         yield sends
 

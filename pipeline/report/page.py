@@ -47,16 +47,14 @@ def html_of(facts: ReportFacts) -> str:
 
 
 def _tiles(facts: ReportFacts) -> Iterator[str]:
-    requests = sum(each.requests for each in facts.clients)
-    charged = sum(each.charged for each in facts.clients)
-    throttled = sum(each.throttled for each in facts.clients)
-    longest = max((each.throttle_ms_max for each in facts.clients), default=0)
+    scope = facts.scope
+    share = scope.throttled / scope.charged if scope.charged else 0.0
     tiles = (
-        ("requests", count(requests)),
-        ("users and client ids", count(facts.scope.clients)),
-        ("instances of Sluice", count(facts.scope.instances)),
-        ("throttled", percent(throttled / charged if charged else 0.0)),
-        ("longest delay", duration(longest) if longest else "none"),
+        ("requests", count(scope.requests)),
+        ("users and client ids", count(scope.clients)),
+        ("instances of Sluice", count(scope.instances)),
+        ("throttled", percent(min(1.0, share))),
+        ("longest delay", duration(scope.throttle_ms_max) if scope.throttle_ms_max else "none"),
     )
     return (f"<div><dt>{words}</dt><dd>{escape(value)}</dd></div>" for words, value in tiles)
 
@@ -64,18 +62,16 @@ def _tiles(facts: ReportFacts) -> Iterator[str]:
 def _quality(facts: ReportFacts) -> str:
     quality = facts.quality
     kind, words = ("ok", "complete") if quality.is_clean else ("warn", "not complete")
-    if quality.duplicates and quality._replace(duplicates=0).is_clean:
-        kind, words = "ok", "complete, after duplicates were removed"
     aside = ", ".join(f"{count(n)} {reason}" for reason, n in sorted(quality.quarantined.items()))
     lines = (
         ("rows read", ", ".join(f"{count(n)} {family}" for family, n in quality.rows.items())),
         ("lost rows (gaps in seq)", count(quality.lost)),
         ("set aside", aside or "0"),
-        ("duplicates removed", count(quality.duplicates)),
+        ("duplicates removed", "" if quality.duplicates is None else count(quality.duplicates)),
         ("rows that instances could not write", count(quality.rows_dropped)),
         ("spans dropped", count(quality.spans_dropped)),
     )
-    listed = "".join(f"<dt>{term}</dt><dd>{escape(value)}</dd>" for term, value in lines)
+    listed = "".join(f"<dt>{term}</dt><dd>{escape(value)}</dd>" for term, value in lines if value)
     return (
         f'<section><h2>Data quality: <span class="verdict {kind}">{words}</span></h2>'
         f'<dl class="quality">{listed}</dl></section>'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log2
 from typing import TYPE_CHECKING, Final
 
 import altair as alt
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 MAX_NEEDS: Final = 16
 MAX_HEAT: Final = 14
 ROW_PX: Final = 28
+FACTOR_MARKS: Final = (0.125, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 4, 6, 8)
+NARROW_MARKS: Final = (0.125, 0.25, 0.5, 1, 2, 4, 8)
 TIMES: Final = "\u00d7"
 LEAST_RATE: Final = 0.01
 """Requests per second; smaller ones are drawn there, because a logarithmic axis has no zero."""
@@ -109,10 +112,15 @@ def curve(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     points = curve_of(facts.sweep)
     rows = [each._asdict() for each in points]
     knee = maybe_knee(points)
+    first, last = points[0].factor, points[-1].factor
+    marks = NARROW_MARKS if size.is_narrow else FACTOR_MARKS
+    ticks = [each for each in marks if first <= each <= last]
     x = alt.X(
         "factor:Q",
-        scale=alt.Scale(domain=[points[0].factor, points[-1].factor], nice=False),
-        axis=alt.Axis(title=sweep_title(facts), grid=False, tickCount=size.ticks, labelFlush=True),
+        scale=alt.Scale(type="log", base=2, domain=[first, last], nice=False),
+        axis=alt.Axis(
+            title=sweep_title(facts), grid=False, values=ticks, format="~g", labelFlush=True
+        ),
     )
     top = max(0.01, *(each.throttled_share for each in points)) * 1.15
     y = alt.Y(
@@ -132,8 +140,7 @@ def curve(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     ]
     if knee is not None:
         # Right of the knee the curve is lower: the words stand there, or above it if there is no room.
-        first, last = points[0].factor, points[-1].factor
-        has_room = knee.factor < first + (last - first) * 0.6
+        has_room = log2(knee.factor / first) < log2(last / first) * 0.6
         told = {
             "factor": knee.factor if has_room else last,
             "throttled_share": knee.throttled_share,

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 MAX_WAITS: Final = 10
 MAX_APIS: Final = 8
+NOTABLE: Final = 0.01
+"""The share of all time from which on an API has a bar."""
 LEAST_MS: Final = 0.01
 _DURATIONS: Final = (
     "datum.value >= 60000 ? datum.value / 60000 + ' min' : datum.value >= 1000 ? datum.value / 1000 + ' s' :"
@@ -107,10 +109,25 @@ def stage_shares(stages: Iterable[StageTime]) -> dict[str, dict[str, float]]:
     }
 
 
+def apis_shown(stages: Iterable[StageTime]) -> dict[str, float]:
+    """Return the APIs that took a notable part of all time, and that part; at least one, at most MAX_APIS."""
+    sums: dict[str, float] = {}
+    for each in stages:
+        sums[each.api] = sums.get(each.api, 0.0) + each.total_ms
+    total = sum(sums.values()) or 1.0
+    order = sorted(sums, key=lambda api: (-sums[api], api))[:MAX_APIS]
+    return {
+        api: sums[api] / total for api in order if sums[api] >= NOTABLE * total or api == order[0]
+    }
+
+
 def where_time_went(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     """Return the share of each stage in the time of each API's requests, as bars of equal length."""
-    shares = dict(list(stage_shares(facts.stages).items())[:MAX_APIS])
-    labels = labels_of(shares, size.name_columns)
+    shown = apis_shown(facts.stages)
+    shares = {api: own for api, own in stage_shares(facts.stages).items() if api in shown}
+    named = {api: f"{api}, {percent(shown[api])}" for api in shares}
+    unique = labels_of(named.values(), size.name_columns + 6)
+    labels = {api: unique[name] for api, name in named.items()}
     rows = []
     for api, own in shares.items():
         begin = 0.0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pipeline.report.facts import ReportFacts
 
+_HARDLY: Final = 0.01
+"""Of a pool; less is not worth a chart."""
 _WAIT_KEY: Final = (("small", "p50"), ("large", "p99"), ("tick", "longest"))
 _STAGE_WORDS: Final = {
     "upstream": "the broker had it",
@@ -88,7 +90,7 @@ def stages_section(facts: ReportFacts) -> Iterator[str]:
     yield section_of(
         f"Where time went: {percent(sums['upstream'] / total)} at the brokers,"
         f" {percent(sums['throttle'] / total)} waiting for quotas",
-        "The time of all requests of an API, by stage; the API with most time first. "
+        "The time of all requests of an API, by stage; beside each name its share of all time. "
         "A Fetch waits at the broker by design.",
         figure_of(
             partial(wait_charts.where_time_went, facts),
@@ -155,14 +157,25 @@ def pools_section(facts: ReportFacts) -> Iterator[str]:
     """Yield the section of the memory pools."""
     if not facts.pools:
         return
-    most = max(facts.pools, key=lambda each: each.used_share)
+    most = max(each.used_share for each in facts.pools)
     empty_ms = sum(each.depleted_ms for each in facts.pools)
     told = f"empty for {duration(empty_ms)}" if empty_ms else "never empty"
+    if most < _HARDLY and not empty_ms:
+        yield section_of(
+            f"Memory pools: less than {percent(_HARDLY)} in use, never empty",
+            "The largest use of all instances.",
+        )
+        return
     yield section_of(
-        f"Memory pools: at most {percent(most.used_share)} in use, {told}",
-        "The largest use of all instances. A mark at the top means that a pool was empty and clients waited.",
+        f"Memory pools: at most {percent(most)} in use, {told}",
+        "The largest use of all instances. "
+        "A mark at the top means that a pool was empty and clients waited.",
         figure_of(partial(wait_charts.pools, facts), "Use of both memory pools over time"),
         key_of(
-            (("line", FLOW, "requests"), ("line", OTHERS, "replies"), ("tick", THROTTLED, "empty"))
+            (
+                ("line", FLOW, "requests"),
+                ("line", OTHERS, "replies"),
+                *([("tick", THROTTLED, "empty")] if empty_ms else []),
+            )
         ),
     )

@@ -45,14 +45,25 @@ FACTORS = tuple(each / 8 for each in range(4, 17))
 
 def empty_facts() -> ReportFacts:
     """Return the figures of tables with one second and no client."""
-    scope = Scope("file:///data/tables", "2025-11-22 06:00 UTC", START_MS, START_MS + 1000, 1, 0)
+    scope = Scope(
+        "file:///data/tables", "2025-11-22 06:00 UTC", START_MS, START_MS + 1000, 1, 0, 0, 0, 0, 0
+    )
     return ReportFacts(scope=scope, quality=DataQuality({"entity": 0}), clients=(), traffic=())
 
 
 def busy_facts() -> ReportFacts:
     """Return the figures of a day: alice is throttled most, some names are hostile, some rows are missing."""
     scope = Scope(
-        "file:///data/tables", "2025-11-22 06:00 UTC", START_MS, START_MS + 24 * HOUR_MS, 4, 1207
+        "file:///data/tables",
+        "2025-11-22 06:00 UTC",
+        START_MS,
+        START_MS + 24 * HOUR_MS,
+        4,
+        1207,
+        11_100_000,
+        11_000_000,
+        1_380_000,
+        4012,
     )
     return ReportFacts(
         scope=scope,

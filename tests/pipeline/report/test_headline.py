@@ -84,7 +84,11 @@ def test_without_throttled_clients_the_headline_says_so(
     throttled: int, rate: float | None, words: str
 ) -> None:
     """A few delayed requests are no client's trouble, but they are told."""
-    assert headline(replaced(empty_facts(), clients=(use(ALICE, throttled, rate),))) == words
+    scope = empty_facts().scope._replace(requests=1000, charged=1000, throttled=throttled)
+
+    facts = replaced(empty_facts(), scope=scope, clients=(use(ALICE, throttled, rate),))
+
+    assert headline(facts) == words
 
 
 def test_without_any_request_the_headline_says_so() -> None:
@@ -118,13 +122,13 @@ def test_the_curve_is_the_sum_of_all_clients() -> None:
 
 def test_the_knee_is_where_the_curve_bends_most() -> None:
     """On a curve that falls steeply and then hardly; a straight or a flat one has none."""
-    bent = [CurvePoint(n / 4, max(0.02, 0.6 - n * 0.1), 1.0) for n in range(2, 13)]
-    straight = [CurvePoint(n, 0.5 - n * 0.1, 1.0) for n in range(5)]
-    flat = [CurvePoint(n, 0.001, 1.0) for n in range(5)]
+    bent = [CurvePoint(2.0 ** (n / 2), max(0.02, 0.5 - n * 0.12), 1.0) for n in range(-2, 9)]
+    straight = [CurvePoint(2.0**n, 0.5 - n * 0.1, 1.0) for n in range(5)]
+    flat = [CurvePoint(n, 0.001, 1.0) for n in range(1, 6)]
 
     knee = maybe_knee(bent)
     assert knee is not None
-    assert knee.factor == 1.5
+    assert knee.factor == 4
     assert maybe_knee(straight) is None
     assert maybe_knee(flat) is None
     assert maybe_knee(bent[:2]) is None

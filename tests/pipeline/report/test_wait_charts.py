@@ -10,6 +10,7 @@ from pipeline.report.wait_charts import (
     LEAST_MS,
     MAX_APIS,
     MAX_WAITS,
+    apis_shown,
     pools,
     stage_shares,
     waits,
@@ -63,17 +64,27 @@ def test_the_shares_of_stages_are_the_whole() -> None:
     assert all(sum(own.values()) == pytest.approx(1) for own in shares.values())
 
 
+def test_apis_that_took_no_time_have_no_bar() -> None:
+    """One has at least, and there are not too many."""
+    many = [StageTime(f"a{n:02}", "upstream", 100) for n in range(30)]
+
+    assert list(apis_shown(many)) == [f"a{n:02}" for n in range(MAX_APIS)]
+    assert apis_shown([StageTime("Fetch", "upstream", 0)]) == {"Fetch": 0.0}
+    assert apis_shown([]) == {}
+
+
 def test_bars_of_stages_follow_one_another() -> None:
     """Each bar starts where the one before ends, up to the whole; small parts have no figure."""
     spec = where_time_went(busy_facts(), WIDE).to_dict()
-    produce = [row for row in rows(spec) if row["api"] == "Produce"]
+    produce = [row for row in rows(spec) if row["api"] == "Produce, 44 %"]
 
     assert [row["begin"] for row in produce[1:]] == [row["end"] for row in produce[:-1]]
     assert produce[-1]["end"] == pytest.approx(1)
     assert [row["text"] for row in produce] == ["64 %", "33 %", "", "", ""]
     colours = spec["layer"][0]["encoding"]["color"]["scale"]
     assert dict(zip(colours["domain"], colours["range"], strict=True)) == STAGE_COLOURS
-    assert len({row["api"] for row in rows(spec)}) <= MAX_APIS
+    names = list(dict.fromkeys(row["api"] for row in rows(spec)))
+    assert names == ["Fetch, 54 %", "Produce, 44 %", "Metadata, 1.2 %"]  # Heartbeat took too little
 
 
 def test_pools_have_a_line_each_and_marks_of_emptiness() -> None:

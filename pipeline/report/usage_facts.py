@@ -1,0 +1,161 @@
+"""The figures of traffic and throttling, from the rows of the family `entity`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import functions as sf
+
+from pipeline.report.facts import OTHER, ClientName, ClientUse, Scope, ThrottledBin, TrafficBin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+MAX_CLIENTS: Final = 30
+"""With most requests, and as many with most throttled ones."""
+MAX_NAMES: Final = 4
+"""Of the traffic; the rest is one."""
+MAX_THROTTLED: Final = 12
+TRAFFIC_BINS, THROTTLING_BINS = 150, 60
+_STEPS_S: Final = (
+    1,
+    2,
+    5,
+    10,
+    15,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    21600,
+    43200,
+    86400,
+)
+CLIENT: Final = ("user", "client_id")
+
+
+def scope_of(entity: DataFrame, source: str, written_at: str) -> Scope:
+    """Return the origin of the figures and the sums over all clients."""
+    row = entity.agg(
+        sf.min("ts_ms"),
+        sf.max(sf.col("ts_ms") + sf.col("window_ms")),
+        sf.count_distinct("instance"),
+        sf.count_distinct(*CLIENT),
+        *(sf.sum(name) for name in ("requests", "charged", "throttled")),
+        sf.max("throttle_ms_max"),
+    ).collect()[0]
+    return Scope(source, written_at, *(int(value or 0) for value in row))
+
+
+def clients_of(entity: DataFrame) -> tuple[ClientUse, ...]:
+    """Return the clients with most requests and those with most throttled ones.
+
+    A quota that changed is shown as it was last.
+    """
+    limited_at = sf.when(sf.col("quota_rate").isNotNull(), sf.col("ts_ms"))
+    sums = entity.groupBy(*CLIENT).agg(
+        *(sf.sum(name).alias(name) for name in ("requests", "charged", "throttled", "throttle_ms")),
+        sf.max("throttle_ms_max").alias("throttle_ms_max"),
+        sf.max_by("quota_entity", limited_at).alias("quota_entity"),
+        sf.max_by("quota_rate", limited_at).alias("quota_rate"),
+    )
+    sums = sums.persist()
+    try:
+        found = {
+            ClientName(row["user"], row["client_id"]): row
+            for order in ("requests", "throttled")
+            for row in sums.orderBy(sf.desc(order), *CLIENT).limit(MAX_CLIENTS).collect()
+        }
+    finally:
+        sums.unpersist()
+    return tuple(
+        ClientUse(
+            client=client,
+            requests=int(row["requests"] or 0),
+            charged=int(row["charged"] or 0),
+            throttled=int(row["throttled"] or 0),
+            throttle_ms=int(row["throttle_ms"] or 0),
+            throttle_ms_max=int(row["throttle_ms_max"] or 0),
+            quota_entity=row["quota_entity"],
+            quota_rate=row["quota_rate"],
+        )
+        for client, row in found.items()
+    )
+
+
+def bin_length_ms(scope: Scope, bins: int) -> int:
+    """Return the shortest round length of which at most so many bins cover the scope."""
+    length_ms = scope.end_ms - scope.start_ms
+    return next(
+        (step * 1000 for step in _STEPS_S if step * 1000 * bins >= length_ms), -(-length_ms // bins)
+    )
+
+
+def traffic_of(entity: DataFrame, scope: Scope) -> tuple[TrafficBin, ...]:
+    """Return the requests of the users with most over time; of client ids if all have one user."""
+    if scope.end_ms <= scope.start_ms:
+        return ()
+    users = entity.select("user").distinct().limit(2).count()
+    by = "user" if users > 1 else "client_id"
+    most = (
+        entity.groupBy(by)
+        .agg(sf.sum("requests").alias("requests"))
+        .orderBy(sf.desc("requests"), by)
+    )
+    names = [row[by] for row in most.limit(MAX_NAMES).collect()]
+    step_ms = bin_length_ms(scope, TRAFFIC_BINS)
+    bins = entity.groupBy(
+        _bin(scope, step_ms),
+        sf.when(sf.col(by).isin(names), sf.col(by)).otherwise(OTHER).alias("name"),
+    ).agg(sf.sum("requests").alias("requests"))
+    counts = {(row["at_ms"], row["name"]): row["requests"] for row in bins.collect()}
+    every = sorted({name for _, name in counts})
+    return tuple(
+        TrafficBin(
+            at_ms, name, counts.get((at_ms, name), 0) * 1000 / min(step_ms, scope.end_ms - at_ms)
+        )
+        for at_ms in range(scope.start_ms, scope.end_ms, step_ms)
+        for name in every
+    )
+
+
+def throttling_of(
+    entity: DataFrame, scope: Scope, clients: Sequence[ClientUse]
+) -> tuple[ThrottledBin, ...]:
+    """Return the throttled share of the clients with most throttled requests over time."""
+    hit = sorted((each for each in clients if each.throttled), key=lambda each: -each.throttled)
+    if not hit:
+        return ()
+    step_ms = bin_length_ms(scope, THROTTLING_BINS)
+    rows = of_clients(entity, (each.client for each in hit[:MAX_THROTTLED]))
+    bins = rows.groupBy(_bin(scope, step_ms), *CLIENT).agg(sf.sum("throttled"), sf.sum("charged"))
+    return tuple(
+        sorted(
+            ThrottledBin(
+                at_ms,
+                ClientName(user, client_id),
+                min(1.0, throttled / charged) if charged else 1.0,
+            )
+            for at_ms, user, client_id, throttled, charged in bins.collect()
+            if throttled
+        )
+    )
+
+
+def of_clients(rows: DataFrame, clients: Iterable[ClientName]) -> DataFrame:
+    """Return the rows of a few clients."""
+    few = rows.sparkSession.createDataFrame(list(clients), "user string, client_id string")
+    return rows.join(sf.broadcast(few), list(CLIENT), "left_semi")
+
+
+def _bin(scope: Scope, step_ms: int) -> Column:
+    since = sf.col("ts_ms") - scope.start_ms
+    return (sf.col("ts_ms") - since % step_ms).alias("at_ms")

@@ -1,0 +1,82 @@
+"""The figures of quotas from clients, a quota file and predictions."""
+
+from pyspark.sql import SparkSession
+
+from pipeline.report.facts import OTHER, ClientName, ClientUse, EntityNeed, SweepCell
+from pipeline.report.quota_facts import needs_of, present_quotas, sweep_of
+from policies.quota.config import QuotaLine
+from policies.quota.quota_file import QuotaFileLine
+
+ALICE = ClientName("alice", "report")
+
+
+def use(
+    client: ClientName, entity: str | None, rate: float | None, requests: int = 10
+) -> ClientUse:
+    """Return a client with this quota."""
+    return ClientUse(client, requests, requests, 0, 0, 0, entity, rate)
+
+
+def test_present_quotas_are_read_back_from_the_rows() -> None:
+    """A quota of a user, of a client id or of both; clients that share one give one line."""
+    clients = [
+        use(ALICE, "user=alice", 80.0),
+        use(ClientName("alice", "etl"), "user=alice", 80.0),
+        use(ClientName("bob", "batch"), "user=bob,client-id=batch", 5.0),
+        use(ClientName("eve", "app"), "client-id=app", 7.0),
+        use(ClientName("a,client-id=b", "c"), "user=a,client-id=b", 9.0),
+        use(ClientName("dave", "x"), None, None),
+    ]
+
+    assert present_quotas(clients) == [
+        QuotaLine(user="alice", request_rate=80.0),
+        QuotaLine(user="bob", client_id="batch", request_rate=5.0),
+        QuotaLine(client_id="app", request_rate=7.0),
+        QuotaLine(user="a,client-id=b", request_rate=9.0),
+    ]
+
+
+def test_needs_are_the_evidence_beside_the_quota_in_force() -> None:
+    """Of the client with most requests that the line covers; lines without evidence are left out."""
+    measured = {"request_rate": {"p50": 12, "p999": 100.0}}
+    lines = [
+        QuotaFileLine(user="alice", request_rate=110.0, evidence=measured),
+        QuotaFileLine(user="<default>", client_id="batch", request_rate=9.0, evidence=measured),
+        QuotaFileLine(user="carol", request_rate=5.0),
+        QuotaFileLine(user="dave", producer_byte_rate=5.0, evidence=measured),
+        QuotaFileLine(
+            client_id="absent", request_rate=1.0, evidence={"request_rate": {"p50": None}}
+        ),
+    ]
+    clients = [
+        use(ALICE, "user=alice", 80.0),
+        use(ClientName("alice", "etl"), "user=alice,client-id=etl", 20.0, requests=5),
+        use(ClientName("bob", "batch"), None, None),
+    ]
+
+    assert needs_of(lines, clients) == (
+        EntityNeed("user=alice", 12.0, 100.0, 80.0, 110.0),
+        EntityNeed("user=<default>,client-id=batch", 12.0, 100.0, None, 9.0),
+        EntityNeed("client-id=absent", 0.0, 0.0, None, 1.0),
+    )
+
+
+def test_predictions_of_instances_are_added(spark: SparkSession) -> None:
+    """Requests are added; limits of bytes are no part of the curve; clients that are not shown are one."""
+    row = {
+        "user": "alice", "client_id": "report", "limit_key": "request_rate", "factor": 0.5,
+        "limit": 40.0, "seconds": 10.0, "wanted_per_s": 12.0, "accepted_per_s": 10.0,
+        "requests": 100.0, "throttled_share": 0.25,
+    }  # fmt: skip
+    rows = [row, row, row | {"limit_key": "producer_byte_rate"}, row | {"user": "eve"}]
+    names = list(row)
+    predictions = spark.createDataFrame(
+        [tuple(each[name] for name in names) for each in rows], names
+    )
+
+    cells = sweep_of(predictions, [ALICE])
+
+    assert cells == (
+        SweepCell(ClientName("", OTHER), 0.5, 120, 100, 25, 40.0),
+        SweepCell(ALICE, 0.5, 240, 200, 50, 40.0),
+    )
