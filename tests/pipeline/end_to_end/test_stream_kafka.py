@@ -1,0 +1,125 @@
+"""Spark reads the rows that Sluice publishes, and writes its alerts, through that Sluice before a real Kafka."""
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from pipeline.connector import connector_jars
+from pipeline.jars import JarsUnavailableError
+from tests.support import streamed_log
+from tests.support.counting_client import CountingClient, Counts
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.pipeline_process import run_pipeline
+from tests.support.recorded_run import recorded_run
+from tests.support.streamed_topic import await_rows, publish, row_that_ends_all_minutes
+from tests.support.topics import Topics
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+
+MINUTES = 10
+CLIENT_ID = "spark-of-the-test"
+
+
+@dataclass
+class Run:
+    """Two runs of the job: the second has lost the progress of the alerts' topic."""
+
+    output: str
+    counts: Counts
+    alerts: list[list[dict[str, object]]]
+    reader_requests: int
+    """The requests of Spark's own clients, as Sluice counted them."""
+    said: str
+
+
+@pytest.fixture(scope="module")
+def jars() -> None:
+    """Skip where the connector cannot be had."""
+    try:
+        connector_jars()
+    except JarsUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def run(
+    jars: None,
+    kafka_one: KafkaCluster,
+    topics_one: Topics,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Run:
+    """Publish made-up rows of last year and true rows of now, then run the job twice."""
+    folder = tmp_path_factory.mktemp("stream-kafka")
+    rows, alerts = topics_one.make(), topics_one.make()
+    config = folder / "client.properties"
+    config.write_text(f"client.id={CLIENT_ID}\n")
+    counts, found = Counts(), []
+    with recorded_run(
+        kafka_one.bootstrap, folder, families=("entity", "api"), SLUICE_USAGE_LOG_TOPIC=rows
+    ) as recorded:
+        sluice = recorded.sluice
+        publish(sluice.bootstrap, rows, streamed_log.rows(MINUTES)[:-1])
+        with CountingClient(sluice.port, "counted", counts) as client:
+            client.heartbeat(300)
+            client.metadata(50)
+        await_rows(topics_one, rows, counts)
+        publish(sluice.bootstrap, rows, [row_that_ends_all_minutes()])
+        words = (
+            "stream", f"kafka:{rows}", folder / "out", "--checkpoint", folder / "checkpoint", "--once",
+            "--watermark", "1s", "--kafka", sluice.bootstrap, "--kafka-config", config,
+            "--alerts-topic", alerts,
+        )  # fmt: skip
+        for _ in range(2):
+            done = run_pipeline(*words)
+            assert done.returncode == 0, done.stderr
+            found.append([json.loads(read.value) for read in topics_one.contents(alerts)])
+            shutil.rmtree(folder / "checkpoint" / "alerts-topic")
+    requests = sum(
+        row["requests"] for row in recorded.rows("entity") if row["client_id"] == CLIENT_ID
+    )
+    return Run(str(folder / "out"), counts, found, requests, done.stderr)
+
+
+def test_the_rollups_of_true_rows_are_the_clients_counts(spark: SparkSession, run: Run) -> None:
+    """To the request and byte, from the client through Sluice, its topic, Sluice again, and Spark."""
+    minutes = spark.read.parquet(f"{run.output}/rollups").where("client_id = 'counted'")
+    columns = ("requests", "request_bytes", "response_bytes")
+    (found,) = minutes.agg(*(sf.sum(name).alias(name) for name in columns)).collect()
+
+    assert Counter(found.asDict()) == run.counts.clients()["counted"]
+
+
+def test_the_rollups_of_made_up_rows_are_complete(spark: SparkSession, run: Run) -> None:
+    """Each client, instance and minute, and none of them twice after the second run."""
+    found = streamed_log.found_sums(spark, run.output)
+    wanted = streamed_log.expected_sums(streamed_log.rows(MINUTES))
+
+    assert {key: count for key, count in found.items() if key in wanted} == wanted
+
+
+def test_alerts_in_the_topic_are_those_of_the_files(spark: SparkSession, run: Run) -> None:
+    """Equal ids, so that a reader drops the second delivery after a crash."""
+    alerts = spark.read.parquet(f"{run.output}/alerts").drop("dt").collect()
+    files = {(row["id"], row["event"]): row.asDict() for row in alerts}
+    once, twice = (Counter((each["id"], each["event"]) for each in found) for found in run.alerts)
+
+    assert [key[1] for key in files] == ["raised", "cleared"]
+    assert once == Counter(files.keys())
+    assert twice == Counter([*files, *files])
+    for each in run.alerts[1]:
+        assert each == files[each["id"], each["event"]]
+
+
+def test_spark_talks_to_sluice_with_the_properties_of_the_file(run: Run) -> None:
+    """Its requests are counted under the client id of the file."""
+    assert run.reader_requests > 10
+
+
+def test_lines_of_other_families_are_left_out(run: Run) -> None:
+    """The topic has them, too, and they are not in quarantine."""
+    assert "quarantined" not in run.said
