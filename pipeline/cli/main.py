@@ -15,6 +15,7 @@ from pipeline.errors import PipelineError
 
 COMMANDS: Final[dict[str, str]] = {
     "ingest": "ingest",
+    "usage": "usage",
     "traces": "traces",
     "stream": "stream",
     "package": "package",

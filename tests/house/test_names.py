@@ -37,10 +37,15 @@ def test_no_public_class_name_is_used_twice() -> None:
 
 
 def test_no_module_name_is_used_twice() -> None:
-    """A file name says what is in it, without its folder; the pipeline is a program of its own."""
-    for jobs in (True, False):
-        modules = [path for path in ROOM_MODULES if path.is_relative_to(ROOT / "pipeline") is jobs]
-        found = twice([(path.stem, path) for path in modules])
+    """A file name says what is in it, without its folder.
+
+    The pipeline is a program of its own; a command of it has the name of its job.
+    """
+    jobs, commands = ROOT / "pipeline", ROOT / "pipeline" / "cli"
+    modules = [path for path in ROOM_MODULES if not path.is_relative_to(commands)]
+    for in_pipeline in (True, False):
+        room = [path for path in modules if path.is_relative_to(jobs) is in_pipeline]
+        found = twice([(path.stem, path) for path in room])
 
         assert not {each: found[each] for each in found.keys() - STEMS_BY_FOLDER}
 

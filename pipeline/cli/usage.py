@@ -1,0 +1,90 @@
+"""The command `sluice-pipeline usage`."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.cli.options import with_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TOP = 20
+_TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
+
+
+@click.command()
+@click.argument("tables")
+@click.option(
+    "--by",
+    default="user",
+    show_default=True,
+    help="Comma-separated: user, client_id, api, topic, instance, hour, day; '' is one line for all.",
+)
+@click.option("--from", "first", type=click.DateTime(_TIMES), help="First second, UTC.")
+@click.option("--to", "end", type=click.DateTime(_TIMES), help="End, UTC, not included.")
+@click.option(
+    "--top", type=click.IntRange(min=1), help=f"Most lines. Default: {TOP} in a table, else all."
+)
+@click.option(
+    "--sort", help="The column to sort by, largest first; of hour and day the first comes first."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all columns as JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print all columns as CSV.")
+@click.option(
+    "--output", metavar="URI", help="Write all columns and lines there as Parquet as well."
+)
+@with_spark
+def usage(
+    spark: SparkSession,
+    tables: str,
+    by: str,
+    first: datetime | None,
+    end: datetime | None,
+    top: int | None,
+    sort: str | None,
+    *,
+    as_json: bool,
+    as_csv: bool,
+    output: str | None,
+) -> None:
+    """Show who used what, from TABLES: requests, bytes, outcomes, throttles and waits.
+
+    By topic: records and bytes. By API: how requests ended and where they waited. All times are UTC.
+    """
+    from pipeline.cli.usage_table import print_usage  # noqa: PLC0415 - Spark, which --help need not wait for
+    from pipeline.missing_rows import read_missing_rows  # noqa: PLC0415 - as above
+    from pipeline.usage import TimeRange, families_for, read_usage, sorted_by  # noqa: PLC0415 - as above
+
+    columns = [each.strip() for each in by.split(",") if each.strip()]
+    span = TimeRange(_ms(first), _ms(end))
+    quality = read_missing_rows(spark, tables, families_for(columns))
+    found = sorted_by(read_usage(spark, tables, columns, span), columns, sort)
+    if output:
+        found = found.persist()
+        found.write.mode("overwrite").parquet(output)
+    is_table = not (as_json or as_csv)
+    most = top or (TOP if is_table else None)
+    # One more than shown says whether there are others.
+    rows = (found if most is None else found.limit(most + 1)).toArrow().to_pylist()
+    shown = rows if most is None else rows[:most]
+    if as_json:
+        click.echo(json.dumps({"usage": shown, "quality": quality._asdict()}, default=str))
+    elif as_csv:
+        writer = csv.DictWriter(sys.stdout, found.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(shown)
+    else:
+        print_usage(shown, columns, has_more=len(rows) > len(shown))
+    if quality.line and not as_json:
+        click.echo(quality.line, err=as_csv)
+
+
+def _ms(time: datetime | None) -> int | None:
+    return None if time is None else int(time.replace(tzinfo=UTC).timestamp() * 1000)
