@@ -95,7 +95,8 @@ def open_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if is_submitted() or not is_local(chosen["spark.master"]):
+    from_zip = f".zip{os.sep}" in __file__  # of `spark-submit --py-files`: the workers have it
+    if not from_zip and (is_submitted() or not is_local(chosen["spark.master"])):
         spark.sparkContext.addPyFile(str(_code_zip()))
     return spark
 

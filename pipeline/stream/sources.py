@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
@@ -47,16 +48,25 @@ def read_topic(
 ) -> DataFrame:
     """Return the lines of a topic from its beginning as a stream, at most `max_rows` in a batch.
 
-    `properties` are those of a Kafka consumer. `file` is topic, partition and offset.
+    `properties` are those of a Kafka consumer. `file` is topic, partition and offset. Raises PipelineError if Spark has
+    no Kafka connector.
     """
-    records = (
+    reader = (
         spark.readStream.format("kafka")
         .options(**connector_options(properties))
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", max_rows)
-        .load()
     )
+    try:
+        records = reader.load()
+    except AnalysisException as error:
+        if "Failed to find data source: kafka" not in str(error):
+            raise
+        raise PipelineError(
+            "Spark runs without its Kafka connector. Give spark-submit the option --jars that "
+            "`sluice-pipeline package FOLDER --kafka` prints"
+        ) from error
     return records.select(
         col("value").cast("string").alias("value"),
         concat_ws("-", "topic", "partition", "offset").alias("file"),

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.stream.sources import read_files
+from pipeline.stream.sources import read_files, read_topic
 
 
 def test_closed_files_of_the_family_are_read_and_open_ones_are_not(
@@ -50,3 +50,9 @@ def test_a_usage_log_without_the_family_is_an_error(spark: SparkSession, tmp_pat
     """Instead of a stream that waits without a word."""
     with pytest.raises(PipelineError, match=r"/entity does not exist.*family 'entity'"):
         read_files(spark, str(tmp_path), "entity", 1)
+
+
+def test_without_the_connector_the_error_says_how_to_get_it(spark: SparkSession) -> None:
+    """spark-submit must be given the jars: it runs before the job can name them."""
+    with pytest.raises(PipelineError, match=r"--jars that .*package FOLDER --kafka"):
+        read_topic(spark, "rows", {"bootstrap.servers": "127.0.0.1:1"}, 1)
