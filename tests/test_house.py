@@ -82,6 +82,7 @@ TESTED_WITH = {
     "pipeline/report/time_axis.py": "pipeline/report/test_traffic_charts.py",
     "pipeline/report/traffic_sections.py": "pipeline/report/test_page.py",
     "pipeline/report/wait_sections.py": "pipeline/report/test_page.py",
+    "pipeline/spark_errors.py": "pipeline/ingest/test_bad_input.py",
     "pipeline/hadoop.py": "pipeline/ingest/test_staging.py",
     "pipeline/ingest/merge.py": "pipeline/ingest/test_job.py",
     "pipeline/ingest/quality.py": "pipeline/ingest/test_job.py",

@@ -24,7 +24,7 @@ COMMANDS: Final[dict[str, str]] = {
 
 
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is asked for. An error of the input is one line, exit code 2."""
+    """A group that imports a subcommand when it is asked for. A PipelineError is one line and its exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which they are used."""
@@ -44,7 +44,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except PipelineError as error:
             click.echo(f"error: {error}", err=True)
-            sys.exit(2)
+            sys.exit(error.exit_code)
 
 
 @click.group(

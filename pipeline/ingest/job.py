@@ -9,13 +9,14 @@ Rules:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from pipeline import tables
-from pipeline.errors import PipelineError
+from pipeline.errors import JobFailedError, PipelineError
 from pipeline.hadoop import FileSystem
 from pipeline.ingest.merge import WRITER, clustered, count_repeats, without_repeats
 from pipeline.ingest.quality import Reason
@@ -26,6 +27,7 @@ from pipeline.ingest.source import list_files, new_files
 from pipeline.ingest.staging import Staging
 from pipeline.ingest.summary import Summary, as_time
 from pipeline.schema import FAMILIES
+from pipeline.spark_errors import SPARK_ERRORS, cause_of
 from pipeline.tables import PARTITIONS, table_uri
 
 if TYPE_CHECKING:
@@ -48,14 +50,27 @@ class Ingest:
         self._summary = Summary()
         self._refused: list[DataFrame] = []
         self._ranges: list[DataFrame] = []
+        self._cached: list[DataFrame] = []
 
     def run(self) -> Summary:
-        """Read what is new and return what was found. Raises PipelineError if the usage log has no files."""
-        self._staging.finish_earlier()
+        """Read what is new and return what was found.
+
+        Raises PipelineError if the usage log has no files, and JobFailedError if the machine or the cluster fails; in
+        both cases the tables are as they were, or the next run completes them.
+        """
         try:
+            self._staging.begin()
             self._run()
+        except SPARK_ERRORS as error:
+            self._staging.check()
+            raise JobFailedError(
+                f"ingest into {self._tables} failed: {cause_of(error)}. Run it again: nothing is lost or counted twice"
+            ) from error
         finally:
-            self._staging.discard()
+            for each in self._cached:
+                each.unpersist()
+            with suppress(*SPARK_ERRORS):
+                self._staging.discard()
         return self._summary
 
     def _run(self) -> None:
@@ -65,7 +80,7 @@ class Ingest:
         files = listed.count()
         if not files:
             raise PipelineError(
-                f"{self._usage_log}: no files FAMILY/dt=DAY/*.jsonl (or .gz, .zst) are there"
+                f"{self._usage_log}: no files FAMILY/dt=DAY/*.jsonl (or .gz, .zst) with rows are there"
             )
         in_layout = listed.where(sf.col("family").isNotNull())
         new = new_files(in_layout, known).collect()
@@ -110,6 +125,7 @@ class Ingest:
         repeats = count_repeats(rows)
         if repeats:
             merged = without_repeats(rows, family).persist()
+            self._cached.append(merged)
             conflicts = merged.where(sf.col("reason").isNotNull())
             self._refused.append(conflicts)
             count = conflicts.count()

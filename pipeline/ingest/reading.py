@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as sf
 
 from pipeline.ingest.quality import parsed
+from pipeline.spark_errors import SPARK_ERRORS, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -44,12 +43,12 @@ def stage(
             lines = text.select("value", _file().alias("file"), _day().alias("day"))
             checked = parsed(lines, family, now_ms)
             checked.write.mode("overwrite").option("compression", _CODEC).parquet(copy)
-        except (PySparkException, Py4JJavaError) as error:
+        except SPARK_ERRORS as error:
             path = _unreadable_file(str(error), left)
             if path is None:
                 raise
             del left[path]
-            unreadable[path] = _cause(str(error))
+            unreadable[path] = cause_of(error)
         else:
             return Staged(spark.read.parquet(copy), left, unreadable)
     return Staged(None, {}, unreadable)
@@ -72,8 +71,3 @@ def _unreadable_file(message: str, files: Collection[str]) -> str | None:
     texts = (message, unquote(message))
     found = [path for path in files if any(path.removeprefix("file:") in text for text in texts)]
     return max(found, key=len, default=None)
-
-
-def _cause(message: str) -> str:
-    causes = [line.strip() for line in message.splitlines() if line.startswith("Caused by:")]
-    return (causes or message.strip().splitlines())[-1].removeprefix("Caused by: ")

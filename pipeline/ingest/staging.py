@@ -3,10 +3,10 @@
 Rules:
 - A run writes whole folders below `TABLES/_ingest/RUN/tables`. When all are written it writes the file COMMITTED, and
   then moves each folder to its place in the tables, after moving away the old one.
-- A run that dies before COMMITTED has changed nothing; the next run deletes what it left.
+- A run that dies before COMMITTED has changed nothing; the next run deletes its folder.
 - A run that dies after it is finished by the next run: all moves can be repeated. Until then some folders are old and
-  some new, and each is whole; at most one is absent.
-- Two runs at once: the one that commits second finds the other's commit, and fails.
+  some new, each is whole, and at most one is absent.
+- One run at a time. Of two, the one that began first fails and says so.
 """
 
 from __future__ import annotations
@@ -25,29 +25,37 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER: Final = "_ingest"
+_BEGUN: Final = "BEGUN"
 _COMMITTED: Final = "COMMITTED"
-_FILES: Final = "files"
 
 
 class Staging:
-    """The folder of one run. `finish_earlier` comes first, `commit` last; `discard` ends a run that failed."""
+    """The folder of one run. `begin` comes first, `commit` last; `discard` ends a run that failed."""
 
     def __init__(self, spark: SparkSession, tables: str) -> None:
-        self.run = f"{int(time.time() * 1000):013d}-{secrets.token_hex(4)}"
+        self.run = f"{time.time_ns() // 1_000_000:013d}-{secrets.token_hex(4)}"
         self._tables = tables
         self._all = table_uri(tables, FOLDER)
         self._here = f"{self._all}/{self.run}"
         self._fs = FileSystem(spark, self._all)
-        self._runs: list[str] = []
+        self._must_move = False
 
-    def finish_earlier(self) -> None:
-        """Finish runs that died after COMMITTED and delete those that died before it."""
+    def begin(self) -> None:
+        """Finish runs that died after COMMITTED, delete those that died before it, and make the folder of this one."""
         for run in self._fs.names(self._all):
             folder = f"{self._all}/{run}"
             if self._fs.exists(f"{folder}/{_COMMITTED}"):
                 self._move(folder)
             self._fs.delete(folder)
-        self._runs = self._fs.names(table_uri(self._tables, _FILES))
+        self._fs.write(f"{self._here}/{_BEGUN}", "")
+
+    def check(self) -> None:
+        """Raise PipelineError if another run has begun since this one did."""
+        if not self._fs.exists(f"{self._here}/{_BEGUN}"):
+            raise PipelineError(
+                f"{self._tables}: another ingest of these tables began meanwhile and ended this one. "
+                "Run one at a time"
+            )
 
     def uri(self, name: str) -> str:
         """Return where the run keeps something for itself."""
@@ -60,20 +68,19 @@ class Staging:
     def commit(self, remove: Iterable[str] = ()) -> None:
         """Put the written folders in their place, and delete the folders `remove` (relative to the tables).
 
-        Raises PipelineError if another run has committed since this one began.
+        Raises PipelineError as `check` does. After an error of the file system the next run does the rest.
         """
-        if self._fs.names(table_uri(self._tables, _FILES)) != self._runs:
-            self.discard()
-            raise PipelineError(
-                f"{self._tables}: another ingest wrote to these tables meanwhile. Run it again"
-            )
+        self.check()
+        self._must_move = True
         self._fs.write(f"{self._here}/{_COMMITTED}", "".join(f"{each}\n" for each in remove))
         self._move(self._here)
+        self._must_move = False
         self.discard()
 
     def discard(self) -> None:
-        """Delete the run's folder."""
-        self._fs.delete(self._here)
+        """Delete the run's folder, unless it has been committed and must still be moved."""
+        if not self._must_move:
+            self._fs.delete(self._here)
 
     def _move(self, folder: str) -> None:
         written = f"{folder}/tables"

@@ -27,10 +27,12 @@ def test_folders_are_replaced_when_the_run_commits(spark: SparkSession, tmp_path
     for name in ("a/dt=1/old", "a/dt=2/old", "b/dt=1/old"):
         put(tmp_path / name, "old")
     staging = Staging(spark, str(tmp_path))
-    staging.finish_earlier()
+    staging.begin()
     put(Path(staging.table("a")) / "dt=1/new", "new")
     put(Path(staging.table("a")) / "_SUCCESS", "")
-    assert len(contents(tmp_path)) == 5
+    assert {name for name in contents(tmp_path) if name[0] != "_"} == {
+        *("a/dt=1/old", "a/dt=2/old", "b/dt=1/old"),
+    }
     staging.commit(["b/dt=1", "b/dt=2"])
 
     assert contents(tmp_path) == {"a/dt=1/new": "new", "a/dt=2/old": "old"}
@@ -41,8 +43,12 @@ def test_a_run_that_died_before_its_commit_leaves_nothing(
 ) -> None:
     """The next run deletes its folder."""
     put(tmp_path / "a/dt=1/old", "old")
-    put(Path(Staging(spark, str(tmp_path)).table("a")) / "dt=1/new", "new")
-    Staging(spark, str(tmp_path)).finish_earlier()
+    dying = Staging(spark, str(tmp_path))
+    dying.begin()
+    put(Path(dying.table("a")) / "dt=1/new", "new")
+    fresh = Staging(spark, str(tmp_path))
+    fresh.begin()
+    fresh.discard()
 
     assert contents(tmp_path) == {"a/dt=1/old": "old"}
 
@@ -55,6 +61,7 @@ def test_a_run_that_died_during_its_commit_is_finished(
     for name in ("a/dt=1/old", "b/dt=1/old", "c/dt=1/old"):
         put(tmp_path / name, "old")
     dying = Staging(spark, str(tmp_path))
+    dying.begin()
     for name in ("a/dt=1/new", "b/dt=1/new"):
         put(Path(dying.table(name)), "new")
     rename, left = dying._fs.rename, moves
@@ -69,23 +76,22 @@ def test_a_run_that_died_during_its_commit_is_finished(
     monkeypatch.setattr(dying._fs, "rename", die)
     with pytest.raises(KeyboardInterrupt):
         dying.commit(["c/dt=1"])
-    monkeypatch.undo()
-    Staging(spark, str(tmp_path)).finish_earlier()
+    dying.discard()
+    fresh = Staging(spark, str(tmp_path))
+    fresh.begin()
+    fresh.discard()
 
     assert contents(tmp_path) == {"a/dt=1/new": "new", "b/dt=1/new": "new"}
 
 
-def test_the_second_of_two_runs_at_once_fails(spark: SparkSession, tmp_path: Path) -> None:
-    """It has not seen what the first wrote; the tables are the first one's."""
+def test_of_two_runs_at_once_the_first_fails(spark: SparkSession, tmp_path: Path) -> None:
+    """It says why, and the tables are the second one's."""
     first, second = (Staging(spark, str(tmp_path)) for _ in range(2))
-    first.finish_earlier()
-    second.finish_earlier()
     for staging in (first, second):
-        put(Path(staging.table(f"files/run={staging.run}/part")), "files")
+        staging.begin()
         put(Path(staging.table("a/part")), staging.run)
-    first.commit()
-    with pytest.raises(PipelineError, match="another ingest"):
-        second.commit()
+    with pytest.raises(PipelineError, match="another ingest of these tables"):
+        first.commit()
+    second.commit()
 
-    assert contents(tmp_path)["a/part"] == first.run
-    assert len(contents(tmp_path)) == 2
+    assert contents(tmp_path) == {"a/part": second.run}
