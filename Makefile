@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -72,6 +72,9 @@ bench-image: $(STAMP)-test  ## size, start and memory of the image; its section 
 
 bench-pod: $(STAMP)-test $(STAMP)-tools  ## the image in a pod: restarts, drain, upgrade; its section of bench/RESULTS.md
 	SLUICE_WRITE_POD_FIGURES=1 $(BIN)/python -m pytest tests/integration/pods -q
+
+bench-pipeline: $(STAMP)-test $(STAMP)-bench  ## the jobs on Spark, 5 and 20 million rows, beside DuckDB; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.pipeline
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))

@@ -1,6 +1,7 @@
-"""Made-up tables and a made-up usage log. `python -m bench.pipeline.made_tables ROWS FOLDER` writes tables.
+"""`python -m bench.pipeline.made_tables FOLDER ROWS LARGE LOG SPANS`: makes the input of the benchmark in a folder.
 
-The tables are as `ingest` leaves them: a folder for each hour, sorted by user, client id, instance and time.
+These are tables of so many rows, larger ones, a usage log, and a file of traces; those that are there are kept. The
+tables are as `ingest` leaves them: a folder for each hour, sorted by user, client id, instance and time.
 """
 
 import json
@@ -21,12 +22,21 @@ from bench.pipeline.made_rows import (
     entity_rows,
     seconds_of,
 )
+from bench.pipeline.made_traces import make_traces
 from pipeline.session import open_session
 from pipeline.tables import table_uri
 
 FILES: Final = 4
 """Files of one family and hour."""
 ABOUT: Final = "README"
+FOLDERS: Final = {
+    "small": "tables-{count}",
+    "large": "tables-{count}",
+    "log": "usage-log-{count}",
+    "traces": "traces-{count}.jsonl",
+    "quotas": "quotas.yaml",
+}
+"""The names of what is made, in the folder of the benchmark."""
 
 
 def make_tables(spark: SparkSession, folder: Path, rows: int) -> Path:
@@ -66,21 +76,39 @@ def make_usage_log(spark: SparkSession, folder: Path, rows: int) -> Path:
         "row_number() over (partition by instance order by ts_ms, client_id) as seq",
     )
     day = datetime.fromtimestamp(START_MS / 1000, UTC).strftime("dt=%Y-%m-%d")
-    _as_json(numbered, f"{folder}/entity/{day}")
+    _as_json(numbered, folder / "entity" / day)
     (folder / ABOUT).write_text(json.dumps({"rows": {"entity": numbered.count()}}))
     return folder
 
 
-def _as_json(rows: DataFrame, uri: str) -> None:
-    rows.write.mode("overwrite").option("ignoreNullFields", value=False).json(uri)
+def _as_json(rows: DataFrame, folder: Path) -> None:
+    rows.write.mode("overwrite").option("ignoreNullFields", value=False).json(str(folder))
+    for number, file in enumerate(sorted(folder.glob("*.json")), 1):
+        file.rename(folder / f"entity-made-0000000000000001-{number:06}.jsonl")
+
+
+def make_quotas(file: Path) -> Path:
+    """Write a quota file with a request rate for every user, which half of them exceed at times; return the file."""
+    quotas = [
+        {"user": f"user-{user:03}", "request_rate": 10.0 + user % 10 * 15}
+        for user in range(ENTITIES // 2)
+    ]
+    file.write_text(json.dumps({"version": 1, "quotas": quotas}))
+    return file
 
 
 def main(arguments: list[str]) -> int:
-    """Write tables; return the exit code."""
-    rows, folder = int(arguments[0]), Path(arguments[1])
+    """Make the input; print how many rows and spans the usage log and the traces have."""
+    folder = Path(arguments[0])
+    rows, large, log_rows, spans = map(int, arguments[1:])
     spark = open_session("made-up tables")
-    print(rows_in(make_tables(spark, folder, rows)))
+    make_tables(spark, folder / FOLDERS["small"].format(count=rows), rows)
+    make_tables(spark, folder / FOLDERS["large"].format(count=large), large)
+    log = make_usage_log(spark, folder / FOLDERS["log"].format(count=log_rows), log_rows)
     spark.stop()
+    traces = make_traces(folder / FOLDERS["traces"].format(count=spans), spans)
+    make_quotas(folder / FOLDERS["quotas"])
+    print(json.dumps({"log": rows_in(log)["entity"], "traces": traces}))
     return 0
 
 

@@ -36,7 +36,8 @@ def make_traces(file: Path, spans: int) -> int:
         file.with_suffix(".none").unlink()
         sizes = [len(each) for each in made]
         _write(file, frame, bodies, sizes, spans)
-    return sum(line.count(b'"traceId"') - line.count(b'"links"') for line in file.open("rb"))
+    with file.open("rb") as lines:
+        return sum(line.count(b'"traceId"') - line.count(b'"links"') for line in lines)
 
 
 _RESOURCE: Final = {"service.name": "sluice", "service.version": "0.1.0"}

@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from pipeline import session
 from pipeline.cli.main import main
 from policies.api import Peer
 from tests.support.request_traces import trace, waits
@@ -15,10 +14,8 @@ from tests.support.trace_files import spans_with_mute, write_traces
 
 
 @pytest.fixture
-def file(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two requests, one of a client whose name is markup and a control sequence; the command has this session."""
-    monkeypatch.setattr(session, "open_session", lambda *_, **__: spark)
-    monkeypatch.setattr(spark, "stop", lambda: None)
+def file(spark: SparkSession, tmp_path: Path) -> Path:
+    """Two requests, one of a client whose name is markup and a control sequence."""
     throttled = spans_with_mute(trace(waits(("throttle", 3_000_000)), quiet_ms=2))
     named = trace(peer=Peer(1, "h", 1, client_id="[red]x", user="eve\x1b[2J"))
     named.sampled = True

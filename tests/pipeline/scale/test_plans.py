@@ -1,0 +1,77 @@
+"""The plans of every job: no join of each row with each other, and no step that all rows pass in one partition."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as f
+
+from bench.pipeline.__main__ import Data, commands
+from bench.pipeline.made_tables import make_quotas, make_tables, make_usage_log
+from bench.pipeline.made_traces import make_traces
+from bench.pipeline.run import FRESH, Step, timed
+from pipeline.cli.main import COMMANDS, main
+from tests.support.query_plans import faults, last_query, nodes, plans_after
+
+ROWS = 20_000
+JOBS = [name for name in ("ingest", "usage", "recommend", "whatif", "traces") if name in COMMANDS]
+
+
+@pytest.fixture(scope="module")
+def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data:
+    """The input of the benchmark, in small."""
+    folder = tmp_path_factory.mktemp("data")
+    tables = make_tables(spark, folder / "tables", ROWS)
+    make_traces(folder / "traces.jsonl", 1000)
+    log = make_usage_log(spark, folder / "log", ROWS)
+    return Data(tables, tables, log, folder / "traces.jsonl", make_quotas(folder / "quotas.yaml"))
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_no_step_of_a_job_is_done_by_one_task_for_all_rows(
+    spark: SparkSession, data: Data, tmp_path: Path, name: str
+) -> None:
+    """Every query that the command runs is looked at, as Spark ran it."""
+    command = [str(tmp_path / "new") if each == FRESH else each for each in commands(data)[name][0]]
+    before = last_query(spark)
+    told = CliRunner().invoke(main, command)
+    plans = plans_after(spark, before)
+
+    assert told.exit_code == 0, told.output
+    assert any("Exchange" in plan for plan in plans)
+    assert sum(len(nodes(plan)) for plan in plans) > 10
+    assert [fault for plan in plans for fault in faults(plan)] == []
+
+
+def test_faults_are_found(spark: SparkSession) -> None:
+    """A cartesian product, and a window over all rows; sums and the first few rows are none."""
+    rows = spark.range(100).withColumn("key", f.col("id") % 7)
+    other = rows.toDF("a", "b")
+    queries = {
+        "CartesianProduct": rows.crossJoin(other.hint("shuffle_replicate_nl")),
+        "BroadcastNestedLoopJoin": rows.join(other, rows.id < other.a),
+        "single partition": rows.withColumn("n", f.row_number().over(Window.orderBy("id"))),
+        "": rows.groupBy("key").count().agg(f.sum("count")),
+    }
+    for expected, query in queries.items():
+        before = last_query(spark)
+        query.collect()
+        (plan,) = plans_after(spark, before)
+        found = faults(plan)
+        assert found if expected else not found
+        assert all(expected in fault for fault in found)
+
+
+def test_a_step_of_the_benchmark_runs_a_command_of_this_session(
+    spark: SparkSession, data: Data, tmp_path: Path
+) -> None:
+    """Each run is timed, writes to a path of its own, and the session stays open."""
+    command = ["usage", str(data.small), "--json", "--output", FRESH]
+    found = timed(Step("first run", command, 2), tmp_path)
+
+    assert len(found.seconds) == 2
+    assert min(found.seconds) > 0
+    assert found.memory_bytes > 1 << 28
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first-run-0", "first-run-1"]
+    assert spark.range(1).count() == 1
