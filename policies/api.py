@@ -37,7 +37,8 @@ class Need(IntEnum):
     """The header and `request.head`. A Fetch head is complete at `on_request`. A Produce head has acks and timeout, and
     its topics fill while the body is forwarded (complete in `on_complete`)."""
     BODY = 2
-    """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict."""
+    """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict. The topics
+    of a Produce head are complete."""
 
 
 class Outcome(Enum):
@@ -260,6 +261,14 @@ class Services(Protocol):
 
         `until_ms(peer, why)` returns until when the client has to be muted under the current limits. A later time
         than before changes nothing. Many clients are reviewed in several steps.
+        """
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name of the topic with this id (16 bytes), which requests carry from Produce v13 and Fetch v13 on.
+
+        None if no Metadata reply has named it to a client of this process. Names are read from replies while a policy
+        needs more than the header of Produce or Fetch. Refuse an unknown id by UNKNOWN_TOPIC_ID: the client asks for
+        metadata, and tries again.
         """
 
     def load(self, path: str) -> bytes | None:

@@ -205,6 +205,7 @@ class _Host:
         self.reconsider = services.reconsider
         self._review = services.review_throttles
         self.save = services.save
+        self.topic_name = services.topic_name
         for at_ms, call in self._early:
             self._call_at(at_ms, call)
         self._early = []
@@ -267,6 +268,10 @@ class _NullServices:
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Do nothing: no client is throttled."""
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return None: there is no reply to read names from."""
+        return None
 
     def load(self, path: str) -> bytes | None:
         """Return None: there is no file."""

@@ -84,6 +84,8 @@ class BenchHost:
     """Whether the entry's mode is `observe`."""
     woken: list[Hashable] = field(default_factory=list)
     files: dict[str, bytes] = field(default_factory=dict)
+    topics: dict[bytes, str] = field(default_factory=dict)
+    """The names that `topic_name` returns, by id."""
     disk_full: bool = False
     """No space is left: `save` raises OSError."""
     reconsidered: int = 0
@@ -114,6 +116,10 @@ class BenchHost:
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Record the function: a test calls it for the peers that it throttled."""
         self.reviews.append(until_ms)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name that the test has put into `topics`."""
+        return self.topics.get(topic_id)
 
     def load(self, path: str) -> bytes | None:
         """Return what was saved there; None if nothing was."""

@@ -28,8 +28,8 @@ from proxy.config_volume import ConfigVolume
 from proxy.core.errors import CloseReason
 from proxy.dynamic_config import dynamic_settings
 from proxy.engine_settings import make_engine
+from proxy.policy_services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
-from proxy.shell import files
 from proxy.shell.acceptor import Acceptor
 from proxy.shell.clock import Clock
 from proxy.shell.descriptors import connection_limit
@@ -47,9 +47,9 @@ from wire import messages
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from policies.api import EffectiveQuota, Peer, QuotaViolation
+    from policies.api import EffectiveQuota
     from proxy.admin.service import AdminService
     from proxy.admin_socket import AdminSocket
     from proxy.config import Config
@@ -75,9 +75,13 @@ class App:
         self._clock = Clock()
         self._log = structlog.get_logger()
         token = partial(fetch_token, config.upstream.sasl)
-        self._telemetry = Telemetry(config, self._clock, self.call_at, self._effective_quota, token)
+        services = PolicyServices()
+        self._telemetry = Telemetry(
+            config, self._clock, services.call_at, self._effective_quota, token
+        )
         observer = self._telemetry.broadcast
-        self._engine = make_engine(config, self._budget, self, self._telemetry, self._clock)
+        self._engine = make_engine(config, self._budget, services, self._telemetry, self._clock)
+        services.attach(self._engine)
         self._event_loop = EventLoop(self._engine, self._clock)
         self._authentication = ClientAuthentication(
             config.listen.sasl, self._engine, self._event_loop
@@ -113,7 +117,7 @@ class App:
             config,
             lambda: _within_budget(load or (lambda: config)),
             self._engine,
-            self,
+            services,
             observer,
             dynamic_settings(self._engine, self._acceptor, others, self._telemetry.tracer),
             self._clock,
@@ -122,36 +126,6 @@ class App:
         self._admin_socket: AdminSocket | None = None
         self._service = self._admin_service()
         self._telemetry.attach(self._engine, self._service)
-
-    # -- policies.api.Services -------------------------------------------------------------------
-
-    def wake(self, key: Hashable) -> int:
-        """Ask the policies again for the requests held for this key; return their number."""
-        return self._engine.wake(key)
-
-    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Call `call(now_ms)` at `at_ms`, or as soon after as a step of the loop allows."""
-        self._engine.timers.arm(at_ms, call)
-
-    def reconsider(self) -> None:
-        """Compile the chain again, because the needs of a policy have changed."""
-        self._engine.reconsider()
-
-    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """Shorten throttles to `until_ms`, because the limits of a policy have changed."""
-        self._engine.review_throttles(until_ms)
-
-    def load(self, path: str) -> bytes | None:
-        """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""
-        return files.load(path)
-
-    def read(self, path: str, max_bytes: int) -> bytes:
-        """Return the content of a policy's file that others write. Raises OSError."""
-        return files.read(path, max_bytes)
-
-    def save(self, path: str, data: bytes) -> None:
-        """Replace the state of a policy at `path`. Raises OSError."""
-        files.save(path, data)
 
     def _effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         return self._engine.chain.effective_quota(user, client_id)

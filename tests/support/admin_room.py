@@ -33,8 +33,8 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.session import Session
 from proxy.core.topology import Topology
+from proxy.policy_services import PolicyServices
 from proxy.reload import Reloader
-from proxy.shell import files
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
@@ -71,7 +71,8 @@ class AdminRoom:
         self.settings: Config | Exception = config
         self.clock = Clock()
         self.watcher = Watcher()
-        self.log = LogObserver(self.clock, self.call_at)
+        services = PolicyServices()
+        self.log = LogObserver(self.clock, services.call_at)
         self.decisions, self.history, self.principals = Decisions(), History(), ClientActivity()
         self.connection_times = ConnectionTimes(self.clock)
         self.signals = GoldenSignals()
@@ -84,13 +85,20 @@ class AdminRoom:
         observer = Broadcast(listeners)
         nodes = config.listen.node_addresses()
         topology = Topology("127.0.0.1", config.listen.port, nodes, observer)
-        chain = Chain(registry.build(config.policies, self), observer)
+        chain = Chain(registry.build(config.policies, services), observer)
         self.engine = Engine(
             topology, chain, observer, EngineOptions(keeps_traces=True), now_ms=self.clock()
         )
+        services.attach(self.engine)
         self.event_loop = EventLoop(self.engine, self.clock)
         self.reloader = Reloader(
-            config, self._load, self.engine, self, observer, self._dynamic_settings(), self.clock
+            config,
+            self._load,
+            self.engine,
+            services,
+            observer,
+            self._dynamic_settings(),
+            self.clock,
         )
         self.loop_lag = LoopLag()
         self.signals.attach(self.engine)
@@ -119,29 +127,6 @@ class AdminRoom:
         self.metrics.attach(self.engine, self.service)
         self.admin = config.admin
         self._far: list[socket.socket] = []
-
-    # -- services of policies --------------------------------------------------------------------
-
-    def wake(self, key: Any) -> int:
-        return self.engine.wake(key)
-
-    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        self.engine.timers.arm(at_ms, call)
-
-    def reconsider(self) -> None:
-        self.engine.reconsider()
-
-    def review_throttles(self, until_ms: Any) -> None:
-        self.engine.review_throttles(until_ms)
-
-    def load(self, path: str) -> bytes | None:
-        return None
-
-    def read(self, path: str, max_bytes: int) -> bytes:
-        return files.read(path, max_bytes)
-
-    def save(self, path: str, data: bytes) -> None:
-        """Save nothing."""
 
     # -- the room --------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Need
+from proxy.core.errors import ClientProtocolError
 from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
@@ -40,6 +41,21 @@ def read_head(
         exchange.head = read_fetch_head(buf, body_at, limit, api.version)
         return exchange.head is not None
     return True
+
+
+def read_whole_head(
+    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int
+) -> None:
+    """Set `exchange.head` from a frame that was kept whole: the topics of a Produce are complete.
+
+    Raises ClientProtocolError if the body of a Produce ends too early, WireError if it is malformed.
+    """
+    read_head(shared, exchange, frame, body_at, len(frame))
+    walker = exchange.head
+    if isinstance(walker, ProduceWalker):
+        walker.feed(frame, body_at, len(frame))
+        if not walker.done:
+            raise ClientProtocolError("the Produce body ends inside a field")
 
 
 def on_produced(shared: SharedState, user: str, walker: ProduceWalker) -> None:

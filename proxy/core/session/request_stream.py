@@ -29,6 +29,7 @@ from proxy.core.session.body_walk import (
     on_produced_whole,
     on_unread,
     read_head,
+    read_whole_head,
     walker_for,
 )
 from proxy.core.session.buffered_request import body_at as whole_body_at
@@ -547,7 +548,7 @@ class RequestStream:
         assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
         body_at = whole_body_at(exchange, frame)
         if verdict is None:
-            read_head(shared, exchange, frame, body_at, len(frame))
+            read_whole_head(shared, exchange, frame, body_at)
             exchange.body = bytes(memoryview(frame)[body_at:])
             owner.usage.charge(exchange.size_bytes)
             verdict = self._ask(exchange, now_ms)

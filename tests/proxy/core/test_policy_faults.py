@@ -221,7 +221,7 @@ def test_an_exception_in_an_alarm_ends_nothing():
     rang: list[int] = []
 
     class Services:
-        wake = reconsider = review_throttles = load = save = None
+        wake = reconsider = review_throttles = topic_name = load = save = None
 
         def call_at(self, at_ms, call):
             engine.timers.arm(at_ms, call)

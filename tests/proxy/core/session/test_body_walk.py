@@ -2,9 +2,14 @@
 
 import pytest
 
+from policies.api import FORWARD, Need, Policy, Reject
+from policies.testing import BenchHost
+from proxy.core.errors import CloseReason
 from proxy.core.stats.topic_usage import TopicUsage
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
 
 
 @pytest.fixture
@@ -41,3 +46,42 @@ def test_a_body_that_cannot_be_read_passes_all_the_same(book, acks):
     assert wire.to_broker == bytes(frame)
     assert not wire.session.ended
     assert book.unread == 1
+
+
+class Guard(Policy):
+    """Refuses a Produce to the topic `denied`, by the topics of its head."""
+
+    Config = dict
+    apis = frozenset({ApiKey.PRODUCE})
+    needs = Need.BODY
+
+    def on_request(self, request, peer, now_ms):
+        names = [name for name, _ in request.head.topics]
+        assert names
+        return Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED) if "denied" in names else FORWARD
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 18])
+def test_the_topics_of_a_whole_produce_are_complete_when_the_policy_is_asked(chunk):
+    """However the reads end; a refused request never reaches the broker."""
+    wire = Wire(make_engine([Guard({}, BenchHost())]))
+    allowed = f.produce(1, size_bytes=600, topic="orders")
+    wire.client(allowed + f.produce(2, size_bytes=600, topic="denied"), chunk)
+    assert wire.to_broker == allowed
+
+
+@pytest.mark.parametrize("fault", ["a name of -2 bytes", "an end inside a field"])
+def test_a_whole_produce_that_cannot_be_read_ends_the_connection(fault):
+    """A policy that asks for its body must not judge a part of it."""
+    wire = Wire(make_engine([Guard({}, BenchHost())]))
+    frame = bytearray(f.produce(1, topic="orders"))
+    at = frame.index(b"orders") - 2
+    if fault == "a name of -2 bytes":
+        frame[at : at + 2] = b"\xff\xfe"
+    else:
+        del frame[-3:]
+        frame[:4] = (len(frame) - 4).to_bytes(4, "big")
+    wire.client(bytes(frame))
+    assert wire.to_broker == b""
+    wire.release()
+    assert wire.watcher.closed[0][0] is CloseReason.CLIENT_PROTOCOL

@@ -1,0 +1,69 @@
+"""The services of a running proxy for its policies (`policies.api.Services`).
+
+Policies are built before the engine, which is made of them: `attach` gives the engine, and sets alarms that policies
+have asked for by then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.shell import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from policies.api import Peer, QuotaViolation
+    from proxy.core.engine import Engine
+
+
+class PolicyServices:
+    """The services of a proxy; before `attach` there are no requests and no clients."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._alarms: list[tuple[int, Callable[[int], None]]] = []
+
+    def attach(self, engine: Engine) -> None:
+        """Serve with this engine from now on."""
+        self._engine = engine
+        for at_ms, call in self._alarms:
+            engine.timers.arm(at_ms, call)
+        self._alarms.clear()
+
+    def wake(self, key: Hashable) -> int:
+        """Ask the policies again for the requests held for this key; return their number."""
+        return 0 if self._engine is None else self._engine.wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Call `call(now_ms)` at `at_ms`, or as soon after as a step of the loop allows."""
+        if self._engine is None:
+            self._alarms.append((at_ms, call))
+        else:
+            self._engine.timers.arm(at_ms, call)
+
+    def reconsider(self) -> None:
+        """Compile the chain again, because the needs of a policy have changed."""
+        if self._engine is not None:
+            self._engine.reconsider()
+
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
+        """Shorten throttles to `until_ms`, because the limits of a policy have changed."""
+        if self._engine is not None:
+            self._engine.review_throttles(until_ms)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name that a Metadata reply gave this topic id; None if none did."""
+        return None if self._engine is None else self._engine.rewrites.topics.get(topic_id)
+
+    def load(self, path: str) -> bytes | None:
+        """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""
+        return files.load(path)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content of a policy's file that others write. Raises OSError."""
+        return files.read(path, max_bytes)
+
+    def save(self, path: str, data: bytes) -> None:
+        """Replace the state of a policy at `path`. Raises OSError."""
+        files.save(path, data)
