@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.functions import col, count_if, struct, to_json
+from pyspark.sql.types import DateType, StructField, StructType
 
 from pipeline.ingest.quality import Reason
 from pipeline.schema import KEY
@@ -97,7 +98,10 @@ class Stream:
         return self._started(name, writer.option("path", f"{self.output}/{name}"))
 
     def _to_topic(self, topic: AlertsTopic) -> StreamingQuery:
-        alerts = self.spark.readStream.schema(ALERT).parquet(f"{self.output}/alerts")
+        columns = StructType(
+            [*ALERT, StructField("dt", DateType())]
+        )  # Spark finds dt with the first file only
+        alerts = self.spark.readStream.schema(columns).parquet(f"{self.output}/alerts")
         value = to_json(struct(*ALERT.names)).alias("value")
         writer = alerts.select(col("id").alias("key"), value).writeStream.format("kafka")
         writer = writer.options(**connector_options(topic.properties)).option("topic", topic.name)

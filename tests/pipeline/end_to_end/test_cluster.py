@@ -1,6 +1,5 @@
 """Every command on a standalone Spark master with two workers that do not have the project installed."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +61,7 @@ def usage_log() -> list[Row]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     """Run every command that needs Spark in one application, those that write the tables first."""
     folder = tmp_path_factory.mktemp("cluster")
     out = folder / "out"

@@ -14,7 +14,7 @@ from pipeline.jars import JarsUnavailableError
 from tests.support import streamed_log
 from tests.support.counting_client import CountingClient, Counts
 from tests.support.kafka_cluster import KafkaCluster
-from tests.support.pipeline_process import run_pipeline
+from tests.support.pipeline_process import run_pipeline, run_until
 from tests.support.recorded_run import recorded_run
 from tests.support.streamed_topic import await_rows, publish, row_that_ends_all_minutes
 from tests.support.topics import Topics
@@ -27,7 +27,7 @@ CLIENT_ID = "spark-of-the-test"
 
 @dataclass
 class Run:
-    """Two runs of the job: the second has lost the progress of the alerts' topic."""
+    """Two runs of the job: one without end, killed when it has sent the alerts, and one that has lost this progress."""
 
     output: str
     counts: Counts
@@ -70,19 +70,28 @@ def run(
         await_rows(topics_one, rows, counts)
         publish(sluice.bootstrap, rows, [row_that_ends_all_minutes()])
         words = (
-            "stream", f"kafka:{rows}", folder / "out", "--checkpoint", folder / "checkpoint", "--once",
+            "stream", f"kafka:{rows}", folder / "out", "--checkpoint", folder / "checkpoint",
             "--watermark", "1s", "--kafka", sluice.bootstrap, "--kafka-config", config,
             "--alerts-topic", alerts,
         )  # fmt: skip
-        for _ in range(2):
-            done = run_pipeline(*words)
-            assert done.returncode == 0, done.stderr
-            found.append([json.loads(read.value) for read in topics_one.contents(alerts)])
-            shutil.rmtree(folder / "checkpoint" / "alerts-topic")
+        sent = folder / "checkpoint" / "alerts-topic"
+        log = folder / "first.log"
+        run_until(log, lambda: any(sent.glob("commits/[0-9]*")), *words, "--interval", "1s")
+        found.append(contents(topics_one, alerts))
+        shutil.rmtree(sent)
+        done = run_pipeline(*words, "--once")
+        assert done.returncode == 0, done.stderr
+        found.append(contents(topics_one, alerts))
     requests = sum(
         row["requests"] for row in recorded.rows("entity") if row["client_id"] == CLIENT_ID
     )
-    return Run(str(folder / "out"), counts, found, requests, done.stderr)
+    said = log.read_text() + done.stderr
+    return Run(str(folder / "out"), counts, found, requests, said)
+
+
+def contents(topics: Topics, topic: str) -> list[dict[str, object]]:
+    """Return the alerts in a topic."""
+    return [json.loads(read.value) for read in topics.contents(topic)]
 
 
 def test_the_rollups_of_true_rows_are_the_clients_counts(spark: SparkSession, run: Run) -> None:
