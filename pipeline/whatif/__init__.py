@@ -1,0 +1,1 @@
+"""Predicts what other quotas would have done to recorded traffic."""
