@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka import Producer
 
+from pipeline.whatif.capture import recorded as delays_of
+from pipeline.whatif.capture import replay
+from policies.quota.config import QuotaConfig
 from tests.support import frames as f
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.python_clients import KafkaPython, Librdkafka
 from tests.support.raw import receive
 from tests.support.recorded_run import recorded_run
-from tests.support.replay import recorded as delays_of
-from tests.support.replay import replay
 from tests.support.sluice_process import SluiceProcess
 from tests.support.topics import Topics
 from tests.support.usage_log import shown
@@ -166,7 +168,7 @@ def test_a_replayed_capture_gives_the_same_delays(kafka_one: KafkaCluster, tmp_p
     assert sorted(row["seq"] for row in rows) == list(range(1, 16 * 20 + 1))
     assert any(row["released_ms"] for row in rows)
     assert any(row["delay_ms"] for row in rows)
-    assert replay(rows, QUOTA) == delays_of(rows)
+    assert replay(rows, msgspec.convert(QUOTA, QuotaConfig)) == delays_of(rows)
     assert total(recorded.rows("entity"), "charged") == sum(row["charged"] for row in rows)
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipeline.whatif.capture import recorded, replay
 from policies.quota.policy import Quota
 from proxy.core.stats.capture import Capture
 from tests.support import frames as f
-from tests.support.replay import recorded, replay
 from tests.support.sessions import Wire
 from tests.support.usage_log import Recording
 
@@ -98,7 +98,7 @@ def test_a_replay_gives_every_recorded_delay_again(
 
     rows = recording.rows("capture")
     assert sorted(row["seq"] for row in rows) == list(range(1, number + 1))
-    assert replay(rows, config) == recorded(rows)
+    assert replay(rows, msgspec.convert(config, Quota.Config)) == recorded(rows)
 
 
 def answer(wire: Wire) -> None:
@@ -132,4 +132,4 @@ def test_the_captures_of_these_tests_have_delays(tmp_path) -> None:
     rows = recording.rows("capture")
     assert any(row["released_ms"] for row in rows)
     assert any(row["delay_ms"] for row in rows)
-    assert replay(rows, config) == recorded(rows)
+    assert replay(rows, msgspec.convert(config, Quota.Config)) == recorded(rows)
