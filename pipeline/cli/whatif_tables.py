@@ -1,0 +1,82 @@
+"""The tables that `sluice-pipeline whatif` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from policies.quota.entity import REQUEST_RATE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipeline.whatif.sweep import SweepPoint
+
+
+def print_curve(points: Sequence[SweepPoint]) -> None:
+    """Print a line for each kind of limit and factor."""
+    table = Table(title="The candidate, and its multiples", box=None)
+    table.add_column("limit")
+    for name in ("factor", "clients", "throttled", "accepted", "delayed requests", "p50", "p99"):
+        table.add_column(name, justify="right")
+    for point in points:
+        throttled = f"{point.throttled_clients:,}"
+        if point.unenforceable_clients:
+            throttled += f" ({point.unenforceable_clients:,} not held to it)"
+        table.add_row(
+            point.limit_key,
+            f"{point.factor:g}",
+            f"{point.clients:,}",
+            throttled,
+            _share(point.accepted_share),
+            _share(point.throttled_share),
+            _delay(point.delay_p50_ms),
+            _delay(point.delay_p99_ms),
+        )
+    _console().print(table)
+
+
+def print_clients(rows: Sequence[dict[str, Any]], factor: float) -> None:
+    """Print a line for each client, and the reason of each flag."""
+    title = "Clients, the most throttled first" + ("" if factor == 1 else f", factor {factor:g}")
+    table = Table(title=title, box=None)
+    for name in ("instance", "user", "client id", "quota of"):
+        table.add_column(name, overflow="fold")
+    for name in ("limit", "wants", "gets", "delayed", "p50", "p99"):
+        table.add_column(name, justify="right")
+    table.add_column("flag")
+    for row in rows:
+        unit = "/s" if row["limit_key"] == REQUEST_RATE else " B/s"
+        table.add_row(
+            row["instance"],
+            row["user"],
+            row["client_id"],
+            row["quota_entity"],
+            *(f"{row[name]:,.4g}{unit}" for name in ("limit", "wanted_per_s", "accepted_per_s")),
+            _share(row["throttled_share"]),
+            _delay(row["delay_p50_ms"]),
+            _delay(row["delay_p99_ms"]),
+            row["flag"],
+        )
+    console = _console()
+    console.print(table)
+    for row in rows:
+        if row["flag"]:
+            console.print(f"{row['flag']}: {row['user']} {row['client_id']}: {row['reason']}")
+
+
+def _console() -> Console:
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 200  # a pipe has no width: no name is cut
+    return console
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _delay(delay_ms: float) -> str:
+    return f"{delay_ms:,.0f} ms"
