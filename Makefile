@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-compare lock docs changelog clean
+.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -75,6 +75,9 @@ bench-pod: $(STAMP)-test $(STAMP)-tools  ## the image in a pod: restarts, drain,
 
 bench-pipeline: $(STAMP)-test $(STAMP)-bench  ## the jobs on Spark, 5 and 20 million rows, beside DuckDB; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.pipeline
+
+bench-whatif: $(STAMP)-test $(STAMP)-tools  ## predictions of what-if against real runs; its section of bench/RESULTS.md
+	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest tests/pipeline/end_to_end/test_whatif.py -q
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))

@@ -1,0 +1,75 @@
+"""The figures of the what-if tests, and their section of bench/RESULTS.md (`make bench-whatif`)."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from bench.harness import FOLDER
+from bench.harness.machine import describe, today
+from bench.harness.markdown import facts_table, table, write_section
+
+VARIABLE: Final = "SLUICE_WRITE_WHATIF_FIGURES"
+"""Set by `make bench-whatif`."""
+_METHOD: Final = """\
+## Fidelity of what-if
+
+Made by `make bench-whatif`: `tests/pipeline/end_to_end/test_whatif.py` runs four Sluices at the same time before a
+real Kafka, with clients of the same think times: without a quota (*free*), under half of the quota (*lower*), and
+under the quota by either enforcement. `sluice-pipeline whatif` then predicts the quota's run from another one."""
+
+
+@dataclass(slots=True)
+class WhatifFigures:
+    """Rows of the two tables, in the order of the tests."""
+
+    replays: list[list[str]] = field(default_factory=list)
+    rates: list[list[str]] = field(default_factory=list)
+
+    def replayed(self, run: str, enforcement: str, found: Mapping[str, Any]) -> None:
+        """Add the replay of a capture with its own quota."""
+        same = found["requests"] - found["different"]
+        counts = [f"{found['delayed']:,}", f"{same:,} of {found['requests']:,}"]
+        self.replays.append([run, f"`{enforcement}`", *counts])
+
+    def predicted(
+        self, source: str, run: str, found: Mapping[str, Any], actual_per_s: float
+    ) -> None:
+        """Add a predicted rate."""
+        predicted_per_s = found["accepted_per_s"]
+        self.rates.append(
+            [
+                source,
+                f"`{run}`",
+                found["client_id"],
+                f"{found['wanted_per_s']:.1f}",
+                f"{found['limit']:g}",
+                f"{predicted_per_s:.2f}",
+                f"{actual_per_s:.2f}",
+                f"{100 * (predicted_per_s / actual_per_s - 1):+.1f} %",
+            ]
+        )
+
+    def write(self) -> None:
+        """Print the tables; write them if VARIABLE is set."""
+        replays = table(
+            ("run", "enforcement", "delayed requests", "delays as recorded"), self.replays
+        )
+        heads = (
+            "from",
+            "enforcement",
+            "client",
+            "wants /s",
+            "limit /s",
+            "predicted /s",
+            "measured /s",
+            "error",
+        )
+        rates = table(heads, self.rates)
+        print(f"\n{replays}\n\n{rates}")  # noqa: T201 - pytest -s shows it
+        if os.environ.get(VARIABLE):
+            load = f"{os.getloadavg()[0]:.1f} processes"
+            facts = facts_table({"date": today(), "load, 1 minute": load, **describe()})
+            parts = [_METHOD, "### Delays of a capture, replayed with its own quota", replays]
+            parts += ["### Rates, predicted and measured", rates, facts]
+            write_section(FOLDER, "whatif", "\n\n".join(parts))
