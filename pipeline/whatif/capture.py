@@ -68,6 +68,10 @@ class CaptureHost:
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Do nothing, as `wake`."""
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return None: a capture has no names of topics."""
+        return None
+
     def reconsider(self) -> None:
         """Do nothing: the quotas do not change."""
 
