@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -103,7 +102,6 @@ def stream(
     from pipeline.connector import connector_jars  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.session import is_submitted, session  # noqa: PLC0415 - as above
     from pipeline.stream import queries, sources  # noqa: PLC0415 - as above
-    from pipeline.stream.follow import StreamFailedError  # noqa: PLC0415 - as above
     from pipeline.stream.kafka import client_properties  # noqa: PLC0415 - as above
 
     jars = connector_jars() if over_kafka and not is_submitted() else ()
@@ -120,8 +118,5 @@ def stream(
         )  # fmt: skip
         try:
             running.run(partial(click.echo, err=True))
-        except StreamFailedError as error:
-            click.echo(f"error: {error}", err=True)
-            sys.exit(1)
         except KeyboardInterrupt:
             click.echo("stopped", err=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from pipeline.errors import JobFailedError
+from pipeline.spark_errors import SPARK_ERRORS, cause_of
 from pipeline.stream.batch_summary import Summaries
 
 if TYPE_CHECKING:
@@ -22,10 +24,6 @@ _POLL_SECONDS: Final = 0.5
 _SLOW_PYTHON: Final = "Python worker failed to connect back"
 
 
-class StreamFailedError(Exception):
-    """A query has failed; says which, and why."""
-
-
 class _Running:
     """A query, and how to start it again."""
 
@@ -35,11 +33,9 @@ class _Running:
         self.query = start()
 
     def fail(self, error: StreamingQueryException) -> None:
-        """Start the query again if Python was slow. Raises StreamFailedError if it was not, or too often."""
-        words = str(error)
-        if _SLOW_PYTHON not in words or self._starts == MAX_STARTS:
-            short = words.partition("=== Streaming Query ===")[0].strip()
-            raise StreamFailedError(f"{self.query.name}: {short}")
+        """Start the query again if Python was slow. Raises JobFailedError if it was not, or too often."""
+        if _SLOW_PYTHON not in str(error) or self._starts == MAX_STARTS:
+            raise JobFailedError(_words(f"The query {self.query.name}", error)) from error
         self._starts += 1
         self.query = self._start()
 
@@ -47,7 +43,7 @@ class _Running:
 def follow(starts: Sequence[Callable[[], StreamingQuery]], tell: Callable[[str], None]) -> None:
     """Start the queries and return when all have ended; `tell` gets a line for each batch.
 
-    Raises StreamFailedError if one fails.
+    Raises JobFailedError if one fails.
     """
     summaries = Summaries()
     running: list[_Running] = []
@@ -66,6 +62,12 @@ def follow(starts: Sequence[Callable[[], StreamingQuery]], tell: Callable[[str],
                 if error is not None:
                     each.fail(error)
                     active = True
+    except SPARK_ERRORS as error:
+        raise JobFailedError(_words("The stream", error)) from error
     finally:
         for each in running:
             each.query.stop()
+
+
+def _words(subject: str, error: Exception) -> str:
+    return f"{subject} failed: {cause_of(error)}. Start it again: nothing is lost or counted twice"

@@ -71,7 +71,7 @@ class Stream:
     def run(self, tell: Callable[[str], None]) -> None:
         """Run until the source is read to its end, or without end if there is an interval; tell of each batch.
 
-        Raises PipelineError if a checkpoint belongs to another output, StreamFailedError if a query fails.
+        Raises PipelineError if a checkpoint belongs to another output, JobFailedError if a query fails.
         """
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)

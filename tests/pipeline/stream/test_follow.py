@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 
 import pytest
+from pyspark.errors import AnalysisException
 
-from pipeline.stream.follow import MAX_STARTS, StreamFailedError, follow
+from pipeline.errors import JobFailedError
+from pipeline.stream.follow import MAX_STARTS, follow
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 
@@ -52,7 +54,7 @@ def test_a_failed_query_ends_the_others_and_is_named() -> None:
         Query("b", error="disk full\n=== Streaming Query ===\nplan"),
     )
 
-    with pytest.raises(StreamFailedError, match=r"^b: disk full$"):
+    with pytest.raises(JobFailedError, match=r"^The query b failed: disk full\."):
         follow([lambda: other, lambda: failed], lambda _: None)
     assert other.stopped
 
@@ -74,7 +76,7 @@ def test_it_is_not_started_again_without_end() -> None:
         starts.append(Query("a", error=SLOW))
         return starts[-1]
 
-    with pytest.raises(StreamFailedError, match="Python worker"):
+    with pytest.raises(JobFailedError, match="Python worker"):
         follow([start], lambda _: None)
     assert len(starts) == MAX_STARTS
 
@@ -84,8 +86,8 @@ def test_a_query_that_cannot_start_ends_those_that_run() -> None:
     first = Query("a", looks=99)
 
     def fail() -> Query:
-        raise ValueError("no such topic")
+        raise AnalysisException("no such topic\nplan")
 
-    with pytest.raises(ValueError, match="no such topic"):
+    with pytest.raises(JobFailedError, match=r"The stream failed: no such topic\."):
         follow([lambda: first, fail], lambda _: None)
     assert first.stopped
