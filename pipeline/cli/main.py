@@ -19,6 +19,7 @@ COMMANDS: Final[dict[str, str]] = {
     "traces": "traces",
     "stream": "stream",
     "package": "package",
+    "recommend": "recommend",
     "whatif": "whatif",
 }
 """The subcommands by name, each with its module in `pipeline.cli`."""

@@ -1,0 +1,79 @@
+"""The rates that a quota policy measures, from rows of one second each.
+
+Rules:
+- The policy's windows begin at whole seconds, and so do the rows. Its rate over 11 windows of one second is the sum of
+  the present second and the ten before it, divided by 10.5 s: the present second is half over on average.
+- A quota holds in one Sluice, so a rate is one of an instance.
+- There is a window for each second with a row. A policy judges requests only, so seconds in which an entity sends
+  nothing are no windows. They count as empty in the windows of the ten seconds after them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+from pyspark.sql import Window
+from pyspark.sql import functions as sf
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    Reals = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+WINDOWS: Final = 11
+SPAN_S: Final = WINDOWS - 0.5
+_SECOND_BITS: Final = 32
+
+
+class WindowRates(NamedTuple):
+    """The windows in which something was sent, sorted by entity and second."""
+
+    entity: Ints
+    second: Ints
+    amount: Reals
+    """The sum of the second itself."""
+    rate: Reals
+    """Per second."""
+
+
+def with_window_rate(rows: DataFrame, by: Sequence[str], amount: str) -> DataFrame:
+    """Return rows with a column `rate`: the rate of `amount` per second in the window that ends with the row.
+
+    `by` are the columns of an entity, `instance` among them. Rows of one entity and second are added first.
+    """
+    summed = rows.groupBy(*by, (sf.col("ts_ms") / 1000).cast("bigint").alias("second")).agg(
+        sf.sum(amount).alias(amount)
+    )
+    window = Window.partitionBy(*by).orderBy("second").rangeBetween(1 - WINDOWS, 0)
+    return summed.withColumn("rate", sf.sum(amount).over(window) / SPAN_S)
+
+
+class WindowIndex:
+    """The windows of entities, which are numbers below 2^31: one for each entity and second with a row."""
+
+    def __init__(self, entity: Ints, second: Ints) -> None:
+        key = entity.astype(np.int64) << _SECOND_BITS | second.astype(np.int64)
+        self._order = np.argsort(key, kind="stable")
+        key = key[self._order]
+        self._starts = np.flatnonzero(np.diff(key, prepend=-1))
+        self._key = key = key[self._starts]
+        self._first = np.searchsorted(key, key - (WINDOWS - 1))
+
+    def rates(self, amount: Reals) -> WindowRates:
+        """Return the rates of an amount of each row. Rows of one entity and second are added; seconds that then have
+        nothing are no windows.
+        """
+        summed = amount[self._order].astype(np.float64)
+        if len(self._starts) < len(summed):
+            summed = np.add.reduceat(summed, self._starts)
+        before = np.concatenate(([0.0], np.cumsum(summed)))
+        rate = (before[1:] - before[self._first]) / SPAN_S
+        some = summed > 0
+        key = self._key[some]
+        second = key & (1 << _SECOND_BITS) - 1
+        return WindowRates(key >> _SECOND_BITS, second, summed[some], rate[some])

@@ -1,0 +1,1 @@
+"""Recommends quotas from recorded usage."""

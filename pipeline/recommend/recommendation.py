@@ -1,0 +1,236 @@
+"""The job `recommend`: from the rows of the family `entity` to a quota file.
+
+- The rows are read once. The rates of all names are found beside each other; only the largest needs come to the driver.
+- Rules are chosen from all of the time. Their back-test uses limits from the first FIT_SHARE of it and simulates the
+  rest, so it says how well the past predicts the future, not how well the rules repeat it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from pyspark.sql import functions as sf
+
+from pipeline import tables
+from pipeline.errors import PipelineError
+from pipeline.ingest.sequences import gaps
+from pipeline.recommend.backtest import backtest
+from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
+from pipeline.recommend.packed import OTHER, packed
+from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
+from policies.api import ANONYMOUS
+from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity
+from policies.quota.quota_file import QuotaFile, QuotaFileLine
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, Row, SparkSession
+
+    from pipeline.recommend.backtest import Shares
+    from pipeline.recommend.needs import Level
+
+FIT_SHARE: Final = 0.7
+_SHOWN: Final = ("p50", "p99", "p999", "max", "windows", "instances", "skew")
+_FETCH, _PRODUCE = 1, 0
+_DIGITS: Final = 4
+_NAMES: Final = ("user", "client_id")
+
+
+class Wishes(NamedTuple):
+    """The options of the job."""
+
+    level: Literal["auto"] | Level = "auto"
+    limits: tuple[str, ...] = (REQUEST_RATE, PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE)
+    percentile: float = 99.9
+    sizing: Sizing = Sizing()
+    enforcement: Literal["entity", "channel"] = "entity"
+    """That of the back-test."""
+    tests: bool = True
+    """Whether the rules are back-tested."""
+
+
+class Recommendation(NamedTuple):
+    """The rules and what they come from."""
+
+    rules: list[QuotaRule]
+    shares: Shares
+    """The share of requests that each rule is predicted to throttle."""
+    source: dict[str, object]
+    notes: list[str]
+    """Reasons for which the result is less certain."""
+
+    def file(self, now: datetime) -> QuotaFile:
+        """Return the quota file."""
+        lines: dict[QuotaEntity, dict[str, float]] = {}
+        evidence: dict[QuotaEntity, dict[str, object]] = {}
+        for rule in self.rules:
+            lines.setdefault(rule.entity, {})[rule.key] = rule.limit
+            evidence.setdefault(rule.entity, {})[rule.key] = _evidence(
+                rule, self.shares.get((rule.entity, rule.key))
+            )
+        quotas = tuple(
+            QuotaFileLine(user=e.user, client_id=e.client_id, evidence=evidence[e], **limits)
+            for e, limits in lines.items()
+        )
+        return QuotaFile(generated_at=now, source=self.source, quotas=quotas)
+
+
+def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
+    """Return quotas for the clients whose rows are in the tables at `uri`. Raises PipelineError if there are none."""
+    rows = tables.read(spark, uri, "entity")
+    demand = packed(rows).persist()
+    try:
+        return _recommend(spark, uri, rows, demand, wishes)
+    finally:
+        demand.unpersist()
+
+
+def _recommend(
+    spark: SparkSession, uri: str, rows: DataFrame, demand: DataFrame, wishes: Wishes
+) -> Recommendation:
+    requests = sf.col("requests")
+    found = demand.agg(
+        sf.sum("seconds").alias("seconds"),
+        sf.sum("blocked_seconds").alias("blocked"),
+        sf.min("first_s").alias("first_s"),
+        sf.max("last_s").alias("last_s"),
+        sf.sum(requests).alias("requests"),
+        sf.sum(sf.when(sf.col("user") == OTHER, requests).otherwise(0)).alias("unnamed"),
+        sf.count_if(~sf.col("user").isin("", ANONYMOUS, OTHER)).alias("users"),
+        sf.count_if(~sf.col("client_id").isin("", OTHER)).alias("client_ids"),
+    ).first()
+    if found is None or not found["users"] + found["client_ids"]:
+        raise PipelineError(
+            f"{tables.table_uri(uri, 'entity')} has no client with a name of its own"
+        )
+    demand = demand.where(sf.col("user") != OTHER)
+    level: Level = wishes.level if wishes.level != "auto" else _level(found["users"])
+    if level == "client_id":
+        if not found["client_ids"]:
+            raise PipelineError("no client has a client id, expected --level user")
+        demand = demand.where(sf.col("client_id") != "")
+    first_s, last_s = found["first_s"], found["last_s"]
+    fit_until_s = int(first_s + FIT_SHARE * (last_s + 1 - first_s))
+    question = Question(level, wishes.limits, wishes.percentile, fit_until_s)
+    parts = max(2 * spark.sparkContext.defaultParallelism, _shuffle_partitions(spark))
+    all_needs = needs(_with_uses(spark, uri, demand, wishes.limits), question, parts).persist()
+    try:
+        measured = {key: _measured(all_needs, key, wishes.sizing) for key in wishes.limits}
+    finally:
+        all_needs.unpersist()
+    rules = [
+        rule for key in wishes.limits for rule in choose(key, measured[key], wishes.sizing, level)
+    ]
+    shares: Shares = {}
+    if wishes.tests:
+        later = rows.where(sf.col("ts_ms") >= fit_until_s * 1000)
+        shares = backtest(later, rules, wishes.enforcement)
+    source = {
+        "tables": uri,
+        "from": _time(first_s),
+        "until": _time(last_s + 1),
+        "client_seconds": found["seconds"],
+        "level": level,
+        "percentile": wishes.percentile,
+        "headroom": wishes.sizing.headroom,
+    }
+    if wishes.tests:
+        source |= {"enforcement": wishes.enforcement, "backtest_from": _time(fit_until_s)}
+    return Recommendation(rules, shares, source, list(_notes(spark, uri, found)))
+
+
+def _level(users: int) -> Level:
+    return "user" if users else "client_id"
+
+
+def _shuffle_partitions(spark: SparkSession) -> int:
+    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+
+
+def _with_uses(
+    spark: SparkSession, uri: str, demand: DataFrame, limits: tuple[str, ...]
+) -> DataFrame:
+    """Return the demand with columns `produces` and `fetches`: whether the client has sent such a request.
+
+    Without the table of the family `api` every client may have sent both.
+    """
+    api = tables.maybe_read(spark, uri, "api") if len(limits) > 1 else None
+    if api is None:
+        return demand.withColumns({"produces": sf.lit(1), "fetches": sf.lit(1)})
+    uses = (
+        api.where(sf.col("api_key").isin(_PRODUCE, _FETCH))
+        .groupBy(*_NAMES)
+        .agg(
+            sf.max((sf.col("api_key") == _PRODUCE).cast("int")).alias("produces"),
+            sf.max((sf.col("api_key") == _FETCH).cast("int")).alias("fetches"),
+        )
+    )
+    return demand.join(uses, list(_NAMES), "left").na.fill(0, ["produces", "fetches"])
+
+
+def _measured(all_needs: DataFrame, key: str, sizing: Sizing) -> Measured:
+    """Return the largest needs for one kind of limit, and the sums over all."""
+    of_limit = all_needs.where(sf.col("limit") == key)
+    of_names = of_limit.where(sf.col("role") == ALL)
+    needed = sf.ceil(sf.greatest(sf.col("value") * sizing.headroom, sf.lit(sizing.floor(key))))
+    sums = of_names.agg(sf.count("*"), sf.sum(needed)).first()
+    columns = [sf.col(name) for name in RecordedNeed._fields]
+    order = (sf.desc("value"), *_NAMES)
+    largest = [
+        RecordedNeed(*row)
+        for row in of_names.orderBy(*order).limit(sizing.max_rules + 1).select(*columns).collect()
+    ]
+    users = [need.user for need in largest if need.client_ids > 1]
+    parts: dict[str, dict[str, RecordedNeed]] = {}
+    if users:
+        rows = of_limit.where((sf.col("role") != ALL) & sf.col("user").isin(users))
+        for row in rows.select("role", *columns).collect():
+            parts.setdefault(row["user"], {})[row["role"]] = RecordedNeed(*row[1:])
+    both = {
+        user: (found[BUSIEST], found[REST])
+        for user, found in parts.items()
+        if found.keys() == {BUSIEST, REST}
+    }
+    names, total = (0, 0.0) if sums is None else (sums[0], float(sums[1] or 0))
+    return Measured(largest, names, total, both)
+
+
+def _notes(spark: SparkSession, uri: str, found: Row) -> Iterator[str]:
+    """Yield what makes the result less certain: unnamed clients, lost rows, and throttles while it was recorded."""
+    if found["unnamed"]:
+        yield (
+            f"{found['unnamed'] / found['requests']:.1%} of the requests are of clients without a name of their own "
+            "in the usage log; no rule is made for their needs"
+        )
+    sequences = tables.maybe_read(spark, uri, "sequences")
+    if sequences is not None:
+        lost = gaps(sequences).where(sf.col("family") == "entity").agg(sf.sum("lost")).first()
+        if lost is not None and lost[0]:
+            yield f"{lost[0]:,} rows of the family entity were lost: real needs may be larger"
+    if found["blocked"]:
+        yield (
+            f"throttles took time in {found['blocked'] / found['seconds']:.1%} of the seconds of clients when this "
+            "was recorded; their needs are estimates, so recommend again after a while under the new quotas"
+        )
+
+
+def _evidence(rule: QuotaRule, share: float | None) -> dict[str, object]:
+    need = rule.need
+    found: dict[str, object] = {name: _rounded(getattr(need, name)) for name in _SHOWN}
+    if rule.covers > 1:
+        found["covers"] = rule.covers
+    if share is not None:
+        found["predicted_throttled_share"] = _rounded(share)
+        found["backtest_limit"] = int(rule.fitted or 0)
+    return found
+
+
+def _rounded(value: float) -> float:
+    """Return the value with _DIGITS significant digits."""
+    return value if isinstance(value, int) else float(f"{value:.{_DIGITS}g}")
+
+
+def _time(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")

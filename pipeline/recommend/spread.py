@@ -1,0 +1,88 @@
+"""How the window rates of many groups spread: percentiles, maximum and skew, for all groups at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pipeline.rates import WindowRates
+
+    Ints = NDArray[np.int64]
+    Reals = NDArray[np.float64]
+
+_MANY: Final = 64
+"""Groups of more values than this are faster sorted one by one."""
+
+
+class Spread(NamedTuple):
+    """How the window rates of groups spread; one value for each group."""
+
+    group: Ints
+    value: Reals
+    fitted: Reals
+    p50: Reals
+    p99: Reals
+    p999: Reals
+    max: Reals
+    windows: Ints
+    instances: Ints
+    skew: Reals
+    total: Reals
+
+    @classmethod
+    def of(cls, found: WindowRates, instances: int, percentile: float, fit_until_s: int) -> Spread:
+        """Return the spread over all instances; the entities of `found` are group * instances + instance."""
+        group = found.entity // instances
+        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        counts = np.diff(np.append(starts, len(group)))
+        groups = group[starts]
+        rate = _sorted_within(found.rate, group)
+        early = found.second < fit_until_s
+        fits = np.bincount(group[early], minlength=int(groups.max(initial=-1)) + 1)[groups]
+        early_rate = np.append(_sorted_within(found.rate[early], group[early]), np.nan)
+        fit_starts = np.cumsum(fits) - fits
+        fit_ranks = np.minimum(_rank(fit_starts, fits, percentile), len(early_rate) - 1)
+        fitted = np.where(fits > 0, early_rate[fit_ranks], np.nan)
+        sums = np.bincount(found.entity, found.amount)
+        padded = np.append(sums, np.zeros(-len(sums) % instances)).reshape(-1, instances)[groups]
+        active = (padded > 0).sum(axis=1)
+        total = padded.sum(axis=1)
+        return cls(
+            groups,
+            rate[_rank(starts, counts, percentile)],
+            fitted,
+            rate[_rank(starts, counts, 50)],
+            rate[_rank(starts, counts, 99)],
+            rate[_rank(starts, counts, 99.9)],
+            rate[starts + counts - 1] if len(starts) else rate,
+            counts,
+            active,
+            padded.max(axis=1, initial=0) * active / np.maximum(total, 1e-9),
+            total,
+        )
+
+    def take(self, which: Ints) -> Spread:
+        """Return these groups."""
+        return Spread(*(column[which] for column in self))  # type: ignore[arg-type] # columns of both kinds
+
+
+def _sorted_within(values: Reals, group: Ints) -> Reals:
+    """Return the values sorted within each group; `group` is sorted."""
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    if len(starts) * _MANY > len(values):
+        return values[np.lexsort((values, group))]
+    done = values.copy()
+    for start, end in pairwise(np.append(starts, len(values))):
+        done[start:end].sort()
+    return done
+
+
+def _rank(starts: Ints, counts: Ints, percentile: float) -> Ints:
+    """Return the place of the percentile of each group of sorted values (nearest rank)."""
+    rank = np.ceil(counts * (percentile / 100) - 1e-9).astype(np.int64)
+    return np.asarray(starts + np.maximum(rank, 1) - 1)
