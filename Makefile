@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` and `make test`. Both set up everything they need.
+# Three commands matter: `make demo`, `make report` and `make test`. They set up everything they need.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -9,13 +9,23 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
 
 demo: $(STAMP)-demo  ## an embedded cluster, Sluice in front of it, real clients
 	$(BIN)/sluice demo
+
+# Both sets of requirements hold the same versions of what they share.
+REPORT := reports/usage
+report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the data pipeline; ends with a page of what happened
+	rm -rf $(REPORT)
+	$(BIN)/sluice demo --seconds 50 --usage-log $(REPORT)/log --page reports/demo.html
+	$(BIN)/sluice-pipeline all $(REPORT)/log $(REPORT) --traces $(REPORT)/log/traces.jsonl
+
+screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
+	$(BIN)/python -m tests.support.report_pictures $(REPORT)/report.html docs/img
 
 # The suites wait more than they compute, so they run side by side; each one's output is printed whole at its end.
 test: check  ## everything CI runs

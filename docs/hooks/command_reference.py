@@ -1,4 +1,4 @@
-"""The reference of the command line, from the click commands themselves."""
+"""The references of both command lines, from the click commands themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli.main import main
+from pipeline.cli.main import main as pipeline
+from proxy.cli.main import main as sluice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +23,9 @@ def walk(command: click.Command, context: click.Context) -> Iterator[click.Conte
     """Yield the context of the command and of every command below it."""
     yield context
     if isinstance(command, click.Group):
-        for name, child in sorted(command.commands.items()):
+        for name in sorted(command.list_commands(context)):
+            child = command.get_command(context, name)
+            assert child is not None  # noqa: S101 - it was listed
             yield from walk(child, click.Context(child, context, info_name=name))
 
 
@@ -51,4 +54,13 @@ def entry(context: click.Context) -> str:
 
 def command_reference() -> str:
     """Return the entries of `sluice` and all its commands."""
-    return "\n".join(entry(each) for each in walk(main, click.Context(main, info_name="sluice")))
+    return _entries(sluice, "sluice")
+
+
+def pipeline_reference() -> str:
+    """Return the entries of `sluice-pipeline` and all its commands."""
+    return _entries(pipeline, "sluice-pipeline")
+
+
+def _entries(program: click.Command, name: str) -> str:
+    return "\n".join(entry(each) for each in walk(program, click.Context(program, info_name=name)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bench_results import result_tables
 from change_list import unreleased_changes
-from command_reference import command_reference
+from command_reference import command_reference, pipeline_reference
 from example_file import example_file
 from module_list import module_list
 from policy_reference import policy_reference
@@ -33,6 +33,7 @@ SOURCES: dict[str, Callable[[str], str]] = {
     "changes": lambda _: unreleased_changes(),
     "commands": lambda _: command_reference(),
     "example": example_file,
+    "pipeline_commands": lambda _: pipeline_reference(),
     "modules": lambda _: module_list(),
     "policy_api": lambda _: policy_reference(),
     "settings": lambda _: settings_reference(),

@@ -18,6 +18,8 @@ COMMANDS: Final[dict[str, str]] = {
     "usage": "usage",
     "traces": "traces",
     "stream": "stream",
+    "report": "report",
+    "all": "all_jobs",
     "package": "package",
     "recommend": "recommend",
     "whatif": "whatif",

@@ -72,6 +72,7 @@ class ClientUse(NamedTuple):
     throttle_ms_max: int
     quota_entity: str | None = None
     quota_rate: float | None = None
+    enforcement: str | None = None
     limit: str | None = None
     """The limit that delayed most of its requests, by its traces; without traces None."""
 

@@ -178,8 +178,10 @@ def _quotas(facts: ReportFacts) -> Iterator[str]:
         )
     loose = [each for each, quota in limited if each.p999 * WASTEFUL <= quota]
     if loose:
-        which = _name(loose[0]) if len(loose) == 1 else f"{len(loose)} entities"
-        yield f"The quota of {which} is more than three times the need: it limits nothing."
+        if len(loose) == 1:
+            yield f"The quota of {_name(loose[0])} is more than three times the need: it limits nothing."
+        else:
+            yield f"{len(loose)} quotas are more than three times the need: they limit nothing."
     bare = [each for each in facts.needs if each.quota is None]
     if bare and limited:
         yield f"{_name(bare[0]) if len(bare) == 1 else f'{len(bare)} entities'} {_plural('has', bare)} no quota."
@@ -189,8 +191,8 @@ def _curve(facts: ReportFacts) -> Iterator[str]:
     knee = maybe_knee(curve_of(facts.sweep))
     if knee is not None:
         yield (
-            f"Quotas of {percent(knee.factor)} of {facts.sweep_of or 'the candidate'} would throttle"
-            f" {percent(knee.throttled_share)} of all requests; larger ones change little."
+            f"With {figure(knee.factor)} times {facts.sweep_of or 'the candidate'}"
+            f" {percent(knee.throttled_share)} of the requests would be throttled; more changes little."
         )
 
 

@@ -140,7 +140,7 @@ def curve(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     ]
     if knee is not None:
         # Right of the knee the curve is lower: the words stand there, or above it if there is no room.
-        has_room = log2(knee.factor / first) < log2(last / first) * 0.6
+        has_room = log2(knee.factor / first) < log2(last / first) * (0.6 if size.is_narrow else 0.7)
         told = {
             "factor": knee.factor if has_room else last,
             "throttled_share": knee.throttled_share,

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
 
-from pipeline.report.facts import OTHER, ClientName, EntityNeed, SweepCell
+from pipeline.report.facts import OTHER, ClientName, SweepCell
 from policies.quota.config import QuotaLine
-from policies.quota.entity import DEFAULT_NAME, REQUEST_RATE, tags_text
+from policies.quota.entity import REQUEST_RATE, tags_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from pyspark.sql import DataFrame
 
     from pipeline.report.facts import ClientUse
-    from policies.quota.quota_file import QuotaFileLine
 
 
 _OTHERS: Final = {"user": "", "client_id": OTHER}
@@ -40,36 +39,6 @@ def present_quotas(clients: Iterable[ClientUse]) -> list[QuotaLine]:
                     QuotaLine(user=entity[0], client_id=entity[1], request_rate=use.quota_rate),
                 )
     return list(found.values())
-
-
-def needs_of(
-    lines: Iterable[QuotaFileLine], clients: Sequence[ClientUse]
-) -> tuple[EntityNeed, ...]:
-    """Return the evidence of recommended request rates, beside the rates in force for the same clients."""
-    found = []
-    for line in lines:
-        evidence = line.evidence.get(REQUEST_RATE)
-        if line.request_rate is None or not isinstance(evidence, dict):
-            continue
-        name = tags_text((line.user or "", line.client_id or ""))
-        covered = [each for each in clients if _covers(line, each.client)]
-        most = max(covered, key=lambda each: each.requests, default=None)
-        need = EntityNeed(
-            name,
-            float(evidence.get("p50") or 0.0),
-            float(evidence.get("p999") or 0.0),
-            None if most is None else most.quota_rate,
-            line.request_rate,
-        )
-        found.append(need)
-    return tuple(found)
-
-
-def _covers(line: QuotaLine, client: ClientName) -> bool:
-    return all(
-        wanted is None or wanted in (DEFAULT_NAME, own)
-        for wanted, own in zip((line.user, line.client_id), client, strict=True)
-    )
 
 
 def sweep_of(predictions: DataFrame, clients: Iterable[ClientName]) -> tuple[SweepCell, ...]:

@@ -64,8 +64,10 @@ def clients_of(entity: DataFrame) -> tuple[ClientUse, ...]:
     sums = entity.groupBy(*CLIENT).agg(
         *(sf.sum(name).alias(name) for name in ("requests", "charged", "throttled", "throttle_ms")),
         sf.max("throttle_ms_max").alias("throttle_ms_max"),
-        sf.max_by("quota_entity", limited_at).alias("quota_entity"),
-        sf.max_by("quota_rate", limited_at).alias("quota_rate"),
+        *(
+            sf.max_by(name, limited_at).alias(name)
+            for name in ("quota_entity", "quota_rate", "enforcement")
+        ),
     )
     sums = sums.persist()
     try:
@@ -86,6 +88,7 @@ def clients_of(entity: DataFrame) -> tuple[ClientUse, ...]:
             throttle_ms_max=int(row["throttle_ms_max"] or 0),
             quota_entity=row["quota_entity"],
             quota_rate=row["quota_rate"],
+            enforcement=row["enforcement"],
         )
         for client, row in found.items()
     )

@@ -162,7 +162,7 @@ def pools_section(facts: ReportFacts) -> Iterator[str]:
     told = f"empty for {duration(empty_ms)}" if empty_ms else "never empty"
     if most < _HARDLY and not empty_ms:
         yield section_of(
-            f"Memory pools: less than {percent(_HARDLY)} in use, never empty",
+            "Memory pools: less than 1 % in use, never empty",
             "The largest use of all instances.",
         )
         return

@@ -109,14 +109,30 @@ def config(given: GivenSettings, *, schema: bool) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="Folder for usage log and traces. Clients with habits and quotas then take the place of the experiment.",
 )
-def demo(seconds: float, *, plain: bool, page: Path, usage_log: Path | None) -> None:
+@click.option(
+    "--quotas",
+    "quotas_file",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="With --usage-log: a quota file for these clients.",
+)
+def demo(
+    seconds: float,
+    *,
+    plain: bool,
+    page: Path,
+    usage_log: Path | None,
+    quotas_file: Path | None,
+) -> None:
     """Run real clients through Sluice.
 
     Starts an embedded cluster, Sluice in front of it and clients; ends with a verdict and a page of the run.
     """
     from proxy.demo import run as run_demo  # noqa: PLC0415 - see the module
 
-    sys.exit(run_demo(seconds, plain=plain, page=page, usage_log=usage_log))
+    if quotas_file is not None and usage_log is None:
+        raise click.UsageError("--quotas needs --usage-log: the experiment sets its quotas itself")
+    code = run_demo(seconds, plain=plain, page=page, usage_log=usage_log, quotas_file=quotas_file)
+    sys.exit(code)
 
 
 @main.command()

@@ -26,10 +26,12 @@ def run(
     plain: bool = False,
     page: Path | None = None,
     usage_log: Path | None = None,
+    quotas_file: Path | None = None,
 ) -> int:
     """Run the demo on standard output, write the page of the run to `page`, and return the exit code.
 
     With `usage_log` clients with habits follow the job, and Sluice writes its usage log and traces into that folder.
+    Their quotas are those of `quotas_file`, if it is given.
     0: no check fails. 1: a check fails, or the demo could not be completed. 2: a Kafka client is missing.
     130: interrupted.
     """
@@ -52,7 +54,7 @@ def run(
             play,
             schedule_of(seconds),
             screen,
-            partial(Sluice, usage_log=usage_log),
+            partial(Sluice, usage_log=usage_log, quotas_file=quotas_file),
             page,
             has_habits=usage_log is not None,
         )

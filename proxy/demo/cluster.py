@@ -6,7 +6,7 @@ Rules:
   in less than 0.1 ms; a client would then measure little but this machine's scheduler.
 - Sluice is started by its command line, and observed and changed only from outside, over its admin server.
 - It starts without a quota; quotas are set and removed while it runs, as `sluice quotas` does it. With a usage log it
-  starts with the quotas of `proxy.demo.habits`.
+  starts with the quotas of `proxy.demo.habits`, or with those of a quota file.
 - Its ports are a free block: the bootstrap port, one for each node id, and the dashboard's. A port that another
   program takes in between ends the demo.
 """
@@ -52,7 +52,7 @@ NODES = 10
 TIMEOUT_S = 15.0
 SETTINGS = """\
 identity: {{user: demo}}      # the user of all clients: the embedded cluster has no SASL
-policies: [{{use: quota, config: {{quotas: {quotas}}}}}]
+policies: [{{use: quota, config: {{{quotas}}}}}]
 admin: {{control: '{control}', token_file: '{token_file}'}}
 """
 USAGE_LOG = """\
@@ -110,9 +110,12 @@ def _is_free(port: int) -> bool:
 class Sluice:
     """The Sluice process that the clients connect to."""
 
-    def __init__(self, folder: Path, usage_log: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, usage_log: Path | None = None, quotas_file: Path | None = None
+    ) -> None:
         self._folder = folder
         self._usage_log = usage_log
+        self._quotas_file = quotas_file
         self._process: ChildProcess | None = None
         self._admin: AdminClient | None = None
         self.bootstrap_port = 0
@@ -137,7 +140,7 @@ class Sluice:
         text = SETTINGS.format(
             control=control,
             token_file=token_file,
-            quotas="[]" if self._usage_log is None else quota_lines(),
+            quotas=self._quotas(),
         )
         if self._usage_log is not None:
             directory = self._usage_log.resolve()
@@ -166,6 +169,12 @@ class Sluice:
                     return
                 await trio.sleep(0.05)
         raise DemoError(f"Sluice does not answer at {control} after {TIMEOUT_S:g} s")
+
+    def _quotas(self) -> str:
+        """Return the settings of the quota policy."""
+        if self._quotas_file is not None:
+            return f"quotas_file: {json.dumps(str(self._quotas_file.resolve()))}"
+        return "" if self._usage_log is None else f"quotas: {quota_lines()}"
 
     async def maybe_state(self) -> State | None:
         """Return what its dashboard shows now; None when it does not answer."""

@@ -15,6 +15,7 @@ import click
 import pytest
 import yaml
 
+from pipeline.cli.main import main as pipeline
 from proxy.cli.main import main
 from proxy.config.sources import load
 
@@ -157,6 +158,20 @@ def test_commands_are_understood(
 
     assert isinstance(main, click.Group)
     name, command, rest = main.resolve_command(click.Context(main), arguments)
+
+    assert command is not None
+    command.make_context(name, list(rest))
+
+
+@pytest.mark.parametrize(
+    ("page", "arguments"),
+    commands("sluice-pipeline"),
+    ids=lambda each: each.name if isinstance(each, Path) else " ".join(each),
+)
+def test_commands_of_the_pipeline_are_understood(page: Path, arguments: list[str]) -> None:
+    """Every `sluice-pipeline ...` that is shown names a command and options that exist."""
+    assert isinstance(pipeline, click.Group)
+    name, command, rest = pipeline.resolve_command(click.Context(pipeline), arguments)
 
     assert command is not None
     command.make_context(name, list(rest))

@@ -71,6 +71,17 @@ def test_every_command_is_in_the_reference(generated: ModuleType) -> None:
     assert "--config FILE" in page
 
 
+def test_every_command_of_the_pipeline_is_in_its_reference(generated: ModuleType) -> None:
+    """Each command of `sluice-pipeline` has a section, though it is imported when it is asked for."""
+    from pipeline.cli.main import COMMANDS  # noqa: PLC0415 - it loads the program
+
+    page = generated.on_page_markdown("<!-- generated: pipeline_commands -->")
+    headings = re.findall(r"^## (.+)$", page, re.MULTILINE)
+
+    assert {f"sluice-pipeline {name}" for name in COMMANDS} <= set(headings)
+    assert "--master TEXT" in page
+
+
 def test_every_name_of_the_contract_is_in_the_reference(generated: ModuleType) -> None:
     """Each public class and constant of `policies.api` has a section, and each hook of `Policy` a row."""
     from policies import api  # noqa: PLC0415 - beside what is compared with it

@@ -97,7 +97,7 @@ def _use(client: ClientName, requests: int, share: float, rate: float | None) ->
     limit = "request_rate" if rate else None
     entity = f"user={client.user}" if rate else None
     return ClientUse(
-        client, requests, requests, throttled, throttled * 212, 4012, entity, rate, limit
+        client, requests, requests, throttled, throttled * 212, 4012, entity, rate, None, limit
     )
 
 

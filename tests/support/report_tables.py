@@ -28,9 +28,9 @@ def write_report_tables(spark: SparkSession, folder: Path) -> None:
 def _entity() -> list[dict[str, Any]]:
     rows = []
     for n in range(SECONDS):
-        is_busy = n % 10 < 4
+        is_busy = n % 10 < 8
         sent = 30 if is_busy else 8
-        delays = {"throttled": 20, "throttle_ms": 1400, "throttle_ms_max": 161, "blocked_ms": 700}
+        delays = {"throttled": 20, "throttle_ms": 1400, "throttle_ms_max": 161, "blocked_ms": 2500}
         used = {"requests": sent, "charged": sent, "ts_ms": START_MS + n * 1000, "connections": 3}
         rows += [
             usage_row("entity", user="alice", client_id="app", **used, **LIMIT, **(delays if is_busy else {})),

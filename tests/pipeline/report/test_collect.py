@@ -23,14 +23,14 @@ def test_the_figures_are_those_of_the_tables(spark: SparkSession, tmp_path: Path
     assert facts.scope.written_at == "2025-11-21 00:00 UTC"
     assert (
         headline(facts)
-        == "48 % of the requests of alice / app were throttled, by 70 ms on average."
+        == "62 % of the requests of alice / app were throttled, by 70 ms on average."
     )
     assert {each.client for each in facts.clients} == {
         ClientName("alice", "app"),
         ClientName("bob", "etl"),
     }
     assert {each.name for each in facts.traffic} == {"alice", "bob"}
-    assert sum(each.share > 0 for each in facts.throttling) == 24
+    assert sum(each.share > 0 for each in facts.throttling) == 48
     assert {(each.stage, each.by, each.name) for each in facts.waits} == {
         ("throttle", "api", "Produce"),
         ("throttle", "client", "alice / app"),

@@ -2,10 +2,9 @@
 
 from pyspark.sql import SparkSession
 
-from pipeline.report.facts import OTHER, ClientName, ClientUse, EntityNeed, SweepCell
-from pipeline.report.quota_facts import needs_of, present_quotas, sweep_of
+from pipeline.report.facts import OTHER, ClientName, ClientUse, SweepCell
+from pipeline.report.quota_facts import present_quotas, sweep_of
 from policies.quota.config import QuotaLine
-from policies.quota.quota_file import QuotaFileLine
 
 ALICE = ClientName("alice", "report")
 
@@ -34,31 +33,6 @@ def test_present_quotas_are_read_back_from_the_rows() -> None:
         QuotaLine(client_id="app", request_rate=7.0),
         QuotaLine(user="a,client-id=b", request_rate=9.0),
     ]
-
-
-def test_needs_are_the_evidence_beside_the_quota_in_force() -> None:
-    """Of the client with most requests that the line covers; lines without evidence are left out."""
-    measured = {"request_rate": {"p50": 12, "p999": 100.0}}
-    lines = [
-        QuotaFileLine(user="alice", request_rate=110.0, evidence=measured),
-        QuotaFileLine(user="<default>", client_id="batch", request_rate=9.0, evidence=measured),
-        QuotaFileLine(user="carol", request_rate=5.0),
-        QuotaFileLine(user="dave", producer_byte_rate=5.0, evidence=measured),
-        QuotaFileLine(
-            client_id="absent", request_rate=1.0, evidence={"request_rate": {"p50": None}}
-        ),
-    ]
-    clients = [
-        use(ALICE, "user=alice", 80.0),
-        use(ClientName("alice", "etl"), "user=alice,client-id=etl", 20.0, requests=5),
-        use(ClientName("bob", "batch"), None, None),
-    ]
-
-    assert needs_of(lines, clients) == (
-        EntityNeed("user=alice", 12.0, 100.0, 80.0, 110.0),
-        EntityNeed("user=<default>,client-id=batch", 12.0, 100.0, None, 9.0),
-        EntityNeed("client-id=absent", 0.0, 0.0, None, 1.0),
-    )
 
 
 def test_predictions_of_instances_are_added(spark: SparkSession) -> None:

@@ -116,6 +116,7 @@ def test_a_million_client_ids_do_not_come_to_the_driver(spark: SparkSession) -> 
         *("'u' as user", "concat('c', id) as client_id", "0L as throttle_ms", "0L as throttle_ms_max"),
         *("id as requests", "id as charged", "20000 - id as throttled", f"{START_MS}L as ts_ms"),
         *("cast(null as string) as quota_entity", "cast(null as double) as quota_rate"),
+        "cast(null as string) as enforcement",
     )  # fmt: skip
 
     clients = clients_of(many)

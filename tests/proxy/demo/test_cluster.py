@@ -16,6 +16,7 @@ from confluent_kafka import Producer
 from proxy.admin.client import AdminAddress, AdminClient
 from proxy.demo import cluster
 from proxy.demo.cluster import ANSWER_MS, BROKERS, HOST, NODES, Sluice, free_ports, start_brokers
+from proxy.demo.habits import HABITS
 from proxy.demo.processes import DemoError
 from tests.support.made_up_states import made_up
 
@@ -226,3 +227,22 @@ async def test_an_unreadable_state_is_none(
     state = await sluice.maybe_state()
 
     assert (state is not None) is is_read
+
+
+async def test_quotas_are_those_of_a_file(tmp_path: Path) -> None:
+    """With a quota file Sluice starts with its limits; without one, and with a usage log, with those of the habits."""
+    file = tmp_path / "quotas.yaml"
+    file.write_text("version: 1\nquotas: [{client_id: alice, request_rate: 77}]\n", "utf-8")
+    limits: list[dict[str, float]] = []
+    for name, chosen in (("file", file), ("habits", None)):
+        (tmp_path / name).mkdir()
+        sluice = Sluice(tmp_path / name, tmp_path / name / "log", chosen)
+        async with trio.open_nursery() as nursery:
+            await sluice.start(nursery, {1: f"{HOST}:1"})
+            said: Any = await sluice._ask("GET", "/v1/quotas")
+            limits.append({each["client_id"]: each["per_second"] for each in said["quotas"]})
+            await sluice.stop()
+            await sluice.kill()
+
+    assert limits[0] == {"alice": 77}
+    assert limits[1] == {name: habit.quota for name, habit in HABITS.items()}

@@ -1,0 +1,40 @@
+"""The command `sluice-pipeline all`: from a usage log to a page, in one Spark session."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.cli.options import with_spark
+from pipeline.cli.report import PAGE, TRACES, check_output, now_ms, say, write_page
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@click.command("all")
+@click.argument("usage_log")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@TRACES
+@with_spark
+def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple[str, ...]) -> None:
+    """Run all jobs on USAGE_LOG; write report.html and the tables into FOLDER.
+
+    Everything runs in one Spark session. The last line that is printed is the path of the page.
+    """
+    from pipeline.ingest.job import Ingest  # noqa: PLC0415 - Spark, which --help need not wait for
+    from pipeline.report.report_job import ReportJob  # noqa: PLC0415 - as above
+
+    page = folder / PAGE
+    check_output(page)
+    tables = str(folder.resolve() / "tables")
+    say("ingest")
+    summary = Ingest(spark, usage_log, tables, now_ms()).run()
+    click.echo(summary.text())
+    facts = ReportJob(spark, tables, now_ms(), say).run(traces, duplicates=summary.duplicates)
+    write_page(page, facts)
+    if summary.unreadable:
+        sys.exit(1)

@@ -1,0 +1,83 @@
+"""The command `sluice-pipeline report`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipeline.cli.options import with_spark
+from pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+    from pipeline.report.facts import ReportFacts
+
+PAGE = "report.html"
+TRACES = click.option(
+    "--traces", multiple=True, metavar="FILE", help="A file of traces; may be repeated."
+)
+
+
+@click.command()
+@click.argument("tables")
+@TRACES
+@click.option("--quotas", metavar="FILE", help="Quotas to try where none is in force.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=PAGE,
+    show_default=True,
+    help="The page, a local file.",
+)
+@with_spark
+def report(
+    spark: SparkSession, tables: str, *, traces: tuple[str, ...], quotas: str | None, output: Path
+) -> None:
+    """Make one HTML page of TABLES: usage, throttled clients, quotas and needs, predictions, waits, losses.
+
+    The page loads nothing and needs no script. Predictions are for the quotas in force, smaller and larger.
+    """
+    from pipeline.report.report_job import ReportJob  # noqa: PLC0415 - Spark, which --help need not wait for
+
+    check_output(output)
+    facts = ReportJob(spark, tables, now_ms(), say).run(traces, quotas)
+    write_page(output, facts)
+
+
+def check_output(page: Path) -> None:
+    """Find out before the work whether the page can be written. Raises PipelineError."""
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        with page.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise PipelineError(f"the page {page} cannot be written: {error.strerror}") from error
+
+
+def write_page(page: Path, facts: ReportFacts) -> None:
+    """Write the page, and print its findings and its path."""
+    from pipeline.report.headline import findings, headline  # noqa: PLC0415 - as above
+    from pipeline.report.page import html_of  # noqa: PLC0415 - as above
+
+    say("charts")
+    page.write_text(html_of(facts), "utf-8")
+    lines: Sequence[str] = [headline(facts), *findings(facts)]
+    for line in lines:
+        click.echo(line)
+    click.echo(f"report: {page.resolve()}")
+
+
+def say(step: str) -> None:
+    """Print the step that begins, with the time, to standard error."""
+    click.echo(f"{time.strftime('%H:%M:%S')} {step} ...", err=True)
+
+
+def now_ms() -> int:
+    """Return the present."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,47 @@
+"""`make report` in short: clients with habits and a real Sluice, then the pipeline in one session, then the page."""
+
+import io
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from pipeline.cli.main import main
+from proxy.demo.cluster import TRACES, Sluice
+from proxy.demo.console import Screen
+from proxy.demo.experiment import Schedule
+from proxy.demo.play import play
+
+SCHEDULE = Schedule(job_s=1, rounds=4)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("spark")
+def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
+    """Alice is in the headline, with a larger quota; traces are read; nothing is missing."""
+    log, folder = tmp_path / "log", tmp_path / "report"
+    screen = Screen(Console(file=io.StringIO(), width=120))
+    code = trio.run(
+        partial(play, SCHEDULE, screen, partial(Sluice, usage_log=log), has_habits=True)
+    )
+    assert code == 0
+
+    command = ["all", str(log), str(folder), "--traces", str(log / TRACES)]
+    ran = CliRunner().invoke(main, command)
+
+    assert ran.exit_code == 0, ran.output
+    page = folder / "report.html"
+    assert ran.stdout.splitlines()[-1] == f"report: {page}"
+    html = page.read_text("utf-8")
+    told = re.sub(r"<[^>]+>", "", html)
+    assert re.search(r"% of the requests of (alice|report) were throttled", told)
+    assert "slowest requests that were traced" in html
+    assert 'class="verdict ok">complete' in html
+    assert "request_rate 30/s of client-id=alice" in told
+    assert html.count('<svg class="wide"') >= 7
