@@ -153,6 +153,7 @@ def main(arguments: list[str] | None = None) -> int:
         "date": today(),
         "load before": f"{before:.1f} processes on {os.cpu_count()} cores",
         "input": "400 clients on 4 instances; JSON of ingest and traces uncompressed",
+        "quotas of whatif": "20 to 200 requests/s for each user",
         **describe(),
     }
     found = section(Found(jobs, failed, facts))

@@ -88,9 +88,9 @@ def _as_json(rows: DataFrame, folder: Path) -> None:
 
 
 def make_quotas(file: Path) -> Path:
-    """Write a quota file with a request rate for every user, which half of them exceed at times; return the file."""
+    """Write a quota file with a request rate for every user, less than many of them need; return the file."""
     quotas = [
-        {"user": f"user-{user:03}", "request_rate": 10.0 + user % 10 * 15}
+        {"user": f"user-{user:03}", "request_rate": 20.0 + user % 10 * 20}
         for user in range(ENTITIES // 2)
     ]
     file.write_text(json.dumps({"version": 1, "quotas": quotas}))
