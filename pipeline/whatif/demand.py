@@ -91,7 +91,8 @@ def demand_of(
     second = rows["ts_ms"].astype(np.int64) // 1000
     raise_by, saturated = _raises(rows, len(bucket_of))
     amount = rows["amount"].astype(np.float64) * raise_by
-    requests = rows["requests"].astype(np.float64) * raise_by
+    # The reply to a Fetch may come in a later second than the request: its bytes are of one request at least.
+    requests = np.maximum(rows["requests"].astype(np.float64), amount > 0) * raise_by
     order = np.lexsort((second, client))
     client, second = client[order], second[order]
     fresh = np.ones(len(client), bool)

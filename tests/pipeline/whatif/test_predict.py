@@ -108,6 +108,21 @@ def test_each_kind_of_limit_and_each_factor_has_its_row() -> None:
 
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_bytes_of_replies_without_a_request_in_their_second_are_of_one_request(
+    enforcement: str,
+) -> None:
+    """A consumer that waits for its Fetch: the request is in one second, the reply in the next one."""
+    rows = seconds_of(60, 0, response_bytes=50_000)
+    line = QuotaLine(user="alice", consumer_byte_rate=20_000)
+    (row,) = predicted(rows, line, enforcement=enforcement)
+    assert row["accepted_per_s"] == pytest.approx(
+        20_000, rel=0.3
+    )  # and ten seconds at once under `channel`
+    assert 20 <= row["requests"] <= 60
+    assert 0 < row["throttled_share"] <= 1
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
 def test_many_clients_of_one_bucket_are_simulated_together(enforcement: str) -> None:
     """All have rows, and together they get no more than the limit, and what they want is all there."""
     clients = 3 * MAX_CLIENTS_OF_BUCKET
