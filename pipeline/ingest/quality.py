@@ -65,7 +65,7 @@ def parsed(lines: DataFrame, family: str, now_ms: int | Column) -> DataFrame:
     schema = FAMILIES[family]
     wide = StructType([*schema, StructField(_CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-    rows = lines.where(sf.length(sf.trim("value")) > 0).select(
+    rows = lines.where(sf.octet_length("value") > 0).select(
         "value", "file", "day", sf.from_json("value", wide, options).alias("row")
     )
     flat = rows.select("value", "file", "day", "row.*")
@@ -86,8 +86,9 @@ def _reason(family: str, now_ms: int | Column) -> Column:
     names = FAMILIES[family].names
     keys = [sf.col(name) for name in _KEYS if name in names]
     ts_ms = sf.col("ts_ms")
-    day_ms = sf.unix_millis(sf.to_timestamp("day"))
-    other_braces = sf.locate("}", sf.col("value")) != sf.length("value")
+    day_ms = sf.unix_date(sf.col("day").cast("date")).cast("bigint") * DAY_MS
+    # A row has one object without inner ones. Names with braces, or not ASCII, only cost a closer look.
+    other_braces = sf.locate("}", sf.col("value")) != sf.octet_length("value")
     checks = (
         (sf.col(_CORRUPT).isNotNull() | other_braces, _broken()),
         (sf.col("v") > VERSION, Reason.UNKNOWN_VERSION),

@@ -40,7 +40,8 @@ def stage(
     while left:
         try:
             text = spark.read.option("lineSep", "\n").text(list(left))
-            lines = text.select("value", _file().alias("file"), _day().alias("day"))
+            file = sf.col("_metadata.file_path")
+            lines = text.select("value", file.alias("file"), _day(file).alias("day"))
             checked = parsed(lines, family, now_ms)
             checked.write.mode("overwrite").option("compression", _CODEC).parquet(copy)
         except SPARK_ERRORS as error:
@@ -54,14 +55,14 @@ def stage(
     return Staged(None, {}, unreadable)
 
 
-def _file() -> Column:
-    """Return the path of a row's file as it is listed; Spark escapes it here, and not there."""
-    escaped = sf.replace(sf.col("_metadata.file_path"), sf.lit("+"), sf.lit("%2B"))
-    return sf.regexp_replace(sf.url_decode(escaped), "^file:/+", "file:/")
+def listed_path(escaped: Column) -> Column:
+    """Return the path of a row's file as it is listed: Spark escapes it in its metadata, and not there."""
+    plus = sf.replace(escaped, sf.lit("+"), sf.lit("%2B"))
+    return sf.regexp_replace(sf.url_decode(plus), "^file:/+", "file:/")
 
 
-def _day() -> Column:
-    return sf.regexp_extract("_metadata.file_path", r"/dt=(\d{4}-\d{2}-\d{2})/[^/]+$", 1)
+def _day(path: Column) -> Column:
+    return sf.substring_index(sf.substring_index(path, "/dt=", -1), "/", 1)
 
 
 def _unreadable_file(message: str, files: Collection[str]) -> str | None:

@@ -15,8 +15,9 @@ from pyspark.sql import functions as sf
 
 from pipeline import tables
 from pipeline.hadoop import FileSystem
+from pipeline.ingest.reading import listed_path
 from pipeline.ingest.sequences import gaps
-from pipeline.schema import FILES, QUARANTINE, SEQUENCES
+from pipeline.schema import FILES, SEQUENCES
 from pipeline.tables import PARTITIONS
 
 if TYPE_CHECKING:
@@ -46,10 +47,7 @@ class Records:
 
     def write_quarantine(self, read: Sequence[Row], refused: Sequence[DataFrame]) -> list[str]:
         """Write the quarantine of the days that change; return the folders in which nothing is left."""
-        names = [name for name in QUARANTINE.names if name != "dt"]
-        lines = reduce(
-            DataFrame.union, (each.select(*names, sf.col("day").alias("dt")) for each in refused)
-        )
+        lines = reduce(DataFrame.union, (_lines(each) for each in refused))
         days = sorted({(row["family"], row["day"]) for row in read})
         table = tables.maybe_read(self._spark, self._uri, "quarantine")
         if table is not None:
@@ -88,3 +86,9 @@ class Records:
         changed.coalesce(1).write.partitionBy(*_DAY).parquet(self._staging.table("sequences"))
         gaps(every).coalesce(1).write.parquet(self._staging.table("gaps"))
         return every
+
+
+def _lines(refused: DataFrame) -> DataFrame:
+    """Return refused lines as rows of the table `quarantine`."""
+    path = listed_path(sf.col("file"))
+    return refused.select("reason", "family", path.alias("file"), "line", sf.col("day").alias("dt"))
