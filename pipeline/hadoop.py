@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pipeline.errors import PipelineError
+from pipeline.spark_errors import SPARK_ERRORS, cause_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FileSystem:
-    """The file system of `uri`, through Hadoop's own client in Spark's JVM.
+    """The file system of `uri`, through Hadoop's own client in Spark's JVM. Raises PipelineError if there is none.
 
     Each call is one request to the file system; it raises Py4JJavaError with Java's IOException.
     """
@@ -21,7 +24,10 @@ class FileSystem:
         java = spark._jsc  # noqa: SLF001 - as above
         assert jvm is not None  # noqa: S101 - a session of a running driver has one
         self._path = jvm.org.apache.hadoop.fs.Path
-        self._files = self._path(uri).getFileSystem(java.hadoopConfiguration())
+        try:
+            self._files = self._path(uri).getFileSystem(java.hadoopConfiguration())
+        except SPARK_ERRORS as error:
+            raise PipelineError(f"{uri}: {cause_of(error)}") from error
 
     def exists(self, uri: str) -> bool:
         """Return whether there is a file or folder."""

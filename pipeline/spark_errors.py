@@ -10,12 +10,16 @@ from pyspark.errors import PySparkException
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 """The errors that a job of Spark, or a call of Hadoop's FileSystem, raises."""
 _CAUSED_BY: Final = "Caused by: "
+_RAISED: Final = ": "
+"""So begins the exception in the text of a Py4JJavaError, on the line after the call."""
 _OF_PY4J: Final = "An error occurred while calling"
 
 
 def cause_of(error: Exception) -> str:
-    """Return the first cause of an error of Spark: the last "Caused by" of Java, else its first line."""
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    lines = [line for line in lines if not line.startswith(_OF_PY4J)]
-    causes = [line.removeprefix(_CAUSED_BY) for line in lines if line.startswith(_CAUSED_BY)]
-    return (causes or lines or [type(error).__name__])[-1 if causes else 0]
+    """Return the first cause of an error of Spark, on one line: Java's last "Caused by", else the exception itself."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    for start, place in ((_CAUSED_BY, -1), (_RAISED, 0)):
+        found = [line.removeprefix(start) for line in lines if line.startswith(start)]
+        if found:
+            return found[place]
+    return lines[0] if lines else type(error).__name__

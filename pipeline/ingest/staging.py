@@ -38,7 +38,7 @@ class Staging:
         self._all = table_uri(tables, FOLDER)
         self._here = f"{self._all}/{self.run}"
         self._fs = FileSystem(spark, self._all)
-        self._must_move = False
+        self._has_begun = self._must_move = False
 
     def begin(self) -> None:
         """Finish runs that died after COMMITTED, delete those that died before it, and make the folder of this one."""
@@ -48,10 +48,11 @@ class Staging:
                 self._move(folder)
             self._fs.delete(folder)
         self._fs.write(f"{self._here}/{_BEGUN}", "")
+        self._has_begun = True
 
     def check(self) -> None:
         """Raise PipelineError if another run has begun since this one did."""
-        if not self._fs.exists(f"{self._here}/{_BEGUN}"):
+        if self._has_begun and not self._fs.exists(f"{self._here}/{_BEGUN}"):
             raise PipelineError(
                 f"{self._tables}: another ingest of these tables began meanwhile and ended this one. "
                 "Run one at a time"

@@ -95,3 +95,9 @@ def test_of_two_runs_at_once_the_first_fails(spark: SparkSession, tmp_path: Path
     second.commit()
 
     assert contents(tmp_path) == {"a/part": second.run}
+
+
+def test_a_file_system_that_is_not_there_is_named(spark: SparkSession) -> None:
+    """The error has the URI and the scheme that Spark does not know."""
+    with pytest.raises(PipelineError, match=r'nowhere://host/tables/_ingest: .*scheme "nowhere"'):
+        Staging(spark, "nowhere://host/tables")
