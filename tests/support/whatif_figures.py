@@ -19,6 +19,11 @@ real Kafka, with clients of the same think times: without a quota (*free*), unde
 under the quota by either enforcement. `sluice-pipeline whatif` then predicts the quota's run from another one."""
 
 
+def are_wanted() -> bool:
+    """Return whether this run writes its figures."""
+    return bool(os.environ.get(VARIABLE))
+
+
 @dataclass(slots=True)
 class WhatifFigures:
     """Rows of the two tables, in the order of the tests."""
@@ -67,7 +72,7 @@ class WhatifFigures:
         )
         rates = table(heads, self.rates)
         print(f"\n{replays}\n\n{rates}")  # noqa: T201 - pytest -s shows it
-        if os.environ.get(VARIABLE):
+        if are_wanted():
             load = f"{os.getloadavg()[0]:.1f} processes"
             facts = facts_table({"date": today(), "load, 1 minute": load, **describe()})
             parts = [_METHOD, "### Delays of a capture, replayed with its own quota", replays]
