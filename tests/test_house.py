@@ -74,6 +74,7 @@ TESTED_WITH = {
     f"{_CORE}/session/sasl_side.py": f"{_CORE}/session/test_sasl_gate.py",
     f"{_CORE}/session/settled.py": f"{_CORE}/session/test_session.py",
     f"{_CORE}/session/shared_state.py": f"{_CORE}/test_engine.py",
+    "pipeline/cli/all_jobs.py": "pipeline/end_to_end/test_make_report.py",
     "pipeline/errors.py": "pipeline/cli/test_main.py",
     "pipeline/report/facts.py": "pipeline/report/test_headline.py",
     "pipeline/report/markup.py": "pipeline/report/test_page.py",
