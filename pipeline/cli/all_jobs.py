@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 @TRACES
 @with_spark
 def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple[str, ...]) -> None:
-    """Run all jobs on USAGE_LOG; write report.html and the tables into FOLDER.
+    """Run ingest, recommend and whatif on USAGE_LOG and write report.html, quotas.yaml and the tables into FOLDER.
 
     Everything runs in one Spark session. The last line that is printed is the path of the page.
     """
     from pipeline.ingest.job import Ingest  # noqa: PLC0415 - Spark, which --help need not wait for
+    from pipeline.recommend.recommendation import Wishes, recommend  # noqa: PLC0415 - as above
+    from pipeline.report.quota_facts import level_of, present_quotas  # noqa: PLC0415 - as above
     from pipeline.report.report_job import ReportJob  # noqa: PLC0415 - as above
+    from policies.quota.quota_file import render_quota_file  # noqa: PLC0415 - as above
 
     page = folder / PAGE
     check_output(page)
@@ -35,6 +39,14 @@ def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple
     summary = Ingest(spark, usage_log, tables, now_ms()).run()
     click.echo(summary.text())
     facts = ReportJob(spark, tables, now_ms(), say).run(traces, duplicates=summary.duplicates)
+    say("recommend")
+    level = level_of(present_quotas(facts.clients), facts.clients)
+    found = recommend(spark, tables, Wishes(level=level))
+    for note in found.notes:
+        click.echo(note)
+    quotas = folder / "quotas.yaml"
+    quotas.write_text(render_quota_file(found.file(datetime.now(UTC))), "utf-8")
+    click.echo(f"recommended quotas: {quotas.resolve()}")
     write_page(page, facts)
     if summary.unreadable:
         sys.exit(1)

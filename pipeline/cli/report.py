@@ -27,7 +27,7 @@ TRACES = click.option(
 @click.command()
 @click.argument("tables")
 @TRACES
-@click.option("--quotas", metavar="FILE", help="Quotas to try where none is in force.")
+@click.option("--quotas", metavar="FILE", help="Recommended quotas; computed if not given.")
 @click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -191,7 +191,7 @@ def _curve(facts: ReportFacts) -> Iterator[str]:
     knee = maybe_knee(curve_of(facts.sweep))
     if knee is not None:
         yield (
-            f"With {figure(knee.factor)} times {facts.sweep_of or 'the candidate'}"
+            f"With {'' if knee.factor == 1 else f'{figure(knee.factor)} times '}{facts.sweep_of or 'the candidate'}"
             f" {percent(knee.throttled_share)} of the requests would be throttled; more changes little."
         )
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
 
-from pipeline.report.facts import OTHER, ClientName, SweepCell
+from pipeline.report.facts import OTHER, ClientName, EntityNeed, SweepCell
+from pipeline.report.labels import client_names
 from policies.quota.config import QuotaLine
 from policies.quota.entity import REQUEST_RATE, tags_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import DataFrame
 
+    from pipeline.recommend.needs import Level
+    from pipeline.recommend.rules import RecordedNeed
     from pipeline.report.facts import ClientUse
 
 
@@ -39,6 +42,37 @@ def present_quotas(clients: Iterable[ClientUse]) -> list[QuotaLine]:
                     QuotaLine(user=entity[0], client_id=entity[1], request_rate=use.quota_rate),
                 )
     return list(found.values())
+
+
+def level_of(present: Iterable[QuotaLine], clients: Iterable[ClientUse]) -> Level:
+    """Return whose needs to show: of the entities that have quotas; without any of users, if there are several."""
+    kinds = {(line.user is not None, line.client_id is not None) for line in present}
+    if (True, True) in kinds or len(kinds) > 1:
+        return "both"
+    if not kinds:
+        return "user" if len({each.client.user for each in clients}) > 1 else "client_id"
+    return "user" if (True, False) in kinds else "client_id"
+
+
+def needs_of(
+    needs: Iterable[RecordedNeed],
+    present: Iterable[QuotaLine],
+    limit: Callable[[RecordedNeed], float | None],
+) -> tuple[EntityNeed, ...]:
+    """Return the needs beside the quotas in force; `limit` gives the recommended one.
+
+    Of the needs of users, users with client ids, or client ids those that are not told apart are None.
+    """
+    quotas = {(line.user, line.client_id): line.request_rate for line in present}
+    every = list(needs)
+    clients = [ClientName(need.user or "", need.client_id or "") for need in every]
+    names = client_names(clients)
+    found = []
+    for need, client in zip(every, clients, strict=True):
+        keys = ((need.user, need.client_id), (need.user, None), (None, need.client_id))
+        quota = next((quotas[key] for key in keys if key in quotas), None)
+        found.append(EntityNeed(names[client], need.p50, need.p999, quota, limit(need)))
+    return tuple(found)
 
 
 def sweep_of(predictions: DataFrame, clients: Iterable[ClientName]) -> tuple[SweepCell, ...]:

@@ -1,35 +1,47 @@
 """The job `report`: the figures of a page from tables, from traces, and from a quota file if one is given.
 
 Rules:
-- Predictions are for the request rates in force, multiplied by FACTORS; without any in force, for those of the file.
+- The recommended quotas are those of the quota file, else p99.9 of the need and a tenth more, as `recommend` does.
+- Predictions are for the request rates in force, multiplied by FACTORS; without any in force, for the recommended ones.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
+from pyspark.sql import functions as sf
+
 from pipeline import tables
+from pipeline.recommend.needs import ALL, Question, needs
+from pipeline.recommend.packed import packed
+from pipeline.recommend.recommendation import Wishes, recommend
+from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.collect import usage_facts
-from pipeline.report.quota_facts import present_quotas, sweep_of
+from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
 from pipeline.report.trace_facts import slowest_of, with_limits
 from pipeline.traces.findings import slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import requests_of
 from pipeline.whatif.jobs import read_quota_file, whatif
 from pipeline.whatif.predict import Candidate
+from policies.quota.entity import REQUEST_RATE, ClientQuotas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pyspark.sql import SparkSession
 
-    from pipeline.report.facts import ReportFacts
+    from pipeline.report.facts import EntityNeed, ReportFacts
     from policies.quota.config import QuotaLine
+    from policies.quota.quota_file import QuotaFile
 
 FACTORS: Final = (0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 MAX_SLOWEST: Final = 8
+MAX_NEEDS: Final = 100
+"""Largest needs, and as many of entities with quotas."""
 
 
 class ReportJob:
@@ -61,22 +73,57 @@ class ReportJob:
         self._say("usage")
         facts = usage_facts(self._spark, self._uri, self._now_ms, duplicates)
         present = present_quotas(facts.clients)
-        if lines := present or (given.quotas if given is not None else ()):
-            self._say("predictions")
-            facts = self._with_predictions(facts, lines)
-            words = "the present quotas" if present else "the given quotas"
-            facts = replace(facts, sweep_of=words)
+        self._say("needs")
+        facts = replace(facts, needs=self._needs(facts, present, given))
+        self._say("predictions")
+        facts = self._with_predictions(facts, present or self._recommended(facts, given).quotas)
+        if present:
+            facts = replace(facts, sweep_of="the present quotas")
         if traces:
             self._say("traces")
             facts = self._with_traces(facts, traces)
         return facts
+
+    def _needs(
+        self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
+    ) -> tuple[EntityNeed, ...]:
+        demand = packed(tables.read(self._spark, self._uri, "entity"))
+        question = Question(
+            level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
+        )
+        uses = {"produces": sf.lit(1), "fetches": sf.lit(1)}
+        parts = 2 * self._spark.sparkContext.defaultParallelism
+        found = (
+            needs(demand.withColumns(uses), question, parts).where(sf.col("role") == ALL).persist()
+        )
+        try:
+            limited = [name for line in present for name in (line.user, line.client_id) if name]
+            has_quota = sf.col("user").isin(limited) | sf.col("client_id").isin(limited)
+            columns = found.select(*RecordedNeed._fields)
+            rows = [
+                *columns.orderBy(sf.desc("value"), "user", "client_id").limit(MAX_NEEDS).collect(),
+                *columns.where(has_quota).orderBy(sf.desc("value")).limit(MAX_NEEDS).collect(),
+            ]
+        finally:
+            found.unpersist()
+        return needs_of(
+            dict.fromkeys(RecordedNeed(*row) for row in rows), present, _limit_by(given)
+        )
+
+    def _recommended(self, facts: ReportFacts, given: QuotaFile | None) -> QuotaFile:
+        if given is None:
+            level = level_of((), facts.clients)
+            wishes = Wishes(level=level, limits=(REQUEST_RATE,), tests=False)
+            now = datetime.fromtimestamp(self._now_ms / 1000, UTC)
+            return recommend(self._spark, self._uri, wishes).file(now)
+        return given
 
     def _with_predictions(self, facts: ReportFacts, lines: Sequence[QuotaLine]) -> ReportFacts:
         entity = tables.read(self._spark, self._uri, "entity")
         enforcement = _enforcement(each.enforcement for each in facts.clients)
         candidate = Candidate(lines, enforcement, factors=FACTORS)
         cells = sweep_of(whatif(entity, candidate), (each.client for each in facts.clients))
-        return replace(facts, sweep=cells)
+        return replace(facts, sweep=cells, sweep_of="the recommended quotas")
 
     def _with_traces(self, facts: ReportFacts, traces: Sequence[str]) -> ReportFacts:
         requests = requests_of(read_spans(self._spark, traces)).persist()
@@ -91,3 +138,19 @@ class ReportJob:
 def _enforcement(found: Iterable[str | None]) -> Literal["entity", "channel"]:
     most = Counter(each for each in found if each).most_common(1)
     return "channel" if most and most[0][0] == "channel" else "entity"
+
+
+def _limit_by(given: QuotaFile | None) -> Callable[[RecordedNeed], float | None]:
+    if given is None:
+        sizing = Sizing()
+        return lambda need: sizing.limit(REQUEST_RATE, need.value)
+    quotas = ClientQuotas()
+    for line in given.quotas:
+        if line.request_rate is not None:
+            quotas.set(line.entity, REQUEST_RATE, line.request_rate)
+
+    def resolved(need: RecordedNeed) -> float | None:
+        found = quotas.resolve(REQUEST_RATE, need.user or "", need.client_id or "")
+        return None if found is None else found.limit
+
+    return resolved

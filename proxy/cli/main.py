@@ -112,7 +112,7 @@ def config(given: GivenSettings, *, schema: bool) -> None:
 @click.option(
     "--quotas",
     "quotas_file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    type=click.Path(path_type=Path, dir_okay=False),
     help="With --usage-log: a quota file for these clients.",
 )
 def demo(

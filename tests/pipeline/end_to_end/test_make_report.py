@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from pipeline.cli.main import main
+from policies.quota.quota_file import parse_quota_file
 from proxy.demo.cluster import TRACES, Sluice
 from proxy.demo.console import Screen
 from proxy.demo.experiment import Schedule
@@ -24,7 +25,7 @@ SCHEDULE = Schedule(job_s=1, rounds=4)
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("spark")
 def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
-    """Alice is in the headline, with a larger quota; traces are read; nothing is missing."""
+    """Alice is in the headline, with a larger quota; traces are read; nothing is missing; the quota file is valid."""
     log, folder = tmp_path / "log", tmp_path / "report"
     screen = Screen(Console(file=io.StringIO(), width=120))
     code = trio.run(
@@ -45,3 +46,4 @@ def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
     assert 'class="verdict ok">complete' in html
     assert "request_rate 30/s of client-id=alice" in told
     assert html.count('<svg class="wide"') >= 7
+    assert parse_quota_file((folder / "quotas.yaml").read_text("utf-8")).quotas

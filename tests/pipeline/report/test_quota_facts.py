@@ -2,11 +2,12 @@
 
 from pyspark.sql import SparkSession
 
-from pipeline.report.facts import OTHER, ClientName, ClientUse, SweepCell
-from pipeline.report.quota_facts import present_quotas, sweep_of
+from pipeline.recommend.rules import RecordedNeed
+from pipeline.report.facts import OTHER, ClientName, ClientUse, EntityNeed, SweepCell
+from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
 from policies.quota.config import QuotaLine
 
-ALICE = ClientName("alice", "report")
+ALICE, BOB = ClientName("alice", "report"), ClientName("bob", "batch")
 
 
 def use(
@@ -33,6 +34,49 @@ def test_present_quotas_are_read_back_from_the_rows() -> None:
         QuotaLine(client_id="app", request_rate=7.0),
         QuotaLine(user="a,client-id=b", request_rate=9.0),
     ]
+
+
+def need(user: str | None, client_id: str | None) -> RecordedNeed:
+    """Return a need of 100 requests/s."""
+    return RecordedNeed(user, client_id, 1, 100.0, 100.0, 12.0, 90.0, 100.0, 120.0, 50, 1, 1.0)
+
+
+def test_needs_stand_beside_the_quota_in_force() -> None:
+    """Of the entity itself, else of its user or its client id; without one there is none."""
+    present = [
+        QuotaLine(user="alice", request_rate=80.0),
+        QuotaLine(user="bob", client_id="etl", request_rate=9.0),
+        QuotaLine(client_id="app", request_rate=7.0),
+    ]
+    needs = [
+        need("alice", "x"),
+        need("bob", "etl"),
+        need("eve", "app"),
+        need(None, "app"),
+        need("bob", None),
+    ]
+
+    found = needs_of(needs, present, lambda each: 110.0 if each.user else None)
+
+    assert found[0] == EntityNeed("alice / x", 12.0, 100.0, 80.0, 110.0)
+    assert [each.quota for each in found] == [80.0, 9.0, 7.0, 7.0, None]
+    assert [each.name for each in found[3:]] == ["app", "bob"]
+    assert found[3].recommended is None
+
+
+def test_needs_are_those_of_the_entities_that_have_quotas() -> None:
+    """Without a quota they are those of users, if clients authenticate."""
+    user, both, client_id = (
+        QuotaLine(user="a", request_rate=1.0),
+        QuotaLine(user="a", client_id="b", request_rate=1.0),
+        QuotaLine(client_id="b", request_rate=1.0),
+    )
+    one, several = [use(ALICE, None, None)], [use(ALICE, None, None), use(BOB, None, None)]
+
+    assert level_of([user], one) == "user"
+    assert level_of([client_id, client_id], several) == "client_id"
+    assert level_of([both], one) == level_of([user, client_id], one) == "both"
+    assert (level_of([], one), level_of([], several)) == ("client_id", "user")
 
 
 def test_predictions_of_instances_are_added(spark: SparkSession) -> None:
