@@ -70,17 +70,35 @@ def test_config_schema_needs_no_settings() -> None:
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo gets its duration, its display mode and its page; its verdict is the exit code."""
-    heard: list[tuple[float, bool, Path]] = []
+    """The demo gets its duration, display, page, usage log and quota file; its verdict is the exit code."""
+    heard: list[dict[str, object]] = []
 
-    def play(seconds: float, *, plain: bool, page: Path) -> int:
-        heard.append((seconds, plain, page))
+    def play(seconds: float, **options: object) -> int:
+        heard.append({"seconds": seconds} | options)
         return 1
 
     monkeypatch.setitem(sys.modules, "proxy.demo", types.SimpleNamespace(run=play))
-    assert invoke("demo", "--seconds", "3", "--plain", "--page", "run.html").exit_code == 1
+    log = ("--usage-log", "log", "--quotas", "q.yaml")
+    assert invoke("demo", "--seconds", "3", "--plain", "--page", "run.html", *log).exit_code == 1
     assert invoke("demo").exit_code == 1
-    assert heard == [(3.0, True, Path("run.html")), (DEMO_SECONDS, False, DEMO_PAGE)]
+    assert heard == [
+        {
+            "seconds": 3.0, "plain": True, "page": Path("run.html"),
+            "usage_log": Path("log"), "quotas_file": Path("q.yaml"),
+        },
+        {
+            "seconds": DEMO_SECONDS, "plain": False, "page": DEMO_PAGE,
+            "usage_log": None, "quotas_file": None,
+        },
+    ]  # fmt: skip
+
+
+def test_quotas_of_the_demo_need_a_usage_log() -> None:
+    """The experiment sets its quotas itself."""
+    result = invoke("demo", "--quotas", "q.yaml")
+
+    assert result.exit_code == 2
+    assert "--quotas needs --usage-log" in result.stderr
 
 
 def test_version_prints_the_versions_of_sluice_and_python() -> None:
