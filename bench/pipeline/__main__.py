@@ -21,10 +21,12 @@ from bench.pipeline.report import AGAIN, FIRST, LARGE, Found, Job, section
 from bench.pipeline.run import FRESH, Plan, Step, Timed
 
 DATA: Final = ROOT / ".cache" / "bench-pipeline"
-RUNS: Final = 3
+RUNS: Final = 2
 """Of each job, on the smaller tables, after the first."""
-IN_DUCKDB: Final = ("usage", "recommend")
-"""The jobs whose aggregations DuckDB runs, too."""
+FIT: Final = "recommend --no-backtest"
+IN_DUCKDB: Final = {"usage": "usage", FIT: "recommend"}
+"""The queries of DuckDB that do the aggregations of a job."""
+ON_ONE_CORE: Final = ("usage", "recommend", "whatif")
 TWO_CORES: Final = "local[2]"
 ONE_CORE: Final = "local[1]"
 
@@ -55,6 +57,7 @@ def commands(data: Data) -> dict[str, tuple[list[str], list[str] | None]]:
         "ingest": (["ingest", str(data.log), FRESH], None),
         "usage": both("usage", "TABLES", "--by", "user", "--json"),
         "recommend": both("recommend", "TABLES", "--output", FRESH),
+        FIT: (["recommend", str(data.small), "--output", FRESH, "--no-backtest"], None),
         "whatif": both("whatif", "TABLES", "--quotas", str(data.quotas), "--json"),
         "traces": (["traces", str(data.traces), "--json"], None),
     }
@@ -90,10 +93,13 @@ def _measured(data: Data, name: str, runs: int) -> Job:
     if large is not None:
         steps.append(Step(LARGE, large, 1))
     job = Job(name, *_counts(data, name), spark=_spark(Plan(TWO_CORES, steps)))
-    job.one_core = _spark(Plan(ONE_CORE, [Step(FIRST, small, 1), Step(AGAIN, small, 1)]))[AGAIN]
+    if name in ON_ONE_CORE:
+        steps = [Step(FIRST, small, 1), Step(AGAIN, small, 1)]
+        job.one_core = _spark(Plan(ONE_CORE, steps))[AGAIN]
     if name in IN_DUCKDB:
-        for size, tables in {AGAIN: data.small, LARGE: data.large}.items():
-            told = _child("bench.pipeline.duck", [name, str(tables), "2", "2"])
+        for size in job.spark.keys() - {FIRST}:
+            tables = data.large if size == LARGE else data.small
+            told = _child("bench.pipeline.duck", [IN_DUCKDB[name], str(tables), "2", "2"])
             job.duck[size] = _timed(json.loads(told))
     return job
 

@@ -93,12 +93,9 @@ def section(found: Found) -> str:
                 [_large_row(job) for job in grown],
             )
         )
-    parts.append(
-        table(
-            ["job", "one core, s", "two cores, s", "faster by"],
-            [_cores_row(job, job.one_core) for job in found.jobs if job.one_core],
-        )
-    )
+    cores = [_cores_row(job, job.one_core) for job in found.jobs if job.one_core]
+    if cores:
+        parts.append(table(["job", "one core, s", "two cores, s", "faster by"], cores))
     compared = [job for job in found.jobs if job.duck]
     if compared:
         parts.append(DUCK.format(turn=TURN))
@@ -138,7 +135,10 @@ def _cores_row(job: Job, one_core: Timed) -> list[str]:
 
 def _duck_rows(job: Job) -> list[list[str]]:
     rows = []
-    for size, count in {AGAIN: job.rows, LARGE: job.large_rows}.items():
+    for size in (AGAIN, LARGE):
+        if size not in job.duck:
+            continue
+        count = job.large_rows if size == LARGE else job.rows
         spark_s, duck_s = (min(each[size].seconds) for each in (job.spark, job.duck))
         rows.append(
             [
