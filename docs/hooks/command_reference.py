@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import TYPE_CHECKING
 
 import click
@@ -32,6 +33,7 @@ def walk(command: click.Command, context: click.Context) -> Iterator[click.Conte
 def option_row(option: click.Option, context: click.Context) -> str:
     """Return the row of an option: its names, what it does with default and environment variable."""
     written, help_text = option.get_help_record(context) or ("", "")
+    help_text = re.sub(r"(?<=\w),(?=\w)", ", ", help_text)  # a phone breaks lines at spaces only
     return f"| `{cell(written)}` | {cell(help_text).replace('[', '(').replace(']', ')')} |"
 
 
