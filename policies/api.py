@@ -38,7 +38,7 @@ class Need(IntEnum):
     its topics fill while the body is forwarded (complete in `on_complete`)."""
     BODY = 2
     """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict. The topics
-    of a Produce head are complete."""
+    of a Produce head are complete; one with more than 1,000 topics, partitions and tags ends the connection."""
 
 
 class Outcome(Enum):

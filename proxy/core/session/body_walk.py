@@ -5,7 +5,7 @@ No body is delayed or changed here. A policy that needs a head requires a readab
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from proxy.core.session.exchange import Exchange, ObservedExchange
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
+
+MAX_WHOLE_ELEMENTS: Final = 1_000
+"""Topics, partitions and tags of a Produce that a policy needs whole: it is read in one step, in some 2 ms at most."""
 
 
 def walker_for(shared: SharedState, exchange: Exchange) -> ProduceWalker:
@@ -48,14 +51,17 @@ def read_whole_head(
 ) -> None:
     """Set `exchange.head` from a frame that was kept whole: the topics of a Produce are complete.
 
-    Raises ClientProtocolError if the body of a Produce ends too early, WireError if it is malformed.
+    Raises ClientProtocolError if the body of a Produce ends too early, WireError if it is malformed or has more than
+    MAX_WHOLE_ELEMENTS.
     """
-    read_head(shared, exchange, frame, body_at, len(frame))
-    walker = exchange.head
-    if isinstance(walker, ProduceWalker):
-        walker.feed(frame, body_at, len(frame))
-        if not walker.done:
-            raise ClientProtocolError("the Produce body ends inside a field")
+    api = exchange.plan.api
+    if api.key != ApiKey.PRODUCE:
+        read_head(shared, exchange, frame, body_at, len(frame))
+        return
+    exchange.head = walker = ProduceWalker(api.version, budget=MAX_WHOLE_ELEMENTS)
+    walker.feed(frame, body_at, len(frame))
+    if not walker.done:
+        raise ClientProtocolError("the Produce body ends inside a field")
 
 
 def on_produced(shared: SharedState, user: str, walker: ProduceWalker) -> None:

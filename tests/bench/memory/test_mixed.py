@@ -46,7 +46,10 @@ def test_each_disconnect_by_the_far_side_is_a_problem() -> None:
         crowd.add()
         found = crowd.run(1.5)
         thread.join(5)
-    assert len(found.problems) == 4
+    assert len(found.problems) in {
+        4,
+        5,
+    }  # one more if the client connects before the listener has closed
     assert "no new connection" in found.problems[-1]
     assert found.longest_gap_s >= 0.5
 
