@@ -113,7 +113,7 @@ class _Clocks:
         self._take(buckets)
 
     def _take(self, buckets: Ints) -> None:
-        """Go on with these buckets only."""
+        """Keep these buckets only."""
         demand = self._demand
         self.bucket = buckets
         counts = np.diff(demand.first_client)[buckets]
@@ -123,7 +123,7 @@ class _Clocks:
         self._client = demand.first_client[:-1][buckets][self._of_client] + offsets
 
     def drop_finished(self) -> None:
-        """Go on without the buckets that have no demand any more."""
+        """Drop the buckets that have no demand any more."""
         alive = self.second[self.bucket] < NEVER
         if not alive.all():
             self._take(self.bucket[alive])

@@ -120,7 +120,7 @@ def test_the_curve_is_the_sum_of_all_clients() -> None:
     assert curve_of([]) == []
 
 
-def test_the_knee_is_where_the_curve_bends_most() -> None:
+def test_the_knee_is_at_the_sharpest_bend_of_the_curve() -> None:
     """On a curve that falls steeply and then hardly; a straight or a flat one has none."""
     bent = [CurvePoint(2.0 ** (n / 2), max(0.02, 0.5 - n * 0.12), 1.0) for n in range(-2, 9)]
     straight = [CurvePoint(2.0**n, 0.5 - n * 0.1, 1.0) for n in range(5)]

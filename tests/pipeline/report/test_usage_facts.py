@@ -58,7 +58,7 @@ def test_clients_have_their_sums_and_their_last_quota(entity: DataFrame) -> None
     assert len(clients) == 9
 
 
-def test_traffic_names_the_users_with_most(entity: DataFrame) -> None:
+def test_traffic_names_the_busiest_users(entity: DataFrame) -> None:
     """The rest is one name, every name has a bin at each time, and the sum is that of the rows."""
     scope = scope_of(entity, "", "")
     bins = traffic_of(entity, scope)
