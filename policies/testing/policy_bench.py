@@ -1,167 +1,22 @@
-"""Ready-made requests and a manual clock, for authors of policies (and for Sluice's own tests).
-
-    bench = PolicyBench(Limits, {"forbidden_apis": ["DeleteTopics"]})
-    assert bench.ask(bench.request("DeleteTopics")) == Reject(ErrorCode.POLICY_VIOLATION)
-
-`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy. A held request is judged again
-when it is woken; alarms ring when the clock is advanced:
-
-    verdict = bench.ask(request)            # Hold(...)
-    bench.advance(500)                      # alarms ring, deadlines pass, the policy ticks
-    assert bench.released[-1].verdict ...   # the final verdict, and its time
-"""
+"""One policy, its host and a clock that a test turns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from heapq import heappop
+from typing import TYPE_CHECKING
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Throttle
-from policies.chain import ASKED_ALL, Chain, Entry
+from policies.chain import Chain, Entry
+from policies.testing.bench_host import BenchHost, BenchReporter
+from policies.testing.bench_request import BenchRequest, BenchResponse, Released
 from policies.validation import SettingsError, try_convert
 from policies.verdicts import check_request
 from wire import apis
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Hashable, Mapping
 
-    from policies.api import Policy, QuotaViolation, Verdict
-    from policies.chain import ChainPosition
-    from policies.decision import PolicyDecision
-    from wire.apis import Api
-    from wire.fetch import FetchHead
-    from wire.produce import ProduceWalker
-
-
-@dataclass
-class BenchRequest:
-    """A request whose fields a test sets."""
-
-    api: Api
-    exchange_id: int = 1
-    node_id: int | None = 1
-    size_bytes: int = 100
-    acks: int | None = None
-    head: ProduceWalker | FetchHead | None = None
-    body: bytes | None = None
-    asked: int = ASKED_ALL
-    held: ChainPosition | None = None
-
-    @property
-    def api_key(self) -> int:
-        """Kafka's number of the API."""
-        return self.api.key
-
-    @property
-    def api_version(self) -> int:
-        """The version of the request."""
-        return self.api.version
-
-
-@dataclass
-class BenchResponse:
-    """A reply with this size in bytes and this throttle of the broker."""
-
-    size_bytes: int = 100
-    throttle_time_ms: int = 0
-
-
-class Released(NamedTuple):
-    """A request that was held, its final verdict and the time of it."""
-
-    now_ms: int
-    request: BenchRequest
-    verdict: Verdict
-
-
-@dataclass
-class BenchHost:
-    """Records what was woken, saved and requested. Only in a PolicyBench does `wake` release requests."""
-
-    name: str = "bench"
-    observes: bool = False
-    """Whether the entry's mode is `observe`."""
-    woken: list[Hashable] = field(default_factory=list)
-    files: dict[str, bytes] = field(default_factory=dict)
-    topics: dict[bytes, str] = field(default_factory=dict)
-    """The names that `topic_name` returns, by id."""
-    disk_full: bool = False
-    """No space is left: `save` raises OSError."""
-    reconsidered: int = 0
-    reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
-    """The functions that `review_throttles` was given."""
-    calls: int = 0
-    """How many alarms were ever set."""
-    alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
-    """A heap of (time in ms, order among alarms of equal time, function)."""
-    bench: PolicyBench | None = None
-
-    def wake(self, key: Hashable) -> int:
-        """Record the key, and judge the requests that are held for it again. Returns their number."""
-        self.woken.append(key)
-        return 0 if self.bench is None else self.bench.wake(key)
-
-    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Set an alarm: it rings when the bench's clock reaches `at_ms`."""
-        self.calls += 1
-        heappush(self.alarms, (at_ms, self.calls, call))
-
-    def reconsider(self) -> None:
-        """Count the call, and have the chain compile again."""
-        self.reconsidered += 1
-        if self.bench is not None:
-            self.bench.chain.reconsider()
-
-    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
-        """Record the function: a test calls it for the peers that it throttled."""
-        self.reviews.append(until_ms)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """Return the name that the test has put into `topics`."""
-        return self.topics.get(topic_id)
-
-    def load(self, path: str) -> bytes | None:
-        """Return what was saved there; None if nothing was."""
-        return self.files.get(path)
-
-    def read(self, path: str, max_bytes: int) -> bytes:
-        """Return the content that the test has put into `files`. Raises FileNotFoundError if there is none."""
-        if path not in self.files:
-            raise FileNotFoundError(2, "No such file or directory", path)
-        return self.files[path]
-
-    def save(self, path: str, data: bytes) -> None:
-        """Store the data in memory. Raises OSError if `disk_full`."""
-        if self.disk_full:
-            raise OSError(28, "No space left on device", path)
-        self.files[path] = data
-
-
-@dataclass
-class BenchReporter:
-    """Records what was reported."""
-
-    errors: list[tuple[str, str, BaseException]] = field(default_factory=list)
-    observed: list[tuple[str, Verdict]] = field(default_factory=list)
-    refused: list[tuple[str, Verdict]] = field(default_factory=list)
-    slow: list[tuple[str, str, str, int]] = field(default_factory=list)
-
-    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
-        """Record it."""
-        self.errors.append((name, hook, error))
-
-    def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """Record it."""
-        self.observed.append((decision.policy, decision.verdict))
-
-    def on_policy_refused(self, decision: PolicyDecision) -> None:
-        """Record it."""
-        self.refused.append((decision.policy, decision.verdict))
-
-    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """Record it."""
-        self.slow.append((name, hook, api_name, took_us))
+    from policies.api import Policy, Verdict
 
 
 class PolicyBench:
@@ -179,7 +34,7 @@ class PolicyBench:
             raise SettingsError(problems)
         self.policy = policy(settings, self.host)
         self.chain = Chain([Entry("bench", self.policy)], self.reporter)
-        self.host.bench = self
+        self.host.on_wake, self.host.on_reconsider = self.wake, self.chain.reconsider
         self.released: list[Released] = []
         self._held: list[tuple[int, BenchRequest, Peer, Hold]] = []
         self._ids = 0

@@ -1,0 +1,104 @@
+"""A host and a reporter that record their calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from heapq import heappush
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from policies.api import Peer, QuotaViolation, Verdict
+    from policies.decision import PolicyDecision
+
+
+@dataclass
+class BenchHost:
+    """Records what was woken, saved and requested. Only in a PolicyBench does `wake` release requests."""
+
+    name: str = "bench"
+    observes: bool = False
+    """Whether the entry's mode is `observe`."""
+    woken: list[Hashable] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    topics: dict[bytes, str] = field(default_factory=dict)
+    """The names that `topic_name` returns, by id."""
+    disk_full: bool = False
+    """No space is left: `save` raises OSError."""
+    reconsidered: int = 0
+    reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
+    """The functions that `review_throttles` was given."""
+    calls: int = 0
+    """How many alarms were ever set."""
+    alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
+    """A heap of (time in ms, order among alarms of equal time, function)."""
+    on_wake: Callable[[Hashable], int] | None = None
+    """Called by `wake`. A PolicyBench sets it, and the next one."""
+    on_reconsider: Callable[[], None] | None = None
+
+    def wake(self, key: Hashable) -> int:
+        """Record the key, and judge the requests that are held for it again. Returns their number."""
+        self.woken.append(key)
+        return 0 if self.on_wake is None else self.on_wake(key)
+
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Set an alarm: it rings when the bench's clock reaches `at_ms`."""
+        self.calls += 1
+        heappush(self.alarms, (at_ms, self.calls, call))
+
+    def reconsider(self) -> None:
+        """Count the call, and have the chain compile again."""
+        self.reconsidered += 1
+        if self.on_reconsider is not None:
+            self.on_reconsider()
+
+    def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
+        """Record the function: a test calls it for the peers that it throttled."""
+        self.reviews.append(until_ms)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """Return the name that the test has put into `topics`."""
+        return self.topics.get(topic_id)
+
+    def load(self, path: str) -> bytes | None:
+        """Return what was saved there; None if nothing was."""
+        return self.files.get(path)
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content that the test has put into `files`. Raises FileNotFoundError if there is none."""
+        if path not in self.files:
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return self.files[path]
+
+    def save(self, path: str, data: bytes) -> None:
+        """Store the data in memory. Raises OSError if `disk_full`."""
+        if self.disk_full:
+            raise OSError(28, "No space left on device", path)
+        self.files[path] = data
+
+
+@dataclass
+class BenchReporter:
+    """Records what was reported."""
+
+    errors: list[tuple[str, str, BaseException]] = field(default_factory=list)
+    observed: list[tuple[str, Verdict]] = field(default_factory=list)
+    refused: list[tuple[str, Verdict]] = field(default_factory=list)
+    slow: list[tuple[str, str, str, int]] = field(default_factory=list)
+
+    def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
+        """Record it."""
+        self.errors.append((name, hook, error))
+
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
+        """Record it."""
+        self.observed.append((decision.policy, decision.verdict))
+
+    def on_policy_refused(self, decision: PolicyDecision) -> None:
+        """Record it."""
+        self.refused.append((decision.policy, decision.verdict))
+
+    def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
+        """Record it."""
+        self.slow.append((name, hook, api_name, took_us))

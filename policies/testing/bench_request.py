@@ -1,0 +1,56 @@
+"""Requests and replies whose fields a test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.hooks import ASKED_ALL
+
+if TYPE_CHECKING:
+    from policies.api import Verdict
+    from policies.hooks import ChainPosition
+    from wire.apis import Api
+    from wire.fetch import FetchHead
+    from wire.produce import ProduceWalker
+
+
+@dataclass
+class BenchRequest:
+    """A request whose fields a test sets."""
+
+    api: Api
+    exchange_id: int = 1
+    node_id: int | None = 1
+    size_bytes: int = 100
+    acks: int | None = None
+    head: ProduceWalker | FetchHead | None = None
+    body: bytes | None = None
+    asked: int = ASKED_ALL
+    held: ChainPosition | None = None
+
+    @property
+    def api_key(self) -> int:
+        """Kafka's number of the API."""
+        return self.api.key
+
+    @property
+    def api_version(self) -> int:
+        """The version of the request."""
+        return self.api.version
+
+
+@dataclass
+class BenchResponse:
+    """A reply with this size in bytes and this throttle of the broker."""
+
+    size_bytes: int = 100
+    throttle_time_ms: int = 0
+
+
+class Released(NamedTuple):
+    """A request that was held, its final verdict and the time of it."""
+
+    now_ms: int
+    request: BenchRequest
+    verdict: Verdict
