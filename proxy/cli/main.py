@@ -1,6 +1,7 @@
 """The command `sluice`.
 
-- Expensive modules (Trio, the demo, YAML output) are imported by the command that needs them.
+- Modules of commands, and expensive ones (Trio, the demo, YAML output), are imported when they are needed: a proxy that
+  runs keeps no other command in memory.
 - Exit codes: 0 success; 1 a failed check, a refusal, or a port that is taken; 2 invalid settings or options.
   No port is bound and no broker is dialled before all settings are valid.
 - Results go to standard output, errors and hints to standard error.
@@ -9,23 +10,46 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import click
 
-from proxy.cli.check import check
-from proxy.cli.ctl import ctl
-from proxy.cli.edit_users import users
-from proxy.cli.ping import ping
-from proxy.cli.policy_list import policies
-from proxy.cli.quotas import quotas
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
-from proxy.cli.top import top
 from proxy.telemetry import stderr
 
 DEMO_SECONDS = 40.0
 """A minute, with the start of the cluster."""
 DEMO_PAGE = Path("reports/demo.html")
+
+
+COMMANDS: Final = {
+    "check": "check",
+    "ctl": "ctl",
+    "ping": "ping",
+    "policies": "policy_list",
+    "quotas": "quotas",
+    "top": "top",
+    "users": "edit_users",
+}
+"""The commands that are not in this module, by name, each with its module of `proxy.cli`."""
+
+
+class CommandGroup(click.Group):
+    """The commands of this module and, imported when they are asked for, those of COMMANDS."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return all names in alphabetical order."""
+        return sorted([*super().list_commands(ctx), *COMMANDS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command, or None if there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        command = getattr(import_module(f"proxy.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101 - each module names its command so
+        return command
 
 
 def _print_version(context: click.Context, _option: click.Parameter, value: object) -> None:
@@ -34,7 +58,10 @@ def _print_version(context: click.Context, _option: click.Parameter, value: obje
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -139,10 +166,6 @@ def demo(
 def version() -> None:
     """Print the version."""
     click.echo(_version())
-
-
-for command in (check, policies, ping, quotas, ctl, top, users):
-    main.add_command(command)
 
 
 def _version() -> str:

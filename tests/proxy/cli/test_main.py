@@ -140,6 +140,17 @@ def test_the_command_line_imports_neither_trio_nor_rich_nor_kio() -> None:
     assert told.stdout.strip() == ""
 
 
+def test_a_command_is_imported_when_it_is_asked_for() -> None:
+    """A proxy that runs keeps none of the other commands in memory."""
+    code = (
+        "import sys; from proxy.cli.main import COMMANDS, main\n"
+        "try: main(['run', '--help'])\nexcept SystemExit: pass\n"
+        "print(*({f'proxy.cli.{each}' for each in COMMANDS.values()} & sys.modules.keys()))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1] == ""
+
+
 @pytest.mark.parametrize("command", [["--version"], ["version"]])
 def test_the_version_is_printed_by_an_option_and_by_a_command(command: list[str]) -> None:
     """Both print the same."""

@@ -11,7 +11,10 @@ from proxy.cli.main import main
 
 
 def commands(group: click.Group) -> Iterator[click.Command]:
-    for each in group.commands.values():
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        each = group.get_command(context, name)
+        assert each is not None
         if isinstance(each, click.Group):
             yield from commands(each)
         else:
