@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 JOINS: Final = ("CartesianProduct", "BroadcastNestedLoopJoin")
@@ -25,20 +26,20 @@ class Node(NamedTuple):
 
 def last_query(spark: SparkSession) -> int:
     """Return the number of the last query, -1 if there was none."""
-    return max((number for number, _ in _queries(spark)), default=-1)
+    return max((query.executionId() for query in _queries(spark)), default=-1)
 
 
 def plans_after(spark: SparkSession, number: int) -> list[str]:
     """Return the plans of all queries after this one, as they were run."""
-    return [plan for at, plan in _queries(spark) if at > number]
+    # The plans of a whole run are hundreds of megabytes: only these are fetched from the JVM.
+    later = (query for query in _queries(spark) if query.executionId() > number)
+    return [query.physicalPlanDescription() for query in later]
 
 
-def _queries(spark: SparkSession) -> Iterator[tuple[int, str]]:
+def _queries(spark: SparkSession) -> Iterator[JavaObject]:
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     found = spark._jsparkSession.sharedState().statusStore().executionsList()
-    for place in range(found.size()):
-        query = found.apply(place)
-        yield query.executionId(), query.physicalPlanDescription()
+    return map(found.apply, range(found.size()))
 
 
 def nodes(plan: str) -> list[Node]:
