@@ -145,6 +145,26 @@ def end(
 
 
 @contextmanager
+def suspended(pid: int) -> Iterator[None]:
+    """Stop a process (SIGSTOP) inside the block: its sockets stay open, and none of its threads runs."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        # The threads stop when one of them has been scheduled to take the signal: on a busy machine that takes time.
+        while not all(_is_stopped(stat) for stat in Path(f"/proc/{pid}/task").glob("*/stat")):
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def _is_stopped(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(") ")[2][0] == "T"
+    except FileNotFoundError:  # the thread has ended
+        return True
+
+
+@contextmanager
 def module_process(module: str, *arguments: str, timeout_s: float = 30) -> Iterator[str]:
     """Run `python -m module` and yield the first line that it prints.
 

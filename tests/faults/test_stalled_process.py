@@ -1,13 +1,12 @@
 """A process that stood still: replies that came meanwhile are read before any deadline of that time fires."""
 
-import os
-import signal
 import struct
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
+from bench.harness.processes import suspended
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
@@ -79,13 +78,10 @@ class LateBroker(StubBroker):
 @contextmanager
 def stood_still(sluice: SluiceProcess, stub: LateBroker, replies: int) -> Iterator[None]:
     """Sluice stands still while so many replies come, and until every deadline has passed."""
-    os.kill(sluice.pid, signal.SIGSTOP)
-    try:
+    with suspended(sluice.pid):
         stub.reply.set()
         await_that(lambda: stub.replied >= replies, "the replies")
         threading.Event().wait(STALL_S)
-    finally:
-        os.kill(sluice.pid, signal.SIGCONT)
     yield
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from bench.harness.ports import free_ports
-from bench.harness.processes import end
+from bench.harness.processes import end, suspended
 from tests.support.java import Java, kafka_java
 from tests.support.kafka_sasl import LISTENER
 
@@ -210,11 +210,8 @@ class KafkaCluster:
         """Pause the broker (SIGSTOP) inside the block: its sockets stay open, and it answers nothing."""
         process = self.brokers[node_id].process
         assert process is not None, f"broker {node_id} does not run"
-        process.send_signal(signal.SIGSTOP)
-        try:
+        with suspended(process.pid):
             yield
-        finally:
-            process.send_signal(signal.SIGCONT)
 
     def pids(self) -> set[int]:
         """The processes of the running brokers."""

@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from bench.harness import BenchError
 from bench.harness.ports import free_ports
-from bench.harness.processes import Program, end, module_process, wait_accepting
+from bench.harness.processes import Program, end, module_process, suspended, wait_accepting
 
 DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); sys.stdin.read()"
 
@@ -64,6 +65,31 @@ def test_a_process_that_ignores_sigterm_is_killed() -> None:
         process.stdout.readline()  # it ignores SIGTERM from here on
         assert end(process, 0.1) == -9
         assert end(process, 0.1) == -9
+
+
+def test_a_suspended_process_runs_on_no_thread() -> None:
+    """All of its threads have stopped when the block begins; they run again after it."""
+    code = (
+        "import threading as t\nfor _ in range(8): t.Thread(target=input, daemon=True).start()\n"
+        "print(1, flush=True)\nwhile True: pass"
+    )
+    busy = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert busy.stdout is not None
+        assert busy.stdout.readline() == b"1\n"
+        usage = Path(f"/proc/{busy.pid}/schedstat")
+        for _ in range(10):
+            with suspended(busy.pid):
+                used = usage.read_text()
+                time.sleep(0.02)
+                assert usage.read_text() == used
+            while usage.read_text() == used:
+                time.sleep(0.001)
+    finally:
+        busy.kill()
+        busy.communicate()
 
 
 def test_waiting_returns_the_seconds_it_took() -> None:
