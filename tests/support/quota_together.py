@@ -38,7 +38,6 @@ PYTHON, LIBRDKAFKA, JAVA, FRANZ = "python", "librdkafka", "java", "franz"
 PRODUCERS: Final = (PYTHON, LIBRDKAFKA, JAVA, FRANZ)
 HONOUR: Final = frozenset({PYTHON, JAVA, FRANZ})
 """The clients that honour throttle_time_ms."""
-JOINING, HEARTBEATS, JOIN_SECONDS = {11, 14}, {12, 68}, 60
 PYTHON_GROUP, LIBRDKAFKA_GROUP = "member", "rdmember"
 GROUPS: Final = {PYTHON_GROUP: KafkaPythonMember, LIBRDKAFKA_GROUP: LibrdkafkaMember}
 
@@ -73,30 +72,17 @@ class Together:
         ]
 
     def longest_s(self, client: str) -> float:
-        """Return the longest time from one of its requests to the reply; a JoinGroup waits for other members."""
+        """Return the longest time from one of its requests to the reply."""
         return max(
             exchange.answered - exchange.asked
             for exchange in answered(self.talks[client], 0, float("inf"))
-            if exchange.answered is not None and exchange.api_key not in JOINING
+            if exchange.answered is not None
         )
 
     def throttle_ms(self, client: str) -> list[int]:
         """Return the throttle time in each of its replies, in order; 0 where there is no field."""
         exchanges = answered(self.talks[client], 0, float("inf"))
         return [exchange.throttle_ms or 0 for exchange in exchanges]
-
-
-def await_groups(tap: Tap) -> None:
-    """Wait until the members of each group send heartbeats, however long they take to join."""
-
-    def beats(user: str) -> int:
-        exchanges = (each for talk in tap.talks_of(user) for each in tuple(talk.exchanges))
-        return sum(each.api_key in HEARTBEATS for each in exchanges)
-
-    deadline = time.monotonic() + JOIN_SECONDS
-    while min(map(beats, GROUPS)) < 2 * MEMBERS:
-        assert time.monotonic() < deadline, "a group is not joined"
-        time.sleep(0.1)
 
 
 def measure_together(
@@ -146,7 +132,6 @@ def measure_together(
                 ]
                 for user, kind in GROUPS.items()
             }
-            await_groups(tap)
             pool = stack.enter_context(ThreadPoolExecutor(len(runs)))
             errands = {user: errand(user) for user in runs}
             began = time.monotonic()

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
+_UNTOLD = ApiKey.JOIN_GROUP
+"""Its reply does not tell of the throttle; the channel is muted all the same. kafka-python 3 sends no SyncGroup while
+that reply pauses it, but joins again, is throttled again, and so never joins."""
 
 
 def on_reply(
@@ -54,7 +57,8 @@ def on_reply(
             until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
             why = verdict.why
     if until_ms > now_ms:
-        said_ms = throttle.stamp(buf, pos, end, plan.api, until_ms - now_ms)
+        own_ms = 0 if plan.api.key == _UNTOLD else until_ms - now_ms
+        said_ms = throttle.stamp(buf, pos, end, plan.api, own_ms)
         until_ms = max(until_ms, now_ms + said_ms)
         if until_ms > known_ms:  # else the client is throttled until then already
             owner.throttle(exchange, until_ms, now_ms, why)

@@ -1,5 +1,7 @@
 """Replies that Sluice makes: in order, in their API's format, and heard and throttled like a broker's."""
 
+import struct
+
 import pytest
 
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
@@ -9,6 +11,7 @@ from proxy.core.session.request_stream import MAX_REFUSED_BYTES
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder, Silent
+from tests.support.quiet import Quiet
 from tests.support.session_state import is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import produce9
@@ -91,6 +94,24 @@ def test_a_policy_that_hears_a_reply_made_here_may_throttle(verdict, needs):
         assert wire.session.client.muted == Mute.THROTTLED
         wire.advance(400)
         assert wire.to_broker == f.beat(1) + f.beat(3)
+
+
+@NEEDS
+@pytest.mark.parametrize("brokers_ms", [0, 300, 900])
+def test_the_reply_to_a_join_group_has_the_brokers_throttle_time_alone(needs, brokers_ms):
+    """The client is muted all the same: kafka-python would never send the SyncGroup that follows."""
+
+    def reply(throttle_ms: int) -> bytes:
+        return f.reply(1, struct.pack(">i", throttle_ms) + bytes(20))
+
+    ask = f.request(ApiKey.JOIN_GROUP, 5, 1, body=bytes(30))
+    wire = Wire(make_engine([Quiet(needs=needs)])).client(ask + f.beat(2))
+    wire.broker(reply(brokers_ms))
+    assert wire.to_client == reply(brokers_ms)
+    wire.advance(max(500, brokers_ms) - 1)
+    assert wire.to_broker == ask
+    wire.advance(1)
+    assert wire.to_broker == ask + f.beat(2)
 
 
 def test_an_error_reply_carries_its_throttle():

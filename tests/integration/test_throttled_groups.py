@@ -1,0 +1,36 @@
+"""Members of a consumer group join, and read, though every request of theirs is throttled."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import await_that
+from tests.support.quota_groups import Feeder, KafkaPythonMember, LibrdkafkaMember, Member
+from tests.support.quota_setup import quota_sluice, quota_users
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.kafka
+
+REQUESTS_PER_SECOND = 4
+
+
+@pytest.mark.parametrize(
+    ("kind", "user"), [(KafkaPythonMember, "member"), (LibrdkafkaMember, "rdmember")]
+)
+def test_a_group_is_joined_at_a_few_requests_a_second(
+    kind: type[Member], user: str, kafka_sasl: KafkaCluster, tmp_path: Path
+) -> None:
+    """Both members read records, which need a partition each: they have joined."""
+    topic = Topics(kafka_sasl.bootstrap, 1).make(2)
+    limits = {user: {"request_rate": REQUESTS_PER_SECOND}}
+    with ExitStack() as stack:
+        sluice = stack.enter_context(quota_sluice(kafka_sasl, tmp_path, limits))
+        stack.enter_context(Feeder(kafka_sasl.bootstrap, [topic], 2, 20))
+        members = [
+            stack.enter_context(kind(sluice.bootstrap, user, quota_users()[user], topic))
+            for _ in range(2)
+        ]
+        await_that(lambda: all(each.consumed for each in members), "records for both members")
+        assert [each.errors for each in members] == [[], []]
