@@ -16,6 +16,8 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+from policies.host_tools import HostTools
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
@@ -287,7 +289,7 @@ class Services(Protocol):
         """
 
 
-class Host(Services, Protocol):
+class Host(Services, HostTools, Protocol):
     """The interface between one policy and the proxy."""
 
     @property

@@ -191,6 +191,8 @@ class Chain:
         """Close every policy, last first."""
         for entry in reversed(self.entries):
             self.hook_runner.notify(entry.name, "close", entry.policy.close)
+            if entry.tools is not None:
+                entry.tools.close_tools()
 
     # -- compiling ---------------------------------------------------------------------------
 

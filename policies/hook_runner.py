@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from policies.verdicts import VerdictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from policies.api import Request
     from policies.decision import PolicyDecision
+    from policies.policy_log import MessageLevel
 
 T = TypeVar("T")
 SLOW_US = 5_000
@@ -49,6 +50,11 @@ class Reporter(Protocol):
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """Report that an entry has refused a client at its connect, or one of its requests."""
+
+    def on_policy_message(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """Log a line for the policy of the entry `name`; `message` and `fields` are what it said."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """Report that a hook took SLOW_US or more.
@@ -79,6 +85,12 @@ class HookRunner:
         self._now_us = now_us or _no_time
         self._reporter = reporter
         self._inner_us = 0  # time of other hooks inside the measured one
+
+    def log(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """Log a line for a policy."""
+        self._reporter.on_policy_message(name, level, message, fields)
 
     def fault(self, name: str, hook: str, error: BaseException) -> PolicyFault:
         """Report what a hook raised, and return the fault for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Need, Policy, Request, Throttle
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.api import Outcome, Peer, QuotaViolation, Response, Verdict
+    from policies.entry_tools import EntryTools
 
 ASKED_ALL = 1 << 30
 """`asked` of a request that no entry has refused or holds so far."""
@@ -33,6 +34,8 @@ class Entry:
     policy: Policy
     mode: Literal["enforce", "observe"] = "enforce"
     on_error: Literal["close", "forward"] = "close"
+    tools: EntryTools | None = field(default=None, compare=False)
+    """The tools of its host; None in tests that need none."""
 
 
 class ChainPosition(NamedTuple):

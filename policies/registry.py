@@ -19,6 +19,7 @@ import msgspec
 
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
+from policies.custom_metrics import conflicts
 from policies.discovery import (
     RAISED,
     entry_points_by_name,
@@ -26,6 +27,7 @@ from policies.discovery import (
     maybe_point,
     try_load,
 )
+from policies.entry_tools import EntryTools, ToolServices
 from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of
 from policies.type_names import describe_value, nearest
@@ -34,11 +36,13 @@ from policies.verdicts import check_time, short_repr
 from wire.apis import OFFERED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from policies.api import Peer, QuotaViolation
+    from policies.custom_metrics import MetricSpec
     from policies.decision import PolicyDecision
+    from policies.policy_log import MessageLevel
 
 _DRAFT = "draft"
 _BODIES = "bodies"
@@ -80,7 +84,9 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 def build(
-    entries: Sequence[PolicyEntry], services: Services, hook_runner: HookRunner | None = None
+    entries: Sequence[PolicyEntry],
+    services: ProxyServices,
+    hook_runner: HookRunner | None = None,
 ) -> list[Entry]:
     """Connect each entry's policy to the proxy, in order; make it first unless `inspect` has made it.
 
@@ -96,7 +102,7 @@ def build(
     for entry in entries:
         draft: _Draft = vars(entry).pop(_DRAFT)
         draft.host.connect(services, hook_runner)
-        built.append(Entry(entry.name, draft.policy, entry.mode, entry.on_error))
+        built.append(Entry(entry.name, draft.policy, entry.mode, entry.on_error, draft.host))
     return built
 
 
@@ -163,6 +169,10 @@ def body_apis(entries: Sequence[PolicyEntry]) -> dict[int, str]:
     return wanted
 
 
+class ProxyServices(Services, ToolServices, Protocol):
+    """All services of a running proxy for its policies."""
+
+
 class Files(Protocol):
     """The part of `Services` that a policy uses while it is made."""
 
@@ -180,11 +190,11 @@ class _Draft(NamedTuple):
     host: _Host
 
 
-class _Host:
+class _Host(EntryTools):
     """The host of one entry's policy. Before `connect` there is no proxy: it reads files and stores alarms."""
 
     def __init__(self, entry: PolicyEntry, files: Files, owners: dict[str, str]) -> None:
-        self.name = entry.name
+        super().__init__(entry.name)
         self.observes = entry.mode == "observe"
         self._owners = owners
         self._early: list[tuple[int, Callable[[int], None]]] = []
@@ -192,12 +202,16 @@ class _Host:
         self.digests: dict[str, str] = {}
         """Of the files that were read, by path."""
         self._files: Files
-        self.connect(_NullServices(), HookRunner(_NullServices()))
+        self._use(_NullServices(), HookRunner(_NullServices()))
         self._call_at = self._keep_alarm
         self._files = files
 
-    def connect(self, services: Services, hook_runner: HookRunner) -> None:
+    def connect(self, services: ProxyServices, hook_runner: HookRunner) -> None:
         """Use the services of a proxy from now on; alarms that were stored are set now."""
+        self._use(services, hook_runner)
+        self.connect_tools(services, hook_runner)
+
+    def _use(self, services: Services, hook_runner: HookRunner) -> None:
         self._hook_runner = hook_runner
         self._call_at = services.call_at
         self._files = services
@@ -293,6 +307,11 @@ class _NullServices:
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """Ignore it: no hook is called."""
 
+    def on_policy_message(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """Ignore it: nothing is served."""
+
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """Ignore it: there is no clock."""
 
@@ -303,6 +322,7 @@ def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[P
     points = entry_points_by_name() if is_new else {}  # this reads files
     problems: list[Problem] = []
     first: dict[str, int] = {}
+    defined: dict[str, MetricSpec] = {}
     owners: dict[str, str] = {}  # by the path of a state file: the entry that uses it
     for place, entry in enumerate(entries):
         if entry is None:
@@ -313,6 +333,11 @@ def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[P
             problems.append(Problem(f"{path}.name", describe_value(entry.name), taken))
         if _DRAFT not in vars(entry):
             problems += _try_make(entry, path, points, _Host(entry, files, owners))
+        draft: _Draft | None = vars(entry).get(_DRAFT)
+        if draft is not None:
+            metrics = draft.host.metrics
+            problems += [Problem(path, each) for each in conflicts(metrics, defined)]
+            defined |= {name: metric.spec for name, metric in metrics.by_name.items()}
     return problems
 
 

@@ -75,7 +75,7 @@ class App:
         self._clock = Clock()
         self._log = structlog.get_logger()
         token = partial(fetch_token, config.upstream.sasl)
-        services = PolicyServices()
+        services = self._services = PolicyServices()
         self._telemetry = Telemetry(
             config, self._clock, services.call_at, self._effective_quota, token
         )
@@ -144,6 +144,8 @@ class App:
             try:
                 self._telemetry.start()
                 async with trio.open_nursery() as nursery:
+                    calls = self._services.blocking_calls
+                    await nursery.start(calls.run, partial(nudge, self._event_loop))
                     nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
                     nursery.start_soon(self._authentication.run)
                     nursery.start_soon(self._tls.watch)

@@ -13,7 +13,7 @@ from proxy.core.topology import Topology
 from proxy.dynamic_config import connection_limits_of, graces_of, pool_limits_of
 
 if TYPE_CHECKING:
-    from policies.api import Services
+    from policies.registry import ProxyServices
     from proxy.config import Config
     from proxy.config.budget import Budget
     from proxy.shell.clock import Clock
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def make_engine(
-    config: Config, budget: Budget, services: Services, telemetry: Telemetry, clock: Clock
+    config: Config, budget: Budget, services: ProxyServices, telemetry: Telemetry, clock: Clock
 ) -> Engine:
     """Return the engine. Raises SettingsError if a policy cannot be built."""
     observer, listen = telemetry.broadcast, config.listen

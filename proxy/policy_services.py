@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from proxy.blocking_calls import BlockingCalls
 from proxy.shell import files
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class PolicyServices:
     def __init__(self) -> None:
         self._engine: Engine | None = None
         self._alarms: list[tuple[int, Callable[[int], None]]] = []
+        self.blocking_calls = BlockingCalls(lambda call: self.call_at(self.now_ms(), call))
 
     def attach(self, engine: Engine) -> None:
         """Serve with this engine from now on."""
@@ -55,6 +57,20 @@ class PolicyServices:
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name that a Metadata reply gave this topic id; None if none did."""
         return None if self._engine is None else self._engine.rewrites.topics.get(topic_id)
+
+    def now_ms(self) -> int:
+        """Return the time of the current step in ms since the epoch."""
+        return 0 if self._engine is None else self._engine.now_ms
+
+    def call_blocking(
+        self,
+        name: str,
+        work: Callable[[], object],
+        then: Callable[[object, int], None],
+        timeout_ms: int,
+    ) -> None:
+        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests."""
+        self.blocking_calls.call(name, work, then, timeout_ms)
 
     def load(self, path: str) -> bytes | None:
         """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""

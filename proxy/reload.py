@@ -33,8 +33,8 @@ from proxy.pacing import run_in_bursts
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
-    from policies.api import Services
     from policies.chain import Entry, Reporter
+    from policies.registry import ProxyServices
     from proxy.config import Config
     from proxy.core.engine import Engine
 
@@ -84,7 +84,7 @@ class Reloader:
         config: Config,
         load: Callable[[], Config],
         engine: Engine,
-        services: Services,
+        services: ProxyServices,
         reporter: Reporter,
         dynamic: Mapping[str, Callable[[Config], None]],
         now_ms: Callable[[], int],
@@ -182,7 +182,8 @@ class Reloader:
     def _adopt(self, entries: list[Entry]) -> None:
         """Swap the chains between two requests."""
         engine = self._engine
-        before = {entry.name: entry.policy for entry in engine.chain.entries}
+        old = {entry.name: entry for entry in engine.chain.entries}
+        before = {name: entry.policy for name, entry in old.items()}
         heirs = [
             (entry, before[entry.name])
             for entry in entries
@@ -191,13 +192,20 @@ class Reloader:
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # The chain first: a request that `adopt` wakes is judged by the new policies.
         hook_runner = engine.chain.hook_runner
-        engine.adopt_chain(Chain(entries, self._reporter, hook_runner), gone)
+        chain = Chain(entries, self._reporter, hook_runner)
+        for entry, _ in heirs:
+            previous = old[entry.name].tools
+            if entry.tools is not None and previous is not None:
+                entry.tools.metrics.adopt(previous.metrics)
+        engine.adopt_chain(chain, gone)
         for entry, policy in heirs:
             hook_runner.notify(entry.name, "adopt", entry.policy.adopt, policy)
         if gone:  # a removed policy no longer throttles any client
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
             hook_runner.notify(name, "close", before[name].close)
+            if (tools := old[name].tools) is not None:
+                tools.close_tools()
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:

@@ -104,6 +104,7 @@ TESTED_WITH = {
     "pipeline/whatif/second.py": "pipeline/whatif/test_closed_loop.py",
     "proxy/broker_talk.py": "proxy/test_broker_probe.py",
     "proxy/demo/play.py": "proxy/demo/test_scenario.py",
+    "policies/host_tools.py": "policies/test_entry_tools.py",
     "policies/testing/bench_host.py": "policies/testing/test_policy_bench.py",
     "policies/testing/bench_request.py": "policies/testing/test_policy_bench.py",
     "proxy/engine_settings.py": "proxy/test_app.py",

@@ -1,4 +1,4 @@
-"""The reference of the policy contract, from the source of `policies.api`."""
+"""The reference of the policy contract, from the source of `policies.api` and of the tools of its host."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import inspect
 import re
 from typing import TYPE_CHECKING
 
-from policies import api
+from policies import api, custom_metrics, host_tools, policy_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TOOLS = {"HostTools", "PolicyLog", "PolicyCounter", "PolicyHistogram", "TooManyCallsError"}
+"""The classes of the tools' modules that an author sees."""
 FIRST_ITEM = re.compile(r"(^(?!- ).+\n)(?=- )", re.MULTILINE)
 
 
@@ -66,10 +68,16 @@ def members(node: ast.ClassDef) -> str:
 
 
 def policy_reference() -> str:
-    """Return a section for every public name of `policies.api`, in the order of its source."""
+    """Return a section for every public name of `policies.api`, in the order of its source, then for the tools."""
     tree = ast.parse(inspect.getsource(api))
     parts = [prose(ast.get_docstring(tree)) + "\n"]
-    for node, text in documented(tree.body):
+    tools = [
+        (node, text)
+        for module in (host_tools, policy_log, custom_metrics)
+        for node, text in documented(ast.parse(inspect.getsource(module)).body)
+        if isinstance(node, ast.ClassDef) and node.name in TOOLS
+    ]
+    for node, text in (*documented(tree.body), *tools):
         if isinstance(node, ast.ClassDef):
             bases = ", ".join(ast.unparse(each) for each in node.bases)
             parts.append(

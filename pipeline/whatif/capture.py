@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.api import EXEMPT, Hold, Peer, Throttle
+from policies.entry_tools import EntryTools
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.policy import Quota
 
@@ -55,11 +56,14 @@ class CapturedReply(NamedTuple):
 
 
 @dataclass
-class CaptureHost:
+class CaptureHost(EntryTools):
     """The host of a policy whose alarms and wake-ups come from the capture, so its own are ignored."""
 
     name: str = "quota"
     observes: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__(self.name)
 
     def wake(self, key: Hashable) -> int:
         """Do nothing: the capture says when a request was asked about again."""

@@ -6,15 +6,18 @@ from dataclasses import dataclass, field
 from heapq import heappush
 from typing import TYPE_CHECKING
 
+from policies.entry_tools import EntryTools
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Mapping
 
     from policies.api import Peer, QuotaViolation, Verdict
     from policies.decision import PolicyDecision
+    from policies.policy_log import MessageLevel
 
 
 @dataclass
-class BenchHost:
+class BenchHost(EntryTools):
     """Records what was woken, saved and requested. Only in a PolicyBench does `wake` release requests."""
 
     name: str = "bench"
@@ -36,6 +39,9 @@ class BenchHost:
     on_wake: Callable[[Hashable], int] | None = None
     """Called by `wake`. A PolicyBench sets it, and the next one."""
     on_reconsider: Callable[[], None] | None = None
+
+    def __post_init__(self) -> None:
+        super().__init__(self.name)
 
     def wake(self, key: Hashable) -> int:
         """Record the key, and judge the requests that are held for it again. Returns their number."""
@@ -86,6 +92,8 @@ class BenchReporter:
     observed: list[tuple[str, Verdict]] = field(default_factory=list)
     refused: list[tuple[str, Verdict]] = field(default_factory=list)
     slow: list[tuple[str, str, str, int]] = field(default_factory=list)
+    messages: list[tuple[MessageLevel, str, Mapping[str, object]]] = field(default_factory=list)
+    """The lines that the policy has logged: level, message and fields."""
 
     def on_policy_error(self, name: str, hook: str, error: BaseException) -> None:
         """Record it."""
@@ -98,6 +106,12 @@ class BenchReporter:
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """Record it."""
         self.refused.append((decision.policy, decision.verdict))
+
+    def on_policy_message(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """Record it."""
+        self.messages.append((level, message, fields))
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """Record it."""

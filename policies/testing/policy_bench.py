@@ -9,6 +9,7 @@ from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Throttle
 from policies.chain import Chain, Entry
 from policies.testing.bench_host import BenchHost, BenchReporter
 from policies.testing.bench_request import BenchRequest, BenchResponse, Released
+from policies.testing.bench_threads import BenchThreads
 from policies.validation import SettingsError, try_convert
 from policies.verdicts import check_request
 from wire import apis
@@ -33,7 +34,10 @@ class PolicyBench:
         if problems:
             raise SettingsError(problems)
         self.policy = policy(settings, self.host)
-        self.chain = Chain([Entry("bench", self.policy)], self.reporter)
+        self.chain = Chain([Entry("bench", self.policy, tools=self.host)], self.reporter)
+        self.threads = BenchThreads(lambda: self.now_ms, self.host.call_at)
+        """Where `host.run_blocking` runs."""
+        self.host.connect_tools(self.threads, self.chain.hook_runner)
         self.host.on_wake, self.host.on_reconsider = self.wake, self.chain.reconsider
         self.released: list[Released] = []
         self._held: list[tuple[int, BenchRequest, Peer, Hold]] = []

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from policies.api import Peer
     from policies.decision import PolicyDecision
+    from policies.policy_log import MessageLevel
     from proxy.core.errors import CloseReason
     from proxy.core.stats.request_trace import RequestTrace
     from proxy.core.stats.usage import UsageRow
@@ -94,6 +95,11 @@ class Observer:
 
     def on_audited(self, trace: RequestTrace) -> None:
         """An administrative request, or one that a policy refused, has ended. Only if `hears_audit`."""
+
+    def on_policy_message(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """The policy of the entry `name` logs a line. All of it is the policy's own, and may be anything."""
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """A hook took `policies.hook_runner.SLOW_US` or more for a request of `api_name` ('': for no request)."""

@@ -46,6 +46,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "policy_refused": EventLimit(5, _S, "a client", by=("policy",)),
     "policy_observed": EventLimit(5, _S, "a client", by=("policy",)),
     "policy_error": EventLimit(1, _S, "a client, where a policy has a bug", by=("policy", "hook")),
+    "policy_message": EventLimit(10, _S, "a client, where a policy logs", by=("policy",)),
     "policy_slow": EventLimit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
     "slow_step": EventLimit(1, _S, "a client, where a policy is slow"),
     "internal_error": EventLimit(1, _S, "a client or a broker, where Sluice has a bug"),

@@ -28,6 +28,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
+from proxy.telemetry.message_fields import message_fields
 from proxy.telemetry.stderr import NonBlockingWriter
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from policies.decision import PolicyDecision
+    from policies.policy_log import MessageLevel
 
 _ORDINARY = frozenset(
     {
@@ -300,6 +302,25 @@ class LogObserver(Observer):
         """See Observer."""
         if not _is_full("policy_refused", decision):
             self._log.warning("policy_refused", **_ruled(decision))
+
+    def on_policy_message(
+        self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]
+    ) -> None:
+        """See Observer."""
+        if structlog.processors.NAME_TO_LEVEL[level] < _threshold.number:
+            return
+        if _threshold.limits.is_full("policy_message", {"policy": name, "level": level}):
+            return
+        line = {"policy": name, **message_fields(message, fields)}
+        match level:
+            case "debug":
+                self._log.debug("policy_message", **line)
+            case "info":
+                self._log.info("policy_message", **line)
+            case "warning":
+                self._log.warning("policy_message", **line)
+            case "error":
+                self._log.error("policy_message", **line)
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
         """See Observer."""

@@ -27,30 +27,35 @@ CONFIGURATIONS = [
 CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
-def test_the_example_policy_passes_its_own_test() -> None:
+@pytest.mark.parametrize(("name", "tests"), [("client_ids", 3), ("ask_first", 4)])
+def test_an_example_policy_passes_its_own_test(name: str, tests: int) -> None:
     """The example's test runs as it stands, with nothing but Sluice installed."""
+    folder = ROOT / "examples" / name
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
 
     ran = subprocess.run(
-        [*command, "--rootdir", CLIENT_IDS, "-c", "/dev/null", "test_client_ids.py"],
-        cwd=CLIENT_IDS,
-        env={"PYTHONPATH": f"{CLIENT_IDS}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        [*command, "--rootdir", folder, "-c", "/dev/null", f"test_{name}.py"],
+        cwd=folder,
+        env={"PYTHONPATH": f"{folder}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "3 passed" in ran.stdout
+    assert f"{tests} passed" in ran.stdout
 
 
 def test_the_documents_show_the_files_as_they_are() -> None:
-    """Code and test in docs/writing-policies.md are those of the example, to the letter."""
-    shown = (ROOT / "docs" / "writing-policies.md").read_text("utf-8")
-
-    for name in ("client_ids.py", "test_client_ids.py"):
-        source = (CLIENT_IDS / name).read_text("utf-8")
-        assert f"```python\n{source}```\n" in shown, name
+    """Code and tests in the pages are those of the examples, to the letter."""
+    for page, *files in (
+        ("writing-policies.md", "client_ids/client_ids.py", "client_ids/test_client_ids.py"),
+        ("policies/host.md", "ask_first/ask_first.py"),
+    ):
+        shown = (ROOT / "docs" / page).read_text("utf-8")
+        for name in files:
+            source = (ROOT / "examples" / name).read_text("utf-8")
+            assert f"```python\n{source}```\n" in shown, name
 
 
 def test_the_entry_point_names_the_policy() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.telemetry.metrics.families import Distribution
+from proxy.telemetry.metrics.families import Distribution, bounds_of
 from proxy.telemetry.metrics.names import MetricKind
 
 if TYPE_CHECKING:
@@ -68,12 +68,12 @@ def _histogram(
     before = f"{pairs}," if pairs else ""
     within = f"{{{pairs}}}" if pairs else ""
     exemplars = value.exemplars if openmetrics else {}
-    edges = (*(str(2.0**edge / 1e6) for edge in metric.edges), "+Inf")
+    edges = (*(str(float(bound)) for bound in bounds_of(metric)), "+Inf")
     for place, (edge, count) in enumerate(zip(edges, (*value.below, value.total), strict=True)):
         line = f'{metric.name}_bucket{{{before}le="{edge}"}} {count}'
         exemplar = exemplars.get(place)
         yield line if exemplar is None else f"{line} {_exemplar(exemplar)}"
-    yield f"{metric.name}_sum{within} {value.sum_s}"
+    yield f"{metric.name}_sum{within} {value.sum}"
     yield f"{metric.name}_count{within} {value.total}"
 
 

@@ -34,11 +34,11 @@ Exemplars = Mapping[int, Exemplar]
 
 
 class Distribution(NamedTuple):
-    """A histogram at one moment. `below[i]` counts durations of at most 2^edges[i] microseconds."""
+    """A histogram at one moment. `below[i]` counts values of at most `bounds_of(metric)[i]`; `sum` is in its unit."""
 
     below: tuple[int, ...]
     total: int
-    sum_s: float
+    sum: float
     exemplars: Exemplars
 
 
@@ -68,6 +68,11 @@ def distribution(
         sum(map(mul, copied, _MIDDLES_S)),
         exemplars or {},
     )
+
+
+def bounds_of(metric: Metric) -> tuple[float, ...]:
+    """Return the upper bounds of a histogram's buckets, in its unit."""
+    return metric.buckets or tuple(2.0**edge / 1e6 for edge in metric.edges)
 
 
 def place_of(us: int, edges: range) -> int:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
+from proxy.telemetry.metrics.custom import custom_metrics
 from proxy.telemetry.metrics.exemplars import ExemplarStore
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.families import Family, MetricPoint
@@ -138,6 +139,7 @@ class MetricsObserver(Observer):
             counts = [MetricPoint(key, count) for key, count in self._policy_errors.items()]
             yield Family(names.POLICY_ERRORS, counts)
         yield from collect.hooks(engine.chain.hook_runner.times)
+        yield from custom_metrics(engine.chain.entries)
         for metric, counted in (
             (names.POLICY_OBSERVED, self._policy_observed),
             (names.POLICY_REFUSED, self._policy_refused),

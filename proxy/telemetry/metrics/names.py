@@ -5,6 +5,7 @@ Rules:
   every client library uses; everything else begins with `sluice_`.
 - Where Kafka has a sensor or an MBean for the same thing, the help text names it.
 - The values of labels are closed sets, except `user` (see `users`).
+- Metrics that policies define are not in the table (see `custom`).
 - The edges of a histogram are powers of two in microseconds, because every eighth bucket of the core's histograms
   ends at one (`proxy.core.stats.histogram`), so no count moves to another bucket.
 """
@@ -25,7 +26,7 @@ class MetricKind(Enum):
 
 
 class Metric(NamedTuple):
-    """One metric under its Prometheus name. `edges` are the exponents n of the upper bounds, 2^n microseconds."""
+    """One metric under its Prometheus name. Upper bounds: `buckets`, or 2^n microseconds for each n in `edges`."""
 
     name: str
     kind: MetricKind
@@ -33,6 +34,7 @@ class Metric(NamedTuple):
     labels: tuple[str, ...] = ()
     unit: str = ""
     edges: range = range(0)
+    buckets: tuple[float, ...] = ()
 
     @property
     def family(self) -> str:

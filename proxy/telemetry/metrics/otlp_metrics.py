@@ -31,7 +31,7 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from proxy.telemetry.metrics.families import Distribution
+from proxy.telemetry.metrics.families import Distribution, bounds_of
 from proxy.telemetry.metrics.names import MetricKind
 from proxy.telemetry.process import STARTED_S
 from proxy.telemetry.traces.resource import TIMEOUT_MS, resource_of, setting
@@ -103,9 +103,9 @@ def _histogram(
         dict(zip(metric.labels, point.labels, strict=True)),
         *times,
         count=value.total,
-        sum=value.sum_s,
+        sum=value.sum,
         bucket_counts=[below[n + 1] - below[n] for n in range(len(below) - 1)],
-        explicit_bounds=[2.0**edge / 1e6 for edge in metric.edges],
+        explicit_bounds=list(bounds_of(metric)),
         min=None,  # type: ignore[arg-type]  # not known; the field is optional on the wire
         max=None,  # type: ignore[arg-type]  # the same
     )

@@ -38,6 +38,7 @@ TELLINGS = {
     "on_policy_observed": (RULING,),
     "on_policy_refused": (RULING,),
     "on_audited": (RequestTrace(0),),
+    "on_policy_message": ("mine", "info", "found", {"topic": "orders"}),
     "on_policy_slow": ("mine", "on_request", "Fetch", 5_000),
     "on_slow_step": (50, ["mine"]),
 }

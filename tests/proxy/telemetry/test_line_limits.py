@@ -36,7 +36,7 @@ def loggers(tree: ast.AST) -> list[ast.Call]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         owner = ast.unparse(node.func.value)
-        is_logger = owner.endswith(("log", "logger", "get_logger()"))
+        is_logger = owner.endswith(("log", "logger", "get_logger()")) and "host" not in owner
         if node.func.attr in METHODS and (is_logger or node.func.attr == "_warn"):
             found.append(node)
     return found

@@ -1,0 +1,107 @@
+"""The tools of one entry's policy, as `HostTools` promises them.
+
+Rules:
+- Metrics are made in `__init__`; slow work begins once the policy serves.
+- An exception of a function that the policy gave is reported, and has no other effect.
+- Results of slow work are not delivered once the entry is removed.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+from policies.custom_metrics import CustomMetrics, MetricSpec
+from policies.host_tools import BLOCKING_TIMEOUT_MS
+from policies.policy_log import PolicyLog
+from policies.verdicts import short_repr
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from policies.custom_metrics import PolicyCounter, PolicyHistogram
+    from policies.hook_runner import HookRunner
+
+T = TypeVar("T")
+MAX_BLOCKING_TIMEOUT_MS: Final = 600_000
+
+
+class ToolServices(Protocol):
+    """The services of a proxy for the tools of its policies."""
+
+    def now_ms(self) -> int:
+        """Return the time of the current step in ms since the epoch."""
+
+    def call_blocking(
+        self,
+        name: str,
+        work: Callable[[], object],
+        then: Callable[[object, int], None],
+        timeout_ms: int,
+    ) -> None:
+        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests."""
+
+
+class EntryTools:
+    """The tools of one entry's policy. Before `connect_tools` there is no proxy."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.log = PolicyLog()
+        self.metrics = CustomMetrics()
+        self._tools: ToolServices | None = None
+        self._runner: HookRunner | None = None
+        self._is_closed = False
+
+    def connect_tools(self, services: ToolServices, hook_runner: HookRunner) -> None:
+        """Use the services of a proxy from now on."""
+        self._tools, self._runner = services, hook_runner
+        self.log.connect(partial(hook_runner.log, self.name))
+
+    def close_tools(self) -> None:
+        """Deliver no more results: the entry is removed, or the process ends."""
+        self._is_closed = True
+
+    def now_ms(self) -> int:
+        """Return the time, as HostTools says."""
+        return 0 if self._tools is None else self._tools.now_ms()
+
+    def counter(self, name: str, help_text: str, labels: Iterable[str] = ()) -> PolicyCounter:
+        """Return a counter, as HostTools says."""
+        self._check_init("counter")
+        return self.metrics.counter(MetricSpec("counter", name, help_text, tuple(labels)))
+
+    def histogram(
+        self, name: str, help_text: str, buckets: Iterable[float], labels: Iterable[str] = ()
+    ) -> PolicyHistogram:
+        """Return a histogram, as HostTools says."""
+        self._check_init("histogram")
+        spec = MetricSpec("histogram", name, help_text, tuple(labels), tuple(buckets))
+        return self.metrics.histogram(spec)
+
+    def run_blocking(
+        self,
+        work: Callable[[], T],
+        then: Callable[[T | Exception, int], None],
+        timeout_ms: int = BLOCKING_TIMEOUT_MS,
+    ) -> None:
+        """Call `work` in a thread, as HostTools says."""
+        if self._tools is None:
+            raise RuntimeError(
+                "run_blocking in __init__: set an alarm there, for when the policy serves"
+            )
+        for name, call in (("work", work), ("then", then)):
+            if not callable(call):
+                raise TypeError(f"{name} is {short_repr(call)}, expected a function")
+        if type(timeout_ms) is not int or not 1 <= timeout_ms <= MAX_BLOCKING_TIMEOUT_MS:
+            expected = f"an integer in 1..{MAX_BLOCKING_TIMEOUT_MS}"
+            raise TypeError(f"timeout_ms is {short_repr(timeout_ms)}, expected {expected}")
+        self._tools.call_blocking(self.name, work, partial(self._deliver, then), timeout_ms)
+
+    def _deliver(self, then: Callable[..., None], result: object, now_ms: int) -> None:
+        if not self._is_closed and self._runner is not None:
+            self._runner.notify(self.name, "run_blocking", then, result, now_ms)
+
+    def _check_init(self, what: str) -> None:
+        if self._tools is not None:
+            raise RuntimeError(f"{what} is called after __init__: make all metrics there")

@@ -1,0 +1,54 @@
+"""Threads for a PolicyBench: slow work runs at a time of the bench's clock, and in the thread of the test."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.host_tools import TooManyCallsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class BenchThreads:
+    """Runs what a policy gives to `run_blocking` when the clock has advanced by `takes_ms`."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], call_at: Callable[[int, Callable[[int], None]], None]
+    ) -> None:
+        self.takes_ms = 0
+        """How long each call takes; if that is too long for its `timeout_ms`, it is not made."""
+        self.is_full = False
+        """Whether further calls are refused."""
+        self.calls = 0
+        self.now_ms = now_ms
+        self._call_at = call_at
+
+    def call_blocking(
+        self,
+        name: str,
+        work: Callable[[], object],
+        then: Callable[[object, int], None],
+        timeout_ms: int,
+    ) -> None:
+        """Set an alarm for the result; even without any delay it comes with the next `advance`."""
+        self.calls += 1
+        error: Exception | None = None
+        delay_ms = self.takes_ms
+        if self.is_full:
+            error, delay_ms = TooManyCallsError(f"no thread is free for {name}"), 0
+        elif delay_ms > timeout_ms:
+            error, delay_ms = TimeoutError(f"no result after {timeout_ms} ms"), timeout_ms
+
+        def ring(now_ms: int) -> None:
+            then(error or result_of(work), now_ms)
+
+        self._call_at(self.now_ms() + delay_ms, ring)
+
+
+def result_of(work: Callable[[], object]) -> object:
+    """Return what `work` returns, or the exception that it raises."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - it is the result
+        return error
