@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit integration pipeline fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -29,7 +29,7 @@ screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs
 
 # The suites wait more than they compute, so they run side by side; each one's output is printed whole at its end.
 test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit pipeline
+	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs jobs-end-to-end
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -43,8 +43,13 @@ unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
 
-pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
-	$(BIN)/python -m pytest tests/pipeline -q
+pipeline: jobs jobs-end-to-end  ## the jobs on Spark, also with a real Kafka
+
+jobs: $(STAMP)-test $(STAMP)-tools
+	$(BIN)/python -m pytest tests/pipeline --ignore tests/pipeline/end_to_end -q
+
+jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
+	$(BIN)/python -m pytest tests/pipeline/end_to_end -q
 
 fuzz: SECONDS ?= 300
 fuzz: SEED ?= $(shell date +%s)

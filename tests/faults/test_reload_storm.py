@@ -11,6 +11,7 @@ import pytest
 from tests.support import frames as f
 from tests.support.honest import Honest, receive_frames
 from tests.support.load import await_that
+from tests.support.long_polls import unread_bytes
 from tests.support.raw import receive_until_closed
 from tests.support.sluice_process import SluiceProcess
 
@@ -67,6 +68,7 @@ def test_every_reply_arrives_in_order_across_changes_of_enforcement(sluice, clie
 def test_reloads_and_a_drain_within_milliseconds_lose_no_reply(sluice, clients):
     """Requests are held, moved to a new chain, throttled and in flight when SIGTERM comes."""
     send_each(clients, range(3))
+    await_that(lambda: unread_bytes(sluice.port) == 0, "all requests to be read")
     for number, enforcement in enumerate((CHANNEL, ENTITY, CHANNEL, ENTITY), 1):
         sluice.reload(policies=quota_of(enforcement, RATE + number))
         threading.Event().wait(0.02)

@@ -209,7 +209,7 @@ def test_each_request_that_fails_when_woken_admits_the_next():
         room.policy.on_complete(request, Outcome.DISCONNECTED, 0)
         return 1
 
-    room.bench.wake = wake
+    room.bench.host.on_wake = wake
     room.bench.reply(first)
     assert len(woken) == len(line)
     assert (room.policy.in_flight(1), room.policy.waiting(1)) == (0, 0)

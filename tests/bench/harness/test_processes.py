@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,10 +83,10 @@ def test_a_suspended_process_runs_on_no_thread() -> None:
         for _ in range(10):
             with suspended(busy.pid):
                 used = usage.read_text()
-                time.sleep(0.02)
+                threading.Event().wait(0.02)
                 assert usage.read_text() == used
             while usage.read_text() == used:
-                time.sleep(0.001)
+                os.sched_yield()
     finally:
         busy.kill()
         busy.communicate()
