@@ -106,6 +106,7 @@ TESTED_WITH = {
     "proxy/demo/play.py": "proxy/demo/test_scenario.py",
     "policies/host_tools.py": "policies/test_entry_tools.py",
     "policies/testing/bench_host.py": "policies/testing/test_policy_bench.py",
+    "policies/testing/watched_calls.py": "policies/testing/test_policy_contract.py",
     "policies/testing/bench_request.py": "policies/testing/test_policy_bench.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
 }
@@ -234,7 +235,9 @@ def test_ci_runs_what_contributors_run() -> None:
 
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text("utf-8")
-    assert re.search(r"^test: check\b.*\n.* integration unit jobs jobs-end-to-end$", makefile, re.MULTILINE)
+    assert re.search(
+        r"^test: check\b.*\n.* integration unit jobs jobs-end-to-end$", makefile, re.MULTILINE
+    )
 
 
 def test_the_wheel_carries_every_module() -> None:

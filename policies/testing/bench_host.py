@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from heapq import heappush
+from itertools import count
 from typing import TYPE_CHECKING
 
 from policies.entry_tools import EntryTools
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from policies.api import Peer, QuotaViolation, Verdict
     from policies.decision import PolicyDecision
@@ -35,7 +36,8 @@ class BenchHost(EntryTools):
     calls: int = 0
     """How many alarms were ever set."""
     alarms: list[tuple[int, int, Callable[[int], None]]] = field(default_factory=list)
-    """A heap of (time in ms, order among alarms of equal time, function)."""
+    """A heap of (time in ms, order among alarms of equal time, function); the policies of a bench share it."""
+    order: Iterator[int] = field(default_factory=count)
     on_wake: Callable[[Hashable], int] | None = None
     """Called by `wake`. A PolicyBench sets it, and the next one."""
     on_reconsider: Callable[[], None] | None = None
@@ -51,7 +53,7 @@ class BenchHost(EntryTools):
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Set an alarm: it rings when the bench's clock reaches `at_ms`."""
         self.calls += 1
-        heappush(self.alarms, (at_ms, self.calls, call))
+        heappush(self.alarms, (at_ms, next(self.order), call))
 
     def reconsider(self) -> None:
         """Count the call, and have the chain compile again."""

@@ -9,7 +9,7 @@ from policies.hooks import ASKED_ALL
 
 if TYPE_CHECKING:
     from policies.api import Verdict
-    from policies.hooks import ChainPosition
+    from policies.hooks import ChainPosition, Hooks
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
@@ -28,6 +28,10 @@ class BenchRequest:
     body: bytes | None = None
     asked: int = ASKED_ALL
     held: ChainPosition | None = None
+    sent_body: bytes = b""
+    """The body that the client sent, also if the policies need the header only."""
+    hooks: Hooks | None = None
+    """Those of the chain that was asked about the request."""
 
     @property
     def api_key(self) -> int:

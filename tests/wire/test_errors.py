@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 import pytest
+from kafka.errors import for_code
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from wire.errors import ErrorCode, WireError
+from wire.errors import RETRIABLE, ErrorCode, WireError
 from wire.header import client_id_of, response_body_at
 from wire.produce_partitions import read_topics
 from wire.topic_names import topic_name
@@ -16,6 +17,13 @@ from wire.varint import uvarint
 def test_codes_have_kafkas_numbers_and_names(code: ErrorCode) -> None:
     """Each code agrees with kio's list, generated from Kafka's `Errors`."""
     assert KioErrorCode(code).name.upper() == code.name
+
+
+def test_retriable_codes_are_those_of_other_clients() -> None:
+    """kafka-python agrees on all but two, which Java retries: a corrupt batch, and too many share sessions."""
+    theirs = {code for code in ErrorCode if for_code(int(code)).retriable}
+
+    assert theirs == RETRIABLE - {ErrorCode.CORRUPT_MESSAGE, ErrorCode.SHARE_SESSION_LIMIT_REACHED}
 
 
 @pytest.mark.parametrize(

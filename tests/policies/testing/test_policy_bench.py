@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Reject, Throttle
-from policies.testing import BenchHost, PolicyBench
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Reject, Throttle
+from policies.testing import BenchEntry, BenchHost, PolicyBench
 from policies.validation import SettingsError
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
@@ -264,3 +264,113 @@ def test_a_file_has_the_content_saved_last_unless_the_disk_is_full():
     with pytest.raises(OSError, match="No space"):
         host.save("a", b"2")
     assert host.load("a") == b"1"
+
+
+class Looks(Diary):
+    """Needs whole requests."""
+
+    needs = Need.BODY
+
+
+def test_a_request_carries_as_much_as_the_policy_needs():
+    """Head and body are there if the policy asks for them; the size counts the header."""
+    asked = {"topics": {"orders": (0, 1)}, "records": [b"a" * 100], "compression": "zstd"}
+    plain = PolicyBench(Diary).request("Produce", 9, **asked)
+    looked = PolicyBench(Looks).request("Produce", 9, **asked, acks=1)
+
+    assert (plain.body, plain.head) == (None, None)
+    assert looked.head.topics == [("orders", [0, 1])]
+    assert (looked.head.acks, looked.head.timeout_ms, looked.acks) == (1, 30_000, 1)
+    assert len(looked.body) < looked.size_bytes < len(looked.body) + 20
+    assert plain.size_bytes == looked.size_bytes
+
+
+def test_topics_of_newer_versions_are_ids_that_the_host_names():
+    """The bench makes up an id for each name."""
+    bench = PolicyBench(Looks)
+    head = bench.request("Produce", 13, topics=["orders"]).head
+
+    assert [bench.host.topic_name(topic_id) for topic_id, _ in head.topics] == ["orders"]
+    assert bench.topic_id("orders") == head.topics[0][0]
+
+
+def test_the_fields_of_a_fetch_are_in_its_head():
+    """Any field of the message may be given."""
+
+    class Fetches(Looks):
+        apis = frozenset({ApiKey.FETCH})
+
+    request = PolicyBench(Fetches).request("Fetch", fields={"max_wait": 200, "min_bytes": 7})
+
+    assert (request.head.max_wait_ms, request.head.min_bytes) == (200, 7)
+
+
+def test_several_policies_are_asked_in_order():
+    """The first refusal ends the chain; each has its own name and state."""
+    bench = PolicyBench(Diary, {}, then=[BenchEntry(Diary, {"refuse": "bench"}, "second")])
+
+    assert bench.ask(bench.request("Heartbeat")) == Reject(ErrorCode.POLICY_VIOLATION)
+    assert len(bench.policy.diary) == len(bench.policy_of("second").diary) == 1
+    bench.advance(100)
+    assert bench.policy.ticks == bench.policy_of("second").ticks == [100]
+
+
+def test_an_observing_entry_only_reports():
+    """As in the proxy."""
+    bench = PolicyBench(Diary, {"refuse": "bench"}, mode="observe")
+
+    assert bench.ask(bench.request("Heartbeat")) is FORWARD
+    assert bench.reporter.observed == [("bench", Reject(ErrorCode.POLICY_VIOLATION))]
+    assert bench.host.observes
+
+
+class Heir(Gate):
+    """Takes over whether the gate is open."""
+
+    def adopt(self, previous):
+        self.adopted = previous
+
+
+def test_a_reload_moves_held_requests_to_the_adopting_policy():
+    """The old policy is asked no more, and requests in flight end under the chain that admitted them."""
+    bench = PolicyBench(Heir)
+    asked = bench.request("Metadata")
+    bench.ask(asked)
+    before = bench.policy
+
+    after = bench.reload({"refuse": "other"})
+
+    assert (after.adopted, after.config) == (before, DiaryConfig("other"))
+    after.open = True
+    assert bench.host.wake("gate") == 1
+    assert bench.released == [(0, asked, Throttle(30))]
+
+
+def test_a_refused_reload_changes_nothing():
+    """The old policy stays."""
+    bench = PolicyBench(Heir)
+    before = bench.policy
+    with pytest.raises(SettingsError):
+        bench.reload({"refuse": 7})
+    assert bench.policy is before
+
+
+def test_a_request_in_flight_ends_under_the_chain_that_admitted_it():
+    """Its policy is told of its end, the new one is not."""
+    bench = PolicyBench(Diary)
+    asked = bench.request("Heartbeat")
+    bench.ask(asked)
+    before = bench.policy
+    after = bench.reload()
+    bench.reply(asked)
+
+    assert [kind for kind, *_ in before.diary] == ["request", "response", "complete"]
+    assert after.diary == []
+
+
+def test_a_drain_ends_every_hold_by_its_then():
+    """At once."""
+    bench = PolicyBench(Gate)
+    bench.ask(bench.request("Metadata"))
+    bench.drain()
+    assert [each.verdict for each in bench.released] == [Reject(7)]

@@ -1,0 +1,160 @@
+"""The contract class: every policy that ships passes it, and a policy that breaks a rule fails that rule's test."""
+
+import sys
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from policies.admission import Admission
+from policies.api import FORWARD, Need, Policy
+from policies.discovery import available
+from policies.fetch_floor import FetchFloor
+from policies.limits import Limits
+from policies.quota.policy import Quota
+from policies.testing import PolicyContract
+
+
+class TestAdmission(PolicyContract):
+    """`admission` with a place for two requests."""
+
+    policy = Admission
+    config: ClassVar = {"max_in_flight_requests_per_node": 2}
+
+
+class TestFetchFloor(PolicyContract):
+    """`fetch_floor` with a rule for all topics."""
+
+    policy = FetchFloor
+    config: ClassVar = {
+        "consumers": [{"client_id": "bench", "min_bytes": 1024, "max_wait_ms": 200}]
+    }
+
+
+class TestLimits(PolicyContract):
+    """`limits` with every setting."""
+
+    policy = Limits
+    config: ClassVar = {"forbidden_apis": ["DeleteTopics"], "request_max_bytes": 1024}
+
+
+class TestQuota(PolicyContract):
+    """`quota` with the smooth rule."""
+
+    policy = Quota
+    config: ClassVar = {
+        "quotas": [{"client_id": "<default>", "request_rate": 5, "consumer_byte_rate": 1000}]
+    }
+
+
+class TestKafkaQuota(PolicyContract):
+    """`quota` with Kafka's rule."""
+
+    policy = Quota
+    config: ClassVar = {**TestQuota.config, "enforcement": "channel"}
+
+
+def test_every_built_in_policy_passes_the_contract():
+    """A new one without a class here fails."""
+    tested = {each.policy for each in PolicyContract.__subclasses__()}
+
+    assert set(available().values()) <= tested
+
+
+class NoConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No setting."""
+
+
+class Honest(Policy):
+    """Forwards everything."""
+
+    Config = NoConfig
+
+    def on_request(self, request, peer, now_ms):
+        return FORWARD
+
+
+class Clocked(Honest):
+    def on_request(self, request, peer, now_ms):
+        time.monotonic()
+        return FORWARD
+
+
+class Opens(Honest):
+    def on_request(self, request, peer, now_ms):
+        Path(__file__).open().close()
+        return FORWARD
+
+
+class Mute(Honest):
+    def on_request(self, request, peer, now_ms):
+        return None
+
+
+class Trusting(Honest):
+    needs = Need.BODY
+
+    def on_request(self, request, peer, now_ms):
+        assert request.body[:1] != b"\xff"
+        return FORWARD
+
+
+class Hoarder(Honest):
+    def __init__(self, config, host):
+        super().__init__(config, host)
+        self.seen = {}
+
+    def on_request(self, request, peer, now_ms):
+        self.seen[peer.client_id] = [now_ms]
+        return FORWARD
+
+
+class BadHeir(Honest):
+    def adopt(self, previous):
+        self.seen = previous.no_such_state
+
+
+class CloseOnce(Honest):
+    is_closed = False
+
+    def close(self):
+        assert not self.is_closed
+        self.is_closed = True
+
+
+class Lax(Honest):
+    Config = dict
+
+
+def contract_of(kind):
+    return type("Tested", (PolicyContract,), {"policy": kind})()
+
+
+@pytest.mark.parametrize(
+    ("kind", "test"),
+    [
+        (Lax, "test_unknown_settings_are_refused"),
+        (Mute, "test_it_judges_every_request_that_it_declares"),
+        (Clocked, "test_hooks_use_no_clock_no_thread_and_no_file"),
+        (Opens, "test_hooks_use_no_clock_no_thread_and_no_file"),
+        (Trusting, "test_it_survives_hostile_requests"),
+        (BadHeir, "test_a_reload_keeps_it_working"),
+        (Hoarder, "test_clients_leave_nothing_lasting"),
+        (CloseOnce, "test_it_closes_twice"),
+    ],
+)
+def test_a_policy_that_breaks_a_rule_fails(kind, test):
+    """Each rule has a policy that breaks it."""
+    with pytest.raises(Exception):  # noqa: B017, PT011 - an AssertionError, or the policy's own
+        getattr(contract_of(kind), test)()
+
+
+@pytest.mark.parametrize(
+    "test", [name for name in vars(PolicyContract) if name.startswith("test_")]
+)
+def test_an_honest_policy_passes(test):
+    """The same tests accept a policy that keeps the rules."""
+    getattr(contract_of(Honest), test)()
+    assert sys.getprofile() is None
