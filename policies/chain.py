@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Any
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, is_no_op
 from policies.hook_runner import HookRunner, PolicyFault, Reporter
-from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, ChainRequest, Entry, Hooks
+from policies.hooks import (
+    ASKED_ALL,
+    COMPLETED,
+    ChainPosition,
+    ChainRequest,
+    Entry,
+    Hooks,
+    close_tools,
+)
 from policies.interests import interests_of, offered_below
 from policies.verdicts import (
     check_connect,
@@ -191,8 +199,7 @@ class Chain:
         """Close every policy, last first."""
         for entry in reversed(self.entries):
             self.hook_runner.notify(entry.name, "close", entry.policy.close)
-            if entry.tools is not None:
-                entry.tools.close_tools()
+            close_tools(entry)
 
     # -- compiling ---------------------------------------------------------------------------
 

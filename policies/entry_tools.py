@@ -4,6 +4,7 @@ Rules:
 - Metrics are made in `__init__`; slow work begins once the policy serves.
 - An exception of a function that the policy gave is reported, and has no other effect.
 - Results of slow work are not delivered once the entry is removed.
+- Files are read in a thread that slow work does not use. They are watched until a reload replaces the policy.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from policies.custom_metrics import CustomMetrics, MetricSpec
+from policies.file_watch import MAX_FILE_BYTES, POLL_MS, FileWatch
 from policies.host_tools import BLOCKING_TIMEOUT_MS
 from policies.policy_log import PolicyLog
 from policies.verdicts import short_repr
@@ -32,6 +34,12 @@ class ToolServices(Protocol):
     def now_ms(self) -> int:
         """Return the time of the current step in ms since the epoch."""
 
+    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Call `call(now_ms)` once at `at_ms`."""
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Return the content of a regular file. Any thread may call it. Raises OSError."""
+
     def call_blocking(
         self,
         name: str,
@@ -45,8 +53,11 @@ class ToolServices(Protocol):
 class EntryTools:
     """The tools of one entry's policy. Before `connect_tools` there is no proxy."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, read: Callable[[str, int], bytes]) -> None:
         self.name = name
+        self._read_now = read
+        self._watches: list[FileWatch] = []
+        self._is_retired = False
         self.log = PolicyLog()
         self.metrics = CustomMetrics()
         self._tools: ToolServices | None = None
@@ -57,10 +68,16 @@ class EntryTools:
         """Use the services of a proxy from now on."""
         self._tools, self._runner = services, hook_runner
         self.log.connect(partial(hook_runner.log, self.name))
+        for watch in self._watches:
+            self._look_later(watch, services.now_ms())
+
+    def retire_tools(self) -> None:
+        """Watch no more files: a reload has replaced the policy."""
+        self._is_retired = True
 
     def close_tools(self) -> None:
-        """Deliver no more results: the entry is removed, or the process ends."""
-        self._is_closed = True
+        """Watch no more files and deliver no more results: the entry is removed, or the process ends."""
+        self._is_retired = self._is_closed = True
 
     def now_ms(self) -> int:
         """Return the time, as HostTools says."""
@@ -98,10 +115,38 @@ class EntryTools:
             raise TypeError(f"timeout_ms is {short_repr(timeout_ms)}, expected {expected}")
         self._tools.call_blocking(self.name, work, partial(self._deliver, then), timeout_ms)
 
+    def watch_file(
+        self, path: str, on_change: Callable[[bytes], None], max_bytes: int = MAX_FILE_BYTES
+    ) -> bytes:
+        """Return a file's content and watch it, as HostTools says."""
+        self._check_init("watch_file")
+        content = self._read_now(path, max_bytes)
+        self._watches.append(FileWatch(path, max_bytes, content, on_change))
+        return content
+
+    def _look_later(self, watch: FileWatch, now_ms: int) -> None:
+        if self._tools is not None and not self._is_retired:
+            self._tools.call_at(now_ms + POLL_MS, partial(self._look, watch))
+
+    def _look(self, watch: FileWatch, _: int) -> None:
+        if self._tools is not None and not self._is_retired:
+            read = partial(self._tools.read, watch.path, watch.max_bytes)
+            then = partial(self._looked, watch)
+            self._tools.call_blocking(f"{self.name}, files", read, then, BLOCKING_TIMEOUT_MS)
+
+    def _looked(self, watch: FileWatch, result: object, now_ms: int) -> None:
+        if self._is_retired or self._runner is None:
+            return
+        if problem := watch.new_problem(result):
+            self.log.warning("a watched file cannot be read", path=watch.path, error=problem)
+        if watch.changed(result):
+            self._runner.notify(self.name, "watch_file", watch.on_change, watch.content)
+        self._look_later(watch, now_ms)
+
     def _deliver(self, then: Callable[..., None], result: object, now_ms: int) -> None:
         if not self._is_closed and self._runner is not None:
             self._runner.notify(self.name, "run_blocking", then, result, now_ms)
 
     def _check_init(self, what: str) -> None:
         if self._tools is not None:
-            raise RuntimeError(f"{what} is called after __init__: make all metrics there")
+            raise RuntimeError(f"{what} is called after __init__, expected in __init__ only")

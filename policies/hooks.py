@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from policies.api import FORWARD, Forward, Need, Policy, Request, Throttle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from policies.api import Outcome, Peer, QuotaViolation, Response, Verdict
     from policies.entry_tools import EntryTools
@@ -58,3 +58,22 @@ class Hooks(NamedTuple):
     on_complete: Callable[[ChainRequest, Outcome, int], None] | None = None
     asked: tuple[str, ...] = ()
     """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""
+
+
+def adopt_metrics(entry: Entry, previous: Entry) -> None:
+    """Let an entry continue the metrics of its namesake from before a reload."""
+    if entry.tools is not None and previous.tools is not None:
+        entry.tools.metrics.adopt(previous.tools.metrics)
+
+
+def retire(entries: Iterable[Entry]) -> None:
+    """Let policies that do not serve any more, or never did, watch no files."""
+    for entry in entries:
+        if entry.tools is not None:
+            entry.tools.retire_tools()
+
+
+def close_tools(entry: Entry) -> None:
+    """Let a policy that is closed get no results and watch no files."""
+    if entry.tools is not None:
+        entry.tools.close_tools()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from policies.file_watch import MAX_FILE_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -50,4 +52,15 @@ class HostTools(Protocol):
         The result is what `work` returns or the exception that it raises; a TimeoutError after `timeout_ms`, counted
         from this call (the thread is left alone then); or a TooManyCallsError. `work` may use nothing of the policy
         that changes, and nothing of the host. Raises RuntimeError in `__init__`, TypeError for a wrong argument.
+        """
+
+    def watch_file(
+        self, path: str, on_change: Callable[[bytes], None], max_bytes: int = MAX_FILE_BYTES
+    ) -> bytes:
+        """Return the content of a regular file, and call `on_change(content)` between two requests when it has changed.
+
+        Only `__init__` may call it. A change is seen after two seconds at most, once the file has stayed the same for a
+        second. If the file cannot be read later, that is logged and the last content counts. `Host.read` is for a
+        file whose change makes the policy again. Raises OSError if the file cannot be read now, or has more than
+        `max_bytes`.
         """

@@ -194,7 +194,7 @@ class _Host(EntryTools):
     """The host of one entry's policy. Before `connect` there is no proxy: it reads files and stores alarms."""
 
     def __init__(self, entry: PolicyEntry, files: Files, owners: dict[str, str]) -> None:
-        super().__init__(entry.name)
+        super().__init__(entry.name, files.read)
         self.observes = entry.mode == "observe"
         self._owners = owners
         self._early: list[tuple[int, Callable[[int], None]]] = []

@@ -26,6 +26,7 @@ import structlog
 
 from policies import registry
 from policies.chain import Chain, PolicyFault
+from policies.hooks import adopt_metrics, close_tools, retire
 from policies.registry import digests
 from policies.validation import SettingsError, join_path
 from proxy.pacing import run_in_bursts
@@ -192,20 +193,22 @@ class Reloader:
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # The chain first: a request that `adopt` wakes is judged by the new policies.
         hook_runner = engine.chain.hook_runner
-        chain = Chain(entries, self._reporter, hook_runner)
+        try:
+            chain = Chain(entries, self._reporter, hook_runner)
+        except PolicyFault:
+            retire(entries)
+            raise
         for entry, _ in heirs:
-            previous = old[entry.name].tools
-            if entry.tools is not None and previous is not None:
-                entry.tools.metrics.adopt(previous.metrics)
+            adopt_metrics(entry, old[entry.name])
         engine.adopt_chain(chain, gone)
+        retire(old.values())
         for entry, policy in heirs:
             hook_runner.notify(entry.name, "adopt", entry.policy.adopt, policy)
         if gone:  # a removed policy no longer throttles any client
             engine.review_throttles(lambda _peer, why: 0 if why.policy in gone else inf)
         for name in sorted(gone):
             hook_runner.notify(name, "close", before[name].close)
-            if (tools := old[name].tools) is not None:
-                tools.close_tools()
+            close_tools(old[name])
 
 
 def changes(before: Config, after: Config) -> Iterator[str]:

@@ -63,7 +63,7 @@ class CaptureHost(EntryTools):
     observes: bool = False
 
     def __post_init__(self) -> None:
-        super().__init__(self.name)
+        super().__init__(self.name, self.read)
 
     def wake(self, key: Hashable) -> int:
         """Do nothing: the capture says when a request was asked about again."""

@@ -43,7 +43,7 @@ class BenchHost(EntryTools):
     on_reconsider: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
-        super().__init__(self.name)
+        super().__init__(self.name, self.read)
 
     def wake(self, key: Hashable) -> int:
         """Record the key, and judge the requests that are held for it again. Returns their number."""

@@ -14,7 +14,10 @@ class BenchThreads:
     """Runs what a policy gives to `run_blocking` when the clock has advanced by `takes_ms`."""
 
     def __init__(
-        self, now_ms: Callable[[], int], call_at: Callable[[int, Callable[[int], None]], None]
+        self,
+        now_ms: Callable[[], int],
+        call_at: Callable[[int, Callable[[int], None]], None],
+        read: Callable[[str, int], bytes],
     ) -> None:
         self.takes_ms = 0
         """How long each call takes; if that is too long for its `timeout_ms`, it is not made."""
@@ -22,7 +25,8 @@ class BenchThreads:
         """Whether further calls are refused."""
         self.calls = 0
         self.now_ms = now_ms
-        self._call_at = call_at
+        self.call_at = call_at
+        self.read = read
 
     def call_blocking(
         self,
@@ -43,7 +47,7 @@ class BenchThreads:
         def ring(now_ms: int) -> None:
             then(error or result_of(work), now_ms)
 
-        self._call_at(self.now_ms() + delay_ms, ring)
+        self.call_at(self.now_ms() + delay_ms, ring)
 
 
 def result_of(work: Callable[[], object]) -> object:

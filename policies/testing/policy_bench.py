@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Throttle
 from policies.chain import Chain, Entry
+from policies.hooks import adopt_metrics, retire
 from policies.testing.bench_host import BenchHost, BenchReporter
 from policies.testing.bench_request import BenchRequest, BenchResponse, Released
 from policies.testing.bench_threads import BenchThreads
@@ -76,7 +77,7 @@ class PolicyBench:
         self.now_ms = now_ms
         self.peer = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
         self.host = BenchHost(files=dict(files or {}))
-        self.threads = BenchThreads(lambda: self.now_ms, self._call_at)
+        self.threads = BenchThreads(lambda: self.now_ms, self._call_at, self.host.read)
         """Where `host.run_blocking` runs."""
         self.released: list[Released] = []
         self._held: list[_Held] = []
@@ -139,6 +140,7 @@ class PolicyBench:
             self._entries, self.host = entries, host
             raise
         before = {entry.name: entry for entry in self.chain.entries}
+        retire(before.values())
         self.chain = self._chain_of(made, self.chain.hook_runner)
         for held in self._held:
             request = held.request
@@ -149,9 +151,7 @@ class PolicyBench:
             if moved is not None:
                 request.hooks, request.held = moved[:2]
         for entry in made:
-            previous = before[entry.name].tools
-            if entry.tools is not None and previous is not None:
-                entry.tools.metrics.adopt(previous.metrics)
+            adopt_metrics(entry, before[entry.name])
             notify = self.chain.hook_runner.notify
             notify(entry.name, "adopt", entry.policy.adopt, before[entry.name].policy)
         return self.policy_of(name)
