@@ -21,19 +21,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.whatif.delays import DelayCounts
-    from pipeline.whatif.second import BucketSecond
+    from pipeline.whatif.second import BatchFlow, BucketSecond
 
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
     Flags = NDArray[np.bool_]
 
-_TURNS: Final = 10
-"""Steps to find by how much a clock advances."""
 _ROUNDS: Final = 2
 """Steps to share what passes among the clients of a bucket, and to tell holds from mutes."""
 
 
-class _Blocking(NamedTuple):
+class Blocking(NamedTuple):
     """How waiting requests block the connections of clients."""
 
     cost: Reals
@@ -49,6 +47,17 @@ class _Blocking(NamedTuple):
     def share(self, waiting: Reals) -> Reals:
         """Return the share of the connections of each client that are blocked."""
         return self.blocked(waiting) / self.connections
+
+    def clock(self, base: Reals, flow: BatchFlow) -> Reals:
+        """Return by how much each clock advances if `base` and what is sent meanwhile wait at the end.
+
+        That is the root of clock - 1 + share(base + sent(clock)). `share` is a minimum and a maximum of straight lines,
+        and each term grows with the clock: so the root is the same maximum and minimum of the roots for each line.
+        """
+        one_each = 1 / (self.cost * self.connections)
+        single = np.maximum(flow.meets(base, one_each), 1 - 1 / self.connections)
+        batched = flow.meets(base, one_each / self.batch)
+        return np.clip(np.minimum(single, batched), 0.0, 1.0)
 
 
 class EntityLoop:
@@ -72,7 +81,7 @@ class EntityLoop:
         over = now.by_bucket(before + flow.sent(clock)) > passes
         if before.any():  # what waited blocks its connections until it has passed
             busy = np.minimum(now.by_bucket(before) / np.maximum(passes, 1e-12), 1.0)
-            per_request = _Blocking(now.cost, now.largest_batch, now.connections)
+            per_request = Blocking(now.cost, now.largest_batch, now.connections)
             clock -= busy[now.of_client] * per_request.share(before)
         if over.any():
             which = np.flatnonzero(over[now.of_client])
@@ -95,31 +104,15 @@ class EntityLoop:
         The clock advances by the share of connections that what then waits does not block.
         """
         flow = now.flow(which)
-        blocking = _Blocking(now.cost[which], now.largest_batch[which], now.connections[which])
+        blocking = Blocking(now.cost[which], now.largest_batch[which], now.connections[which])
         clock = self._clock[now.client[which]]
         after = before
         for _ in range(_ROUNDS):
             queued = before + flow.sent(clock)
             total = np.bincount(rank, queued)
-            mine = (passes / np.maximum(total, 1e-12))[rank] * queued
-            base = before - mine
-            low, high = np.zeros(len(clock)), np.ones(len(clock))
-            low_excess = blocking.share(np.maximum(base, 0.0)) - 1
-            high_excess = blocking.share(np.maximum(base + flow.sent(high), 0.0))
-            for turn in range(_TURNS):
-                clock = (low + high) / 2
-                if turn % 2:  # where it would be if all were even
-                    clock = low - low_excess * (high - low) / np.maximum(
-                        high_excess - low_excess, 1e-12
-                    )
-                after = np.maximum(base + flow.sent(clock), 0.0)
-                excess = clock - 1 + blocking.share(after)
-                above = excess > 0
-                high, high_excess = (
-                    np.where(above, clock, high),
-                    np.where(above, excess, high_excess),
-                )
-                low, low_excess = np.where(above, low, clock), np.where(above, low_excess, excess)
+            base = before - (passes / np.maximum(total, 1e-12))[rank] * queued
+            clock = blocking.clock(base, flow)
+            after = np.maximum(base + flow.sent(clock), 0.0)
         return clock, after
 
     def _count(
@@ -136,7 +129,7 @@ class EntityLoop:
         if not which.any():
             return
         ahead = now.by_bucket(
-            _Blocking(now.cost, now.largest_batch, now.connections).blocked(after) * now.cost
+            Blocking(now.cost, now.largest_batch, now.connections).blocked(after) * now.cost
         )
         wait_ms = (ahead / limit * 1000)[now.of_client[which]]
         interval_ms = now.cost[which] * 1000 / limit[now.of_client[which]]

@@ -29,6 +29,18 @@ class BatchFlow(NamedTuple):
         in1 = np.minimum(np.maximum(clock - self.from1, 0.0), self.for1)
         return np.asarray(self.pace0 * np.minimum(clock, self.for0) + self.pace1 * in1)
 
+    def meets(self, base: Reals, slope: Reals) -> Reals:
+        """Return the clock at which clock + slope * (base + sent(clock)) is 1; beyond 0 and 1 it is not exact."""
+        left = 1 - slope * base
+        growth0, growth1 = 1 + slope * self.pace0, 1 + slope * self.pace1
+        clock = np.minimum(left / growth0, self.for0)
+        left -= clock * growth0
+        pause = np.minimum(left, self.from1 - self.for0)
+        left -= pause
+        last = np.minimum(left / growth1, self.for1)
+        left -= last * growth1
+        return np.asarray(clock + pause + last + left)
+
 
 @dataclass(slots=True)
 class BucketSecond:
