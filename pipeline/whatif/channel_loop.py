@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.whatif.delays import DelayCounts
+    from pipeline.whatif.open_loop import OpenLoop
     from pipeline.whatif.second import BucketSecond
 
     Reals = NDArray[np.float64]
@@ -44,6 +45,7 @@ class ChannelLoop:
         cap_ms: int | None = 1000,
     ) -> None:
         self._limit = limit
+        self._samples, self._window_ms = samples, window_ms
         self._rates = SampledRates(len(limit), samples, window_ms)
         self._cap_ms = np.inf if cap_ms is None else float(cap_ms)
         # Connections that are muted, by the step in which they return.
@@ -51,6 +53,10 @@ class ChannelLoop:
         self._away = np.zeros((clients, self._slots))
         self._seen = np.full(len(limit), -1, np.int64)  # the second that each bucket saw last
         self._last_step = np.full(len(limit), STEPS)  # of that second: the last in which any passed
+
+    def undelayed(self, recorded: OpenLoop) -> Flags:
+        """Return the buckets whose rate never exceeds the limit."""
+        return recorded.passes_samples(self._samples, self._window_ms)
 
     def advance(self, now: BucketSecond, delays: DelayCounts) -> tuple[Reals, Reals, Flags]:
         """Return what each client may send, by how much its clock advances, and that no request waits."""

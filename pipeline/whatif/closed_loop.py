@@ -5,6 +5,7 @@ Rules:
   later, not less. It also does what it would have done between requests while it is muted.
 - A step takes one second of every bucket, each its own next second with demand; idle seconds take no step.
 - Requests that a client could not send before its recorded session ended are unsent.
+- Buckets that the rule never delays take no steps.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from pipeline.whatif.delays import DelayCounts
 from pipeline.whatif.demand import NEVER
+from pipeline.whatif.open_loop import OpenLoop
 from pipeline.whatif.second import BucketSecond
 
 if TYPE_CHECKING:
@@ -29,14 +31,15 @@ if TYPE_CHECKING:
 
 CLOCK_DISPERSION: Final = 0.5
 """A client whose counts vary less sends at fixed times."""
-BATCH_DISPERSION: Final = 1.5
-"""A client whose counts vary less sends at random times, one request each; more does not come from chance."""
 _COMPACT_EVERY: Final = 16
 """Finished buckets are dropped after so many steps."""
 
 
 class Rule(Protocol):
     """An enforcement."""
+
+    def undelayed(self, recorded: OpenLoop) -> Flags:
+        """Return the buckets in which nothing is ever delayed."""
 
     def advance(self, now: BucketSecond, delays: DelayCounts) -> tuple[Reals, Reals, Flags]:
         """Return what each client may send, by how much its clock advances, and whether requests of it wait.
@@ -60,7 +63,8 @@ class Simulated:
 
 def simulate(demand: ClientDemand, rule: Rule) -> Simulated:
     """Run all buckets of `demand` under `rule`."""
-    clocks = _Clocks(demand)
+    undelayed = rule.undelayed(OpenLoop.of(demand))
+    clocks = _Clocks(demand, ~undelayed)
     clients = demand.clients
     outcome = Simulated(
         _session_seconds(demand),
@@ -69,8 +73,10 @@ def simulate(demand: ClientDemand, rule: Rule) -> Simulated:
         np.zeros(clients),
         DelayCounts(clients),
     )
-    sums = np.concatenate(([0.0], np.cumsum(demand.amount)))
-    outcome.wanted = sums[demand.first_row[1:]] - sums[demand.first_row[:-1]]
+    outcome.wanted = _sums(demand, demand.amount)
+    is_whole = np.repeat(undelayed, np.diff(demand.first_client))
+    outcome.accepted[is_whole] = outcome.wanted[is_whole]
+    outcome.requests[is_whole] = _sums(demand, demand.requests * (demand.amount > 0))[is_whole]
     steps = 0
     while len(clocks.bucket):
         now = clocks.begin_second()
@@ -84,19 +90,24 @@ def simulate(demand: ClientDemand, rule: Rule) -> Simulated:
     return outcome
 
 
+def _sums(demand: ClientDemand, column: Reals) -> Reals:
+    """Return the sum of a column for each client."""
+    sums = np.concatenate(([0.0], np.cumsum(column)))
+    return np.asarray(sums[demand.first_row[1:]] - sums[demand.first_row[:-1]])
+
+
 def _session_seconds(demand: ClientDemand) -> Reals:
     second, end = demand.second[:-1], demand.session_end[:-1]
     fresh = np.ones(len(second), bool)
     fresh[1:] = end[1:] != end[:-1]
     fresh[demand.first_row[:-1][np.diff(demand.first_row) > 0]] = True
-    lengths = np.concatenate(([0.0], np.cumsum(np.where(fresh, end - second, 0))))
-    return np.asarray(lengths[demand.first_row[1:]] - lengths[demand.first_row[:-1]])
+    return _sums(demand, np.where(fresh, end - second, 0))
 
 
 class _Clocks:
-    """The virtual clocks of the clients of all buckets that still have demand."""
+    """The virtual clocks of the clients of those buckets that still have demand."""
 
-    def __init__(self, demand: ClientDemand) -> None:
+    def __init__(self, demand: ClientDemand, wanted: Flags) -> None:
         self._demand = demand
         self._row = demand.first_row[:-1].copy()
         self._lag_s = np.zeros(demand.clients)
@@ -110,7 +121,7 @@ class _Clocks:
             first = demand.second[self._row]
             starts = demand.first_client[:-1][buckets]
             self.second[buckets] = np.minimum.reduceat(first, starts)
-        self._take(buckets)
+        self._take(buckets[wanted[buckets]])
 
     def _take(self, buckets: Ints) -> None:
         """Keep these buckets only."""
@@ -156,8 +167,7 @@ class _Clocks:
         requests = np.where(some, demand.requests[local], 1.0)
         amount = np.where(some, demand.amount[local], 1.0)
         connections = np.where(some, demand.connections[local], 1.0)
-        dispersion = demand.dispersion[client]
-        batched = np.where(dispersion < BATCH_DISPERSION, 1.0, dispersion)
+        batched = demand.batch[client]
         batch0 = np.minimum(batched, np.maximum(demand.requests[row], 1.0))
         batch1 = np.minimum(batched, np.maximum(demand.requests[following], 1.0))
         self._now = BucketSecond(
@@ -172,7 +182,7 @@ class _Clocks:
             np.where(some, connections * 1000 / requests, np.inf),
             np.where(local == row, batch0, batch1),
             batched,
-            dispersion < CLOCK_DISPERSION,
+            demand.dispersion[client] < CLOCK_DISPERSION,
             (pace0, pace1),
             (batch0, batch1),
             1 - used,

@@ -41,6 +41,8 @@ BURST: Final = 1.5
 """A second with so many times what the quota allows shows the demand."""
 FEW: Final = 3
 """Of so few seconds above the quota some are not whole; the largest count is taken."""
+BATCH_DISPERSION: Final = 1.5
+"""A client whose counts vary less sends at random times, one request each; more does not come from chance."""
 MAX_CLIENTS_OF_BUCKET: Final = 32
 NEVER: Final = 2**60
 NO_QUOTA, ENTITY, CHANNEL = 0, 1, 2
@@ -78,6 +80,11 @@ class ClientDemand:
     def clients(self) -> int:
         """How many clients are simulated."""
         return len(self.first_row) - 1
+
+    @property
+    def batch(self) -> Reals:
+        """The most requests that a connection of each client sends without a pause."""
+        return np.where(self.dispersion < BATCH_DISPERSION, 1.0, self.dispersion)
 
 
 def demand_of(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.whatif.delays import DelayCounts
+    from pipeline.whatif.open_loop import OpenLoop
     from pipeline.whatif.second import BatchFlow, BucketSecond
 
     Reals = NDArray[np.float64]
@@ -68,6 +69,10 @@ class EntityLoop:
         self._schedules = ReleaseSchedules(limit, burst_ms)
         self._waiting = np.zeros(clients)  # amounts
         self._clock = np.ones(clients)  # by how much each clock advanced last
+
+    def undelayed(self, recorded: OpenLoop) -> Flags:
+        """Return the buckets in which no request waits."""
+        return recorded.passes_schedule(self._schedules.burst_ms)
 
     def advance(self, now: BucketSecond, delays: DelayCounts) -> tuple[Reals, Reals, Flags]:
         """Return what each client may send, by how much its clock advances, and whether requests of it wait."""

@@ -16,7 +16,7 @@ from pipeline.errors import PipelineError
 from pipeline.hadoop import FileSystem
 from pipeline.whatif.capture import ReplayCheck, compare
 from pipeline.whatif.from_capture import config_of, predict_capture
-from pipeline.whatif.predict import COLUMNS, partition_columns, predict
+from pipeline.whatif.predict import partition_columns, predict
 from pipeline.whatif.results import RESULT
 from policies.quota.quota_file import parse_quota_file
 from policies.validation import SettingsError
@@ -62,7 +62,7 @@ def whatif(entity: DataFrame, candidate: Candidate) -> DataFrame:
             for found in predict(rows, candidate):
                 yield from found.to_batches()
 
-    rows = entity.select(*COLUMNS)
+    rows = entity.select(*candidate.columns())
     return _mapped(rows, partition_columns(candidate), simulate, RESULT)
 
 

@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-COLUMNS: Final = (
-    *("instance", "boot", "user", "client_id", "ts_ms", "requests", "charged", "charged_bytes"),
-    *("exempt", "response_bytes", "connections", "blocked_ms", "enforcement", "quota_rate"),
+_NAMES: Final = ("instance", "boot", "user", "client_id")
+_COLUMNS: Final = (
+    *_NAMES,
+    *("ts_ms", "charged", "connections", "blocked_ms", "enforcement", "quota_rate"),
 )
-"""The columns of the family `entity` that a prediction reads."""
 AMOUNTS: Final = {
     REQUEST_RATE: "charged",
     PRODUCER_BYTE_RATE: "charged_bytes",
@@ -65,6 +65,13 @@ class Candidate:
     quota_window_size_seconds: int = 1
     factors: Sequence[float] = (1.0,)
     """The limits are tried multiplied by each of these."""
+
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns of the family `entity` that a prediction reads."""
+        keys = {key for line in self.lines for key, _ in line.limits()}
+        amounts = [AMOUNTS[key] for key in KEYS if key in keys]
+        exempt = ["exempt"] if self.enforcement == "channel" else []
+        return tuple(dict.fromkeys((*_COLUMNS, *amounts, *exempt)))
 
     def quotas(self) -> ClientQuotas:
         """Return the limits as the policy looks them up."""
@@ -97,10 +104,12 @@ def partition_columns(candidate: Candidate) -> list[str]:
 
 
 def predict(rows: pa.Table, candidate: Candidate) -> Iterator[pa.Table]:
-    """Yield the predictions for each kind of limit and each factor; tables of `RESULT`."""
+    """Yield the predictions for each kind of limit and each factor; tables of `RESULT`. `rows` has the candidate's
+    columns.
+    """
     if not rows.num_rows:
         return
-    known = _number(rows)
+    known = _number(rows.select(candidate.columns()))
     quotas = candidate.quotas()
     for key in KEYS:
         if not quotas.any(key):
@@ -161,7 +170,7 @@ def _predict_limit(
 def _number(rows: pa.Table) -> NumberedRows:
     code = np.zeros(rows.num_rows, np.int64)
     parts: list[pa.Array] = []
-    for name in ("instance", "boot", "user", "client_id"):
+    for name in _NAMES:
         column = rows.column(name).combine_chunks().fill_null("").dictionary_encode()
         code = code * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
         parts.append(column)
@@ -169,8 +178,8 @@ def _number(rows: pa.Table) -> NumberedRows:
     texts = [part.take(pa.array(first)).to_pylist() for part in parts]
     columns = {
         name: rows.column(name).combine_chunks().fill_null(0).to_numpy(zero_copy_only=False)
-        for name in COLUMNS
-        if name not in ("instance", "boot", "user", "client_id", "enforcement", "quota_rate")
+        for name in rows.column_names
+        if name not in (*_NAMES, "enforcement", "quota_rate")
     }
     enforcement = rows.column("enforcement").combine_chunks()
     if not pa.types.is_dictionary(enforcement.type):

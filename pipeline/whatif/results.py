@@ -71,9 +71,13 @@ class ResultTables:
         connections = np.zeros(count)
         np.maximum.at(connections, client, columns["connections"].astype(np.float64))
         self.connections = connections
-        exempt = np.bincount(client, columns["exempt"].astype(np.float64), count)
-        charged = np.bincount(client, columns["charged"].astype(np.float64), count)
-        self.exempt_share = exempt / np.maximum(exempt + charged, 1.0)
+        self.exempt_share = np.zeros(count)
+        if "exempt" in columns:
+            exempt, charged = (
+                np.bincount(client, columns[name].astype(np.float64), count)
+                for name in ("exempt", "charged")
+            )
+            self.exempt_share = exempt / np.maximum(exempt + charged, 1.0)
 
     def table(
         self,

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.whatif.jobs import check_capture, read_quota_file, whatif, whatif_capture
-from pipeline.whatif.predict import COLUMNS, Candidate, predict
+from pipeline.whatif.predict import Candidate, predict
 from pipeline.whatif.simulator import Simulation
 from pipeline.whatif.sweep import curve
 from policies.quota.config import QuotaLine
@@ -44,7 +44,9 @@ def test_the_job_its_curve_and_its_captures(spark: SparkSession) -> None:
     found = results.toArrow().to_pylist()
 
     kinds = {"quota_rate": pa.float64(), "enforcement": pa.string()}
-    columns = {name: pa.array([r[name] for r in rows], kinds.get(name)) for name in COLUMNS}
+    columns = {
+        name: pa.array([r[name] for r in rows], kinds.get(name)) for name in candidate.columns()
+    }
     expected = [row for each in predict(pa.table(columns), candidate) for row in each.to_pylist()]
     assert [_rounded(row) for row in sorted(found, key=_key)] == [
         _rounded(row) for row in sorted(expected, key=_key)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline.whatif.demand import MAX_CLIENTS_OF_BUCKET
-from pipeline.whatif.predict import COLUMNS, Candidate, partition_columns, predict
+from pipeline.whatif.predict import Candidate, partition_columns, predict
 from pipeline.whatif.results import RESULT
 from policies.quota.config import QuotaLine
 from tests.support.usage_rows import START_MS, usage_row
@@ -26,16 +26,18 @@ def seconds_of(seconds: int, charged: int, **columns: object) -> Rows:
     ]
 
 
-def table(rows: Rows) -> pa.Table:
+def table(rows: Rows, candidate: Candidate) -> pa.Table:
     texts = ("instance", "boot", "user", "client_id", "enforcement")
     kinds = {"quota_rate": pa.float64()} | dict.fromkeys(texts, pa.string())
+    columns = candidate.columns()
     return pa.table(
-        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.int64())) for name in COLUMNS}
+        {name: pa.array([r[name] for r in rows], kinds.get(name, pa.int64())) for name in columns}
     )
 
 
 def predicted(rows: Rows, *lines: QuotaLine, **settings: Any) -> Rows:
-    found = list(predict(table(rows), Candidate(lines, **settings)))
+    candidate = Candidate(lines, **settings)
+    found = list(predict(table(rows, candidate), candidate))
     assert all(each.schema == RESULT for each in found)
     return [row for each in found for row in each.to_pylist()]
 
