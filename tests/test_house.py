@@ -108,6 +108,7 @@ TESTED_WITH = {
     "policies/testing/bench_host.py": "policies/testing/test_policy_bench.py",
     "policies/testing/watched_calls.py": "policies/testing/test_policy_contract.py",
     "policies/testing/bench_request.py": "policies/testing/test_policy_bench.py",
+    "proxy/testing.py": "proxy/cli/test_new_policy.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
 }
 """Modules whose tests stand in the file of the concept that they are part of."""

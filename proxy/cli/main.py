@@ -27,6 +27,7 @@ DEMO_PAGE = Path("reports/demo.html")
 COMMANDS: Final = {
     "check": "check",
     "ctl": "ctl",
+    "new-policy": "new_policy",
     "ping": "ping",
     "policies": "policy_list",
     "quotas": "quotas",
@@ -47,7 +48,8 @@ class CommandGroup(click.Group):
         """Return the command, or None if there is none of this name."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
-        command = getattr(import_module(f"proxy.cli.{COMMANDS[cmd_name]}"), cmd_name)
+        module = import_module(f"proxy.cli.{COMMANDS[cmd_name]}")
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101 - each module names its command so
         return command
 

@@ -10,6 +10,7 @@ from proxy import broker_probe
 from proxy.broker_probe import BrokerReport
 from proxy.config import Config
 from proxy.config_volume import ConfigVolume
+from proxy.testing import sluice_with  # noqa: F401 - a fixture
 
 
 @pytest.fixture
