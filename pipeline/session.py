@@ -41,6 +41,8 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.memory": "2g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # A heartbeat may read an accumulator of a task that just begins: Spark 4.2 then logs an error with its traceback.
+    "spark.executor.heartbeatInterval": "60s",
 }
 
 
