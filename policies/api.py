@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
+    from wire.request_names import TopicRef
 
 
 ANONYMOUS = "ANONYMOUS"
@@ -41,6 +42,11 @@ class Need(IntEnum):
     BODY = 2
     """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict. The topics
     of a Produce head are complete; one with more than 1,000 topics, partitions and tags ends the connection."""
+    TOPICS = 3
+    """As BODY, and `request.topics` and `request.groups`, read before the policy is asked. A request that cannot be
+    read, or has more than 1,000 array elements and tags, ends the connection. Each Fetch names all its topics: the
+    broker is asked to open no session (KIP-227), and a request that continues one is answered by
+    FETCH_SESSION_ID_NOT_FOUND after the verdict. For an API that names no topic and no group it is HEADER."""
 
 
 class Outcome(Enum):
@@ -103,11 +109,33 @@ class Request(Protocol):
 
     @property
     def head(self) -> ProduceWalker | FetchHead | None:
-        """The head of a Produce or Fetch, with Need.HEAD or more; else None."""
+        """The head of a Produce or Fetch, with Need.HEAD or Need.BODY; with Need.TOPICS that of a Fetch; else None."""
+
+    @property
+    def topics(self) -> tuple[TopicRef, ...]:
+        """The topics that the request names, with Need.TOPICS, while `on_request` judges it.
+
+        A TopicRef has `name`, `topic_id` and `partitions`. Its name is None if the request carries an id that no
+        Metadata reply has named to a client of this process. Raises LookupError later, with a smaller need, and for
+        an API that names neither topics nor groups.
+        """
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that the request names, as `topics`."""
+
+    @property
+    def topics_complete(self) -> bool:
+        """Whether the request is about no other topics than `topics`, as which it is there.
+
+        False if it asks for all topics or for those of a pattern, if its version cannot be read, and if it continues a
+        session of fetches (KIP-227) or of a share group. A Fetch that is False never reaches the broker: see
+        `Need.TOPICS`.
+        """
 
     @property
     def body(self) -> bytes | None:
-        """The whole body, with Need.BODY; else None."""
+        """The whole body, with Need.BODY or more, until the verdict; else None."""
 
 
 class Response(Protocol):
@@ -269,8 +297,8 @@ class Services(Protocol):
         """Return the name of the topic with this id (16 bytes), which requests carry from Produce v13 and Fetch v13 on.
 
         None if no Metadata reply has named it to a client of this process. Names are read from replies while a policy
-        needs more than the header of Produce or Fetch. Refuse an unknown id by UNKNOWN_TOPIC_ID: the client asks for
-        metadata, and tries again.
+        has Need.TOPICS, or more than the header of Produce or Fetch. Refuse an unknown id by UNKNOWN_TOPIC_ID: the
+        client asks for metadata, and tries again.
         """
 
     def load(self, path: str) -> bytes | None:

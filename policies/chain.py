@@ -29,7 +29,7 @@ from policies.hooks import (
     Hooks,
     close_tools,
 )
-from policies.interests import interests_of, offered_below
+from policies.interests import interests_of, joined_need, offered_below
 from policies.verdicts import (
     check_connect,
     check_effective_quota,
@@ -209,12 +209,13 @@ class Chain:
         heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
         using = (e for e in wanted if e in asked or e in heard or e in told)
-        need = max((self._interests[e.name].need(api_key) for e in using), default=Need.HEADER)
+        needs = {self._interests[e.name].need(api_key) for e in using}
         on_request, on_hold_over = (
             self._join_requests(asked, timed=timed) if asked else (None, None)
         )
         return Hooks(
-            need=need,
+            need=joined_need(needs, api_key),
+            wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
             on_request=on_request,
             on_hold_over=on_hold_over,
             on_response=self._join_responses(heard[::-1], asked, timed=timed) if heard else None,

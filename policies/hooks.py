@@ -56,6 +56,8 @@ class Hooks(NamedTuple):
     """Resumes a held request: calls the holding entry again, or takes the given verdict as its answer."""
     on_response: Callable[[ChainRequest, Response, Peer, int], Forward | Throttle] | None = None
     on_complete: Callable[[ChainRequest, Outcome, int], None] | None = None
+    wants_head: bool = False
+    """Whether an entry needs the head or the body, and not only the topics."""
     asked: tuple[str, ...] = ()
     """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.api import Need
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey, name_of
+from wire.request_layouts import names_anything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from policies.api import Policy
 
@@ -59,6 +60,12 @@ def offered_below(caps: Iterable[Mapping[int, int]]) -> Mapping[int, tuple[int, 
         for key, highest in max_versions.items():
             offered[key] = (offered[key][0], min(offered[key][1], highest))
     return offered
+
+
+def joined_need(needs: Collection[Need], api_key: int) -> Need:
+    """Return what several policies need together of requests of this API."""
+    useless = set() if names_anything(api_key) else {Need.TOPICS}
+    return max(set(needs) - useless, default=Need.HEADER)
 
 
 def _keys(name: str, value: object) -> frozenset[int] | None:

@@ -29,7 +29,7 @@ from policies.discovery import (
 )
 from policies.entry_tools import EntryTools, ToolServices
 from policies.hook_runner import HookRunner, PolicyFault
-from policies.interests import interests_of
+from policies.interests import interests_of, joined_need
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem, SettingsError, join_path, try_convert
 from policies.verdicts import check_time, short_repr
@@ -157,7 +157,7 @@ def digests(entries: Sequence[PolicyEntry]) -> dict[str, str]:
 
 
 def body_apis(entries: Sequence[PolicyEntry]) -> dict[int, str]:
-    """Return API key to the name of the first entry that needs its requests whole (Need.BODY)."""
+    """Return API key to the name of the first entry that needs its requests whole (Need.BODY or more)."""
     unknown = [entry for entry in entries if _BODIES not in vars(entry)]
     if unknown:
         _try_make_all(unknown, _NullServices())
@@ -369,7 +369,9 @@ def _try_make(
         return [Problem(f"{path}.config", words)]
     asked = OFFERED if interests.apis is None else interests.apis & OFFERED.keys()
     vars(entry)[_DRAFT] = _Draft(policy, host)
-    vars(entry)[_BODIES] = tuple(key for key in asked if interests.need(key) is Need.BODY)
+    vars(entry)[_BODIES] = tuple(
+        key for key in asked if joined_need({interests.need(key)}, key) >= Need.BODY
+    )
     vars(entry)[_FILES] = host.digests
     vars(entry)[_HINTS] = _hints_of(policy)
     return []

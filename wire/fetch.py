@@ -18,8 +18,8 @@ from struct import Struct
 from typing import Final
 
 from wire.apis import Api, ApiKey
-from wire.errors import WireError
-from wire.primitives import INT32, Buffer, encode_compact_count, encode_count
+from wire.errors import ErrorCode, WireError
+from wire.primitives import INT16, INT32, Buffer, encode_compact_count, encode_count
 
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -123,9 +123,18 @@ def empty_reply(api: Api, throttle_time_ms: int) -> bytes:
         raise WireError(
             f"throttle_time_ms {throttle_time_ms} of an empty Fetch reply is outside 1..{0x7FFF_FFFF}"
         )
+    return _without_partitions(api, throttle_time_ms, ErrorCode.NONE)
+
+
+def session_gone(api: Api) -> bytes:
+    """Return a Fetch response body that makes the client begin again with a full fetch. `api`: v7 or later."""
+    return _without_partitions(api, 0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+
+def _without_partitions(api: Api, throttle_time_ms: int, code: int) -> bytes:
     body = INT32.pack(throttle_time_ms)
     if api.version >= 7:
-        body += b"\x00\x00" + INT32.pack(INVALID_SESSION_ID)  # error code, session id
+        body += INT16.pack(code) + INT32.pack(INVALID_SESSION_ID)
     if api.flexible:
         return body + encode_compact_count(0) + b"\x00"
     return body + encode_count(0)

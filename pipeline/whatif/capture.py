@@ -17,6 +17,7 @@ from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.entry_tools import EntryTools
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.policy import Quota
+from wire.request_names import NamesReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ Row = dict[str, Any]
 
 
 @dataclass(slots=True)
-class CapturedRequest:
+class CapturedRequest(NamesReader):
     """A request as the capture recorded it, for the policy. Its body was not recorded."""
 
     api_key: int
@@ -41,6 +42,7 @@ class CapturedRequest:
     acks: int | None
     head: None = None
     body: None = None
+    names: None = None
 
     @property
     def api(self) -> Api:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.hooks import ASKED_ALL
+from wire.request_names import NamesReader
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -13,10 +14,11 @@ if TYPE_CHECKING:
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
+    from wire.request_names import RequestNames
 
 
 @dataclass
-class BenchRequest:
+class BenchRequest(NamesReader):
     """A request whose fields a test sets."""
 
     api: Api
@@ -26,6 +28,8 @@ class BenchRequest:
     acks: int | None = None
     head: ProduceWalker | FetchHead | None = None
     body: bytes | None = None
+    names: RequestNames | None = None
+    """The source of `topics`, `groups` and `topics_complete`."""
     asked: int = ASKED_ALL
     held: ChainPosition | None = None
     sent_body: bytes = b""

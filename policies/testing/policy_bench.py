@@ -25,6 +25,7 @@ from wire.errors import WireError
 from wire.fetch import read_head
 from wire.messages import request_shape
 from wire.produce import ProduceWalker
+from wire.request_names import read_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -202,11 +203,13 @@ class PolicyBench:
             size_bytes = header + len(sent) if named and sent is not None else 100
         request = BenchRequest(facts, self._ids, node_id, size_bytes, acks)
         request.sent_body = sent or b""
-        if body is not None or hooks.need is Need.BODY:
+        if body is not None or hooks.need >= Need.BODY:
             request.body = sent
         if hooks.need > Need.HEADER and sent is not None:
             with suppress(WireError):  # a hostile body: the core closes such a connection
                 _read_head(request, sent)
+                if hooks.need is Need.TOPICS:
+                    request.names = read_names(facts, sent, 0, self.host.topics)
         return request
 
     def _facts(self, api: str, version: int | None) -> Api:

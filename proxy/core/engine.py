@@ -21,7 +21,7 @@ from proxy.core.session.policy_calls import PolicyCalls
 from proxy.core.session.reauthentication import Reauthentication
 from proxy.core.session.session import Session
 from proxy.core.session.shared_state import SharedState, within
-from wire.apis import ApiKey
+from wire.apis import OFFERED, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Hashable
@@ -323,7 +323,10 @@ class Engine(SharedState):
 
     def _look_at_chain(self) -> None:
         self.rewrites.offered = self.chain.offered()
-        keys = (ApiKey.PRODUCE, ApiKey.FETCH)
-        looked_into = any(self.chain.hooks(key).need > Need.HEADER for key in keys)
+        needs = {key: self.chain.hooks(key).need for key in OFFERED}
+        looked_into = any(
+            need is Need.TOPICS or (need > Need.HEADER and key in {ApiKey.PRODUCE, ApiKey.FETCH})
+            for key, need in needs.items()
+        )
         wanted = looked_into or self.keeps_traces or self.topic_usage is not None
         self.rewrites.want_topic_names(wanted=wanted)

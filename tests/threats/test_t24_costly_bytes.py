@@ -7,7 +7,7 @@ frame, and bytes that a walker slices out to compare neighbours.
 import pytest
 
 from policies.api import Need
-from proxy.core.session.body_walk import MAX_WHOLE_ELEMENTS
+from proxy.core.session.naming_exchange import MAX_WHOLE_ELEMENTS
 from tests.fuzz import conversations
 from tests.support import frames as f
 from tests.support.costly_frames import produce_of_tags
@@ -69,7 +69,7 @@ def test_the_work_for_brokers_of_changing_shape_is_linear(sizes):
     assert work[1] < 15 * len(body)
 
 
-@pytest.mark.parametrize("need", [Need.HEADER, Need.HEAD, Need.BODY])
+@pytest.mark.parametrize("need", [Need.HEADER, Need.HEAD, Need.BODY, Need.TOPICS])
 def test_8_000_partitions_of_sixty_tags_cost_little_for_each_byte(need: Need) -> None:
     """With any part that a policy asks to see."""
     request = produce_of_tags()

@@ -5,10 +5,11 @@ No body is delayed or changed here. A policy that needs a head requires a readab
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
+from proxy.core.session.naming_exchange import MAX_WHOLE_ELEMENTS
 from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from proxy.core.session.exchange import Exchange, ObservedExchange
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
-
-MAX_WHOLE_ELEMENTS: Final = 1_000
-"""Topics, partitions and tags of a Produce that a policy needs whole: it is read in one step, in some 2 ms at most."""
 
 
 def walker_for(shared: SharedState, exchange: Exchange) -> ProduceWalker:
@@ -57,6 +55,8 @@ def read_whole_head(
     api = exchange.plan.api
     if api.key != ApiKey.PRODUCE:
         read_head(shared, exchange, frame, body_at, len(frame))
+        return
+    if not exchange.plan.hooks.wants_head:
         return
     exchange.head = walker = ProduceWalker(api.version, budget=MAX_WHOLE_ELEMENTS)
     walker.feed(frame, body_at, len(frame))

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from policies.verdicts import VerdictError, check_bounds
 from proxy.core.errors import ClientProtocolError
+from proxy.core.session.naming_exchange import NamingExchange
 from wire import header
+from wire.fetch import FINAL_EPOCH, FetchKind, head_offsets
 from wire.fetch import read_head as read_fetch_head
+from wire.primitives import INT32
 
 if TYPE_CHECKING:
     from policies.api import Forward
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from proxy.core.session.grace_times import GraceTimes
     from proxy.core.session.owner import Owner
     from proxy.core.session.plan import Plan
+    from proxy.core.session.shared_state import SharedState
+    from wire.apis import Api
 
 
 def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
@@ -26,12 +31,24 @@ def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
     return found
 
 
-def body_of(exchange: ObservedExchange, frame: bytearray) -> bytes:
-    """Return a copy of the body, for a policy that is asked about it once more.
+def show(shared: SharedState, exchange: ObservedExchange, frame: bytearray, at: int) -> None:
+    """Set what the policies need of a whole request until `hide`: a copy of its body, or the names in it.
 
-    It is copied each time, so that a request that waits is not held in memory twice.
+    A request that waits is shown again when it is judged again, so that it is not held in memory twice. Raises
+    WireError if the names cannot be read.
     """
-    return bytes(memoryview(frame)[body_at(exchange, frame) :])
+    if isinstance(exchange, NamingExchange):
+        exchange.show(frame, at, shared.rewrites.topics)
+    else:
+        exchange.body = bytes(memoryview(frame)[at:])
+
+
+def hide(exchange: ObservedExchange) -> None:
+    """Forget what `show` has set."""
+    if isinstance(exchange, NamingExchange):
+        exchange.hide()
+    else:
+        exchange.body = None
 
 
 def changed(
@@ -55,6 +72,20 @@ def changed(
             raise owner.calls.blame(exchange, error, now_ms) from error
         chain.attribute_fault(api_key, "on_request", error)
         return frame
+
+
+def leaves_session(api: Api, frame: bytearray, at: int) -> bool:
+    """Change a Fetch so that the broker opens no session for it: then each request names all its topics.
+
+    Returns False for one that continues a session, and so does not name them all.
+    """
+    offset = head_offsets(api.version).session_epoch
+    head = read_fetch_head(frame, at, len(frame), api.version)
+    if offset is None or head is None:
+        return True
+    if head.kind is FetchKind.FULL:
+        frame[at + offset : at + offset + 4] = INT32.pack(FINAL_EPOCH)
+    return head.kind is not FetchKind.INCREMENTAL
 
 
 def with_new_wait(plan: Plan, frame: bytes | bytearray, at: int, graces: GraceTimes) -> Plan:

@@ -15,6 +15,7 @@ from policies.chain import ASKED_ALL
 from wire import throttle
 from wire.errors import WireError
 from wire.primitives import INT32
+from wire.request_names import NamesReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wire.apis import Api
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
+    from wire.request_names import RequestNames
 
 
 MAX_PROXY_REPLY_BYTES = 65536
@@ -70,7 +72,7 @@ class Exchange:
         return self.plan.api
 
 
-class ObservedExchange(Exchange):
+class ObservedExchange(Exchange, NamesReader):
     """A request on its way that is looked at: the `Request` that policies see.
 
     `arrived_us` is when its last byte was forwarded, if it took longer than one read; `began_us` when its first byte
@@ -103,6 +105,8 @@ class ObservedExchange(Exchange):
     trace: RequestTrace | None
     began_us: int
     arrived_ms: int
+
+    names: RequestNames | None = None  # a NamingExchange has them
 
     def __init__(
         self, plan: Plan, correlation_id: int, size_bytes: int, arrived_us: int, exchange_id: int

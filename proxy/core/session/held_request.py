@@ -17,7 +17,7 @@ from policies.api import Hold, Outcome
 from policies.chain import ChainPosition, PolicyFault
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
-from proxy.core.session.buffered_request import body_of
+from proxy.core.session.buffered_request import body_at, hide, show
 from proxy.core.session.channel import Mute
 from proxy.core.session.owner import Owner
 from proxy.core.session.traces import add_stage
@@ -128,12 +128,13 @@ class HeldRequest(DelayedOperation):
             return
         judged: Verdict | PolicyFault
         frame = owner.gathered
-        exchange.body = None if frame is None else body_of(exchange, frame)
+        if frame is not None:
+            show(owner.shared, exchange, frame, body_at(exchange, frame))
         try:
             judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
-        exchange.body = None
+        hide(exchange)
         again = isinstance(judged, Hold) and judged.throttles
         if self.throttled is not None and not again and not isinstance(judged, PolicyFault):
             self.throttled.charge(exchange.size_bytes)

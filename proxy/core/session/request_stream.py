@@ -26,21 +26,22 @@ from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session.body_walk import (
     on_produced,
-    on_produced_whole,
     on_unread,
     read_head,
     read_whole_head,
     walker_for,
 )
 from proxy.core.session.buffered_request import body_at as whole_body_at
-from proxy.core.session.buffered_request import changed, with_new_wait
+from proxy.core.session.buffered_request import hide, show
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange
-from proxy.core.session.held_request import HoldOwner, hold
-from proxy.core.session.kept_produce import keep, leave_to_broker, on_sent, on_streamed
+from proxy.core.session.held_request import hold
+from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.local_replies import answer, refuse, refuse_unanswered, respond
+from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
+from proxy.core.session.whole_request import WholeOwner, put_whole
 from proxy.core.stats.request_trace import Stage
 from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
 from wire import header, produce
@@ -68,8 +69,8 @@ FETCH_HEAD_BYTES = 64
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
-class RequestOwner(HoldOwner, Protocol):
-    """The session as requests see it: a `HoldOwner` with these attributes and methods."""
+class RequestOwner(WholeOwner, Protocol):
+    """The session as requests see it: a `WholeOwner` with these attributes and methods."""
 
     @property
     def is_holding(self) -> bool: ...
@@ -77,9 +78,6 @@ class RequestOwner(HoldOwner, Protocol):
     def has_questions(self) -> bool: ...
     def put_questions(self) -> None: ...
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
-    def takes_sasl(
-        self, exchange: ObservedExchange, frame: bytearray, body_at: int, now_ms: int
-    ) -> bool: ...
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
     def give_back_claim(self) -> None: ...
@@ -332,7 +330,9 @@ class RequestStream:
         if 12 + len(plan.prefix) > MAX_HEAD_BYTES:
             raise ClientProtocolError(_TOO_LONG)
         owner.give_back_head()
-        exchange = ObservedExchange(
+        hooks = plan.hooks
+        kind = NamingExchange if hooks.need is Need.TOPICS else ObservedExchange
+        exchange = kind(
             plan, _REQUEST(buf, pos)[2], size, owner.shared.now_us, owner.next_exchange_id()
         )
         if plan.answer is not None:
@@ -340,8 +340,7 @@ class RequestStream:
             answer(owner, exchange, plan.answer, now_ms)
             self.left, self._mode = 4 + size, DROP
             return pos
-        hooks = plan.hooks
-        if hooks.need is Need.BODY or plan.api.key in SASL:
+        if hooks.need >= Need.BODY or plan.api.key in SASL:
             begun = self._keep_whole(Pending(exchange, None), pos)
             if begun is not None:
                 owner.on_arrived(exchange)
@@ -549,50 +548,25 @@ class RequestStream:
         body_at = whole_body_at(exchange, frame)
         if verdict is None:
             read_whole_head(shared, exchange, frame, body_at)
-            exchange.body = bytes(memoryview(frame)[body_at:])
+            show(shared, exchange, frame, body_at)
             owner.usage.charge(exchange.size_bytes)
             verdict = self._ask(exchange, now_ms)
         while owner.ending and isinstance(verdict, Hold):  # no request is held any more
             verdict = owner.calls.ask_again(exchange, verdict.then, now_ms)
         if isinstance(verdict, Hold):
             self.gathered = frame
-            exchange.body = None  # copied when it is asked about again: see `body_of`
+            hide(exchange)
             hold(owner, exchange, verdict, now_ms)
             return
         if isinstance(verdict, Throttle):
             owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
             verdict = verdict.forward
         if isinstance(verdict, Forward):
-            self._forward_whole(exchange, frame, body_at, verdict, now_ms)
+            if put_whole(owner, exchange, frame, body_at, verdict, now_ms):
+                self._forward(exchange, now_ms)
         elif isinstance(verdict, Respond):
             respond(owner, exchange, verdict, now_ms)
         elif isinstance(verdict, Reject):
             refuse(owner, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
-        exchange.body = None
+        hide(exchange)
         owner.give_back_claim()
-
-    def _forward_whole(
-        self,
-        exchange: ObservedExchange,
-        frame: bytearray,
-        body_at: int,
-        verdict: Forward,
-        now_ms: int,
-    ) -> None:
-        owner, shared = self._owner, self._owner.shared
-        plan = exchange.plan
-        if plan.api.key in SASL and owner.takes_sasl(exchange, frame, body_at, now_ms):
-            return
-        sent_on = changed(owner, exchange, frame, body_at, verdict, now_ms)
-        if plan.api.key == ApiKey.FETCH:
-            exchange.plan = plan = with_new_wait(plan, sent_on, body_at, shared.graces)
-            owner.plans.note_wait(plan.wait_ms)
-        owner.broker.put(sent_on, shared.reservations.hand_over(owner.claim))
-        shared.reservations.serve_freed()
-        owner.call_attention()
-        if plan.keeps and keep(exchange, frame, 0, len(frame)) < 0:
-            leave_to_broker(exchange)
-        owner.on_kept(exchange)
-        if plan.topics and plan.api.key == ApiKey.PRODUCE:
-            on_produced_whole(shared, exchange, sent_on, body_at)
-        self._forward(exchange, now_ms)

@@ -104,7 +104,7 @@ def test_the_reply_to_a_join_group_has_the_brokers_throttle_time_alone(needs, br
     def reply(throttle_ms: int) -> bytes:
         return f.reply(1, struct.pack(">i", throttle_ms) + bytes(20))
 
-    ask = f.request(ApiKey.JOIN_GROUP, 5, 1, body=bytes(30))
+    ask = f.request(ApiKey.JOIN_GROUP, 5, 1, body=bytes(20))
     wire = Wire(make_engine([Quiet(needs=needs)])).client(ask + f.beat(2))
     wire.broker(reply(brokers_ms))
     assert wire.to_client == reply(brokers_ms)

@@ -1,0 +1,205 @@
+"""Need.TOPICS: the topics and groups of a request are complete when a policy judges it, and gone afterwards."""
+
+from uuid import UUID
+
+import pytest
+
+from policies.api import FORWARD, Hold, Need, Outcome, Reject
+from proxy.core.errors import CloseReason
+from tests.support import frames as f
+from tests.support.kafka_messages import api_of
+from tests.support.policies import Recorder
+from tests.support.sessions import Wire, make_engine
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+from wire.request_names import TopicRef
+from wire.schema import make_message
+
+ID = UUID(int=5)
+
+
+class Watcher(Recorder):
+    """Remembers what each request names, while it is judged and when it has ended."""
+
+    def __init__(self, decide=lambda _: FORWARD, **options):
+        super().__init__(self.look, needs=Need.TOPICS, **options)
+        self.decide = decide
+        self.seen = []
+        self.later = []
+
+    def look(self, request):
+        self.seen.append((request.topics, request.groups, request.topics_complete))
+        return self.decide(request)
+
+    def on_complete(self, request, outcome, now_ms):
+        super().on_complete(request, outcome, now_ms)
+        self.later.append((request.body, request.names))
+
+
+def asked(key, version, **values):
+    """A request frame with these fields; other fields hold zero values."""
+    api = api_of(key, version)
+    body = messages.encode(make_message(messages.request_shape(api), 0, values))
+    return f.request(key, version, 1, body, tagged=api.flexible)
+
+
+def item(key, version, array, **values):
+    """One item of an array of that request."""
+    field = messages.request_shape(api_of(key, version)).field(array)
+    return make_message(field.shape, 0, values)
+
+
+def fetch(session_id, epoch, version=13):
+    """A Fetch of one topic by its id."""
+    partition = make_message(
+        messages.request_shape(api_of(1, version)).field("topics").shape.field("partitions").shape,
+        0,
+        {"partition": 3},
+    )
+    topic = item(1, version, "topics", topic_id=ID, partitions=(partition,))
+    return asked(1, version, session_id=session_id, session_epoch=epoch, topics=(topic,))
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 18])
+def test_the_topics_of_a_produce_are_there_however_the_reads_end(chunk):
+    """And the request passes unchanged; after the verdict nothing of it is kept."""
+    watcher = Watcher(apis={ApiKey.PRODUCE})
+    wire = Wire(make_engine([watcher]))
+    frame = f.produce(1, size_bytes=600, topic="orders")
+    wire.client(frame, chunk)
+    assert wire.to_broker == frame
+    assert watcher.seen == [((TopicRef("orders", None, (0,)),), (), True)]
+    wire.broker(f.produce_reply(1))
+    assert watcher.later == [(None, None)]
+
+
+def test_an_id_has_its_name_once_a_reply_has_told_it():
+    """Before that it is unknown, and marked so."""
+    engine = make_engine([watcher := Watcher(apis={ApiKey.FETCH})])
+    Wire(engine).client(fetch(0, -1))
+    engine.rewrites.learn({ID.bytes: "orders"})
+    Wire(engine).client(fetch(0, -1))
+    assert [seen[0] for seen in watcher.seen] == [
+        (TopicRef(None, ID.bytes, (3,)),),
+        (TopicRef("orders", ID.bytes, (3,)),),
+    ]
+
+
+def test_names_are_read_from_replies_while_a_policy_needs_topics():
+    """Of any API that names some; an API that names none gets what the header tells."""
+    assert make_engine([Watcher(apis={ApiKey.DELETE_TOPICS})]).rewrites.wants_topic_names
+    engine = make_engine([Watcher(apis={ApiKey.END_TXN})])
+    assert not engine.rewrites.wants_topic_names
+    assert engine.chain.hooks(ApiKey.END_TXN).need is Need.HEADER
+
+
+def test_groups_are_there_too():
+    """A Heartbeat names its group and no topic."""
+    watcher = Watcher(apis={ApiKey.HEARTBEAT})
+    wire = Wire(make_engine([watcher]))
+    frame = asked(ApiKey.HEARTBEAT, 4, group_id="billing")
+    wire.client(frame)
+    assert wire.to_broker == frame
+    assert watcher.seen == [((), ("billing",), True)]
+
+
+def test_a_metadata_request_of_all_topics_is_not_complete():
+    """A null array asks for all."""
+    watcher = Watcher(apis={ApiKey.METADATA})
+    Wire(make_engine([watcher])).client(asked(ApiKey.METADATA, 12, topics=None))
+    assert watcher.seen == [((), (), False)]
+
+
+def test_a_broker_opens_no_fetch_session():
+    """The epoch that asks for a session becomes the one that asks for none; all else stays."""
+    watcher = Watcher(apis={ApiKey.FETCH})
+    wire = Wire(make_engine([watcher]))
+    wire.client(fetch(0, 0) + fetch(9, 0) + fetch(9, -1))
+    assert wire.to_broker == fetch(0, -1) + fetch(9, -1) + fetch(9, -1)
+    assert [seen[2] for seen in watcher.seen] == [True] * 3
+
+
+def test_a_fetch_that_continues_a_session_is_answered_here():
+    """It may be from before a reload, or of another connection: the client names all topics again."""
+    watcher = Watcher(apis={ApiKey.FETCH})
+    wire = Wire(make_engine([watcher]))
+    wire.client(fetch(9, 4))
+    assert watcher.seen[0][2] is False
+    assert wire.to_broker == b""
+    reply = messages.decode_response(api_of(1, 13), wire.to_client[9:])
+    assert (int(reply.error_code), reply.session_id, reply.responses) == (
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, (),
+    )  # fmt: skip
+    assert watcher.completed == [(1, Outcome.ANSWERED)]
+
+
+def test_fetch_sessions_stay_without_such_a_policy():
+    """Need.HEAD changes nothing."""
+    wire = Wire(make_engine([Recorder(needs=Need.HEAD)]))
+    wire.client(fetch(0, 0) + fetch(9, 4))
+    assert wire.to_broker == fetch(0, 0) + fetch(9, 4)
+
+
+def metadata_of(count):
+    """A Metadata request that names so many topics."""
+    return asked(3, 12, topics=tuple(item(3, 12, "topics", name=f"t{n}") for n in range(count)))
+
+
+def test_more_than_1_000_elements_end_the_connection():
+    """A policy that needs topics must not judge a part of them."""
+    watcher = Watcher(apis={ApiKey.METADATA})
+    wire = Wire(make_engine([watcher]))
+    wire.client(metadata_of(1000))
+    assert len(watcher.seen[0][0]) == 1000
+    wire.client(metadata_of(1001))
+    assert len(watcher.seen) == 1
+    wire.broker(f.reply(1, tagged=True))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+
+
+def test_a_request_that_cannot_be_read_ends_the_connection():
+    """And never reaches the broker."""
+    watcher = Watcher(apis={ApiKey.METADATA})
+    wire = Wire(make_engine([watcher]))
+    wire.client(f.request(3, 12, 1, b"\x09abc", tagged=True))
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert (wire.to_broker, watcher.seen) == (b"", [])
+    assert wire.engine.request_pool.used_bytes == 0
+
+
+def test_a_held_request_names_them_again_when_it_is_judged_again():
+    """They are read again, not kept meanwhile."""
+    verdicts = iter([Hold(1000, "key"), Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED)])
+    watcher = Watcher(lambda _: next(verdicts), apis={ApiKey.PRODUCE})
+    wire = Wire(make_engine([watcher]))
+    wire.client(f.produce(1, topic="orders"))
+    wire.engine.wake("key")
+    wire.client(b"")
+    assert [seen[0][0].name for seen in watcher.seen] == ["orders", "orders"]
+    assert wire.to_broker == b""
+
+
+def test_a_policy_that_needs_less_is_told_so():
+    """Nothing is taken for a request that names no topics."""
+
+    def look(request):
+        with pytest.raises(LookupError, match=r"Need\.TOPICS"):
+            _ = request.topics
+        return FORWARD
+
+    policy = Recorder(look, needs=Need.BODY)
+    Wire(make_engine([policy])).client(f.produce(1))
+    assert policy.asked == [1]
+
+
+@pytest.mark.parametrize("other", [Need.HEAD, Need.BODY])
+def test_policies_that_need_the_head_or_the_body_have_them_as_before(other):
+    """Beside one that needs topics."""
+    beside = Recorder(needs=other)
+    wire = Wire(make_engine([Watcher(), beside]))
+    frame = f.produce(1, topic="orders")
+    wire.client(frame)
+    assert beside.heads[0].topics == [("orders", [0])]
+    assert (beside.bodies[0] or b"") in frame
+    assert wire.to_broker == frame

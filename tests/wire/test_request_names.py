@@ -1,0 +1,203 @@
+"""The topics and groups that a request names, of every API and version."""
+
+from dataclasses import fields
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from wire import messages
+from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
+from wire.errors import BudgetError, WireError
+from wire.request_layouts import layout_of, names_anything
+from wire.request_names import UNREAD, RequestNames, TopicRef, read_names
+from wire.schema import make_message
+
+HEAD = b"some head "
+READ = [api for api in apis_known() if names_anything(api.key) and layout_of(api) is not None]
+ALL = [api for api in BY_KEY_AND_VERSION.values() if names_anything(api.key)]
+KNOWN_ID, NAME_OF_IT = UUID(int=7), "seventh"
+NAMES = {KNOWN_ID.bytes: NAME_OF_IT}
+
+TOPICS = {"topics", "topic_data", "topic_partitions", "topic_names", "subscribed_topic_names",
+          "v3_and_below_topics"}  # fmt: skip
+GROUPS = {"group_id", "groups_names", "group_ids"}
+
+
+def read(api: Api, body: bytes, budget: int = 20_000) -> RequestNames:
+    """Read the names in a whole frame with this body."""
+    return read_names(api, bytearray(HEAD + body), len(HEAD), NAMES, budget)
+
+
+def topic_of(item: object) -> TopicRef:
+    """The topic that an item of a decoded request names."""
+    if isinstance(item, str):
+        return TopicRef(item, None, ())
+    text = next((getattr(item, f) for f in ("name", "topic", "topic_name") if hasattr(item, f)), None)  # fmt: skip
+    listed = next((getattr(item, f.name) for f in fields(item) if f.name.startswith("partition")), ())  # type: ignore[arg-type,union-attr] # fmt: skip
+    indexes = tuple(
+        each
+        if isinstance(each, int)
+        else getattr(
+            each, next(f for f in ("partition_index", "partition", "index") if hasattr(each, f))
+        )
+        for each in (listed or ())
+    )
+    topic_id = getattr(item, "topic_id", None)
+    has_id_only = hasattr(item, "topic_id") and not hasattr(item, "name")
+    if topic_id is None and not has_id_only:
+        return TopicRef(text, None, indexes)
+    raw = bytes(16) if topic_id is None else topic_id.bytes
+    return TopicRef(NAMES.get(raw), raw, indexes)
+
+
+def expected(api: Api, message: object) -> RequestNames:
+    """Find the same in the decoded request, by the names of the codec's fields."""
+    topics: list[TopicRef] = []
+    groups: list[str] = []
+    complete = True
+
+    def walk(value: object) -> None:
+        nonlocal complete
+        for field in fields(value):  # type: ignore[arg-type] # a message
+            inner = getattr(value, field.name)
+            if field.name in TOPICS and not (
+                api.key == ApiKey.CONSUMER_GROUP_HEARTBEAT and field.name == "topic_partitions"
+            ):
+                asks_all = inner is None and "subscribed" not in field.name
+                asks_all |= api.key == ApiKey.DESCRIBE_TOPIC_PARTITIONS and not inner
+                asks_all |= api.key == ApiKey.METADATA and not api.version and not inner
+                complete = complete and not asks_all
+                topics.extend(map(topic_of, inner or ()))
+            elif field.name in GROUPS or (api.key, field.name) == (ApiKey.DESCRIBE_GROUPS, "groups"):  # fmt: skip
+                groups.extend([inner] if isinstance(inner, str) else inner or ())
+            elif field.name in {"groups", "transactions", "markers", "dirs"}:
+                for each in inner:
+                    walk(each)
+            elif field.name in {"resources", "creations", "filters"}:
+                for each in inner:
+                    resource(each)
+            elif field.name in {"share_session_epoch", "session_epoch"}:
+                writes = api.key == ApiKey.SHARE_ACKNOWLEDGE
+                complete = complete and (writes or inner <= 0)
+            elif field.name == "subscribed_topic_regex":
+                complete = complete and not inner
+            elif field.name == "key" and getattr(value, "key_type", 0) == 0:
+                groups.append(inner)
+            elif field.name == "coordinator_keys" and value.key_type == 0:  # type: ignore[attr-defined]
+                groups.extend(inner)
+
+    def resource(item: object) -> None:
+        nonlocal complete
+        by_name = {f.name: getattr(item, f.name) for f in fields(item)}  # type: ignore[arg-type]
+        kind = by_name.get("resource_type", by_name.get("resource_type_filter"))
+        text = by_name.get("resource_name", by_name.get("resource_name_filter"))
+        is_acl = "principal" in by_name or "principal_filter" in by_name
+        pattern = by_name.get("resource_pattern_type", by_name.get("pattern_type_filter", 3))
+        if is_acl and kind in range(3):
+            complete = complete and kind == 2 and pattern == 3 and text not in {None, "", "*"}
+        if kind == 2 and text:
+            topics.append(TopicRef(text, None, ()))
+        if kind == (3 if is_acl else 32) and text:
+            groups.append(text)
+
+    (resource if api.key == ApiKey.DESCRIBE_ACLS else walk)(message)
+    return RequestNames(tuple(topics), tuple(groups), complete)
+
+
+@pytest.mark.parametrize("api", READ, ids=name)
+@settings(max_examples=12, deadline=None)
+@given(data=st.data())
+def test_the_names_are_those_of_the_decoded_request(api, data):
+    """In order, with partitions; an id is resolved, or stands for itself; requests for all topics say so."""
+    message = data.draw(messages_of(messages.request_shape(api)))
+    assert read(api, messages.encode(message)) == expected(api, message)
+
+
+@pytest.mark.parametrize("api", READ, ids=name)
+@settings(max_examples=4, deadline=None)
+@given(data=st.data())
+def test_a_cut_or_longer_body_is_a_wire_error(api, data):
+    """It may end at any byte, and a byte may follow its last field."""
+    body = messages.encode(data.draw(messages_of(messages.request_shape(api))))
+    for stop in range(len(body)):
+        with pytest.raises(WireError):
+            read(api, body[:stop])
+    with pytest.raises(WireError):
+        read(api, body + b"\x00")
+
+
+@pytest.mark.parametrize("api", ALL, ids=name)
+@settings(max_examples=8, deadline=None)
+@given(data=st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(api, data):
+    """No other exception than WireError leaves the reader, also in versions that the codec does not know."""
+    survives(read, api, data)
+
+
+@pytest.mark.parametrize("api", READ, ids=name)
+@settings(max_examples=8, deadline=None)
+@given(data=st.data())
+def test_damage_is_read_or_refused(api, data):
+    """A body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
+    body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
+    places = st.tuples(st.integers(0, max(len(body) - 1, 0)), st.integers(0, 255))
+    for at, byte in data.draw(st.lists(places, max_size=3)):
+        if body:
+            body[at] = byte
+    survives(read, api, bytes(body))
+
+
+@pytest.mark.parametrize(
+    ("version", "size"), [(8, b"\x7f\xff\xff\xff"), (9, b"\xff\xff\xff\xff\x0f")]
+)
+def test_an_announced_array_costs_nothing_before_its_elements(version, size):
+    """A count of two thousand million is refused at once."""
+    with pytest.raises(WireError):
+        read(api_of(ApiKey.METADATA, version), size + bytes(40))
+
+
+def metadata_of(count: int) -> bytes:
+    """A Metadata v12 body that names `count` topics."""
+    api = api_of(ApiKey.METADATA, 12)
+    shape = messages.request_shape(api)
+    field = shape.field("topics")
+    assert field is not None
+    assert field.shape is not None
+    names = (make_message(field.shape, 0, {"name": f"t{number}"}) for number in range(count))
+    return messages.encode(make_message(shape, 0, {"topics": tuple(names)}))
+
+
+def test_elements_cost_budget():
+    """One topic more than the budget is refused."""
+    api = api_of(ApiKey.METADATA, 12)
+    assert len(read(api, metadata_of(50), budget=50).topics) == 50
+    with pytest.raises(BudgetError):
+        read(api, metadata_of(51), budget=50)
+
+
+def test_a_name_that_is_no_text_is_a_wire_error():
+    """Two names that a broker reads alike must not differ here."""
+    with pytest.raises(WireError):
+        read(api_of(ApiKey.METADATA, 1), b"\x00\x00\x00\x01\x00\x01\xff")
+
+
+def test_an_id_counts_more_than_a_name():
+    """A Metadata that carries both is about the topic of the id."""
+    api = api_of(ApiKey.METADATA, 12)
+    body = b"\x02" + KNOWN_ID.bytes + b"\x06other\x00" + b"\x00\x00\x00"
+    assert read(api, body).topics == (TopicRef(NAME_OF_IT, KNOWN_ID.bytes, ()),)
+
+
+def test_a_version_without_a_layout_is_never_complete():
+    """A policy must not take it for a request that names nothing."""
+    assert read(api_of(ApiKey.TXN_OFFSET_COMMIT, 6), b"anything") == UNREAD
+    assert not UNREAD.topics_complete
+
+
+def test_a_topic_is_known_by_its_name_or_its_id():
+    """`key` is what a policy uses to deny it."""
+    assert TopicRef("a", None, ()).key == TopicRef("a", b"i" * 16, ()).key == "a"
+    assert TopicRef(None, b"i" * 16, ()).key == b"i" * 16

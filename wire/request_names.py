@@ -1,0 +1,186 @@
+"""The topics and groups that a request names, read from its whole body in one pass over the bytes.
+
+- `read_names` serves every API of `wire.request_layouts`. Records and other fields are stepped over.
+- The code that reads an API and version is made from its layout when it is first needed (`wire.names_code`).
+- Array elements and tagged fields cost element budget. A malformed body raises `WireError`. A reader never goes back,
+  so bytes that end too early are found at the latest after the last field.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import error as struct_error
+from struct import unpack_from
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from wire import names_code, primitives, varint
+from wire.errors import BudgetError, WireError
+from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
+from wire.request_layouts import layout_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from wire.apis import Api
+
+ZERO_ID: Final = bytes(16)
+"""The id in requests that stands for "no id"."""
+
+
+class TopicRef(NamedTuple):
+    """A topic that a request names, and the partitions that it names of it.
+
+    `name` is None if the request carries an id whose name is not known; then `topic_id` is what identifies it.
+    """
+
+    name: str | None
+    topic_id: bytes | None
+    """The 16 bytes of the id; None if the request carries a name."""
+    partitions: tuple[int, ...]
+
+    @property
+    def key(self) -> str | bytes:
+        """The name; the id if the name is not known."""
+        return self.name if self.name is not None else self.topic_id or b""
+
+
+class RequestNames(NamedTuple):
+    """The topics and groups that one request names, in its order."""
+
+    topics: tuple[TopicRef, ...]
+    groups: tuple[str, ...]
+    topics_complete: bool
+    """Whether the request is about no other topics than these: False if it asks for all, by a pattern, or cannot be
+    read in this version."""
+
+
+UNREAD: Final = RequestNames((), (), topics_complete=False)
+
+
+class NamesReader:
+    """A request with `names`: its topics and groups."""
+
+    __slots__ = ()
+
+    names: RequestNames | None
+
+    @property
+    def topics(self) -> tuple[TopicRef, ...]:
+        """Return `RequestNames.topics`. Raises LookupError if the names were not read."""
+        return self._known().topics
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Return `RequestNames.groups`. Raises LookupError if the names were not read."""
+        return self._known().groups
+
+    @property
+    def topics_complete(self) -> bool:
+        """Return `RequestNames.topics_complete`. Raises LookupError if the names were not read."""
+        return self._known().topics_complete
+
+    def _known(self) -> RequestNames:
+        if self.names is None:
+            raise LookupError(
+                "the names in a request are there with Need.TOPICS, until the verdict"
+            )
+        return self.names
+
+
+class _Reader(Protocol):
+    def __call__(
+        self, buf: Buffer, pos: int, end: int, budget: int, name_of: Mapping[bytes, str], /
+    ) -> RequestNames: ...
+
+
+def read_names(
+    api: Api,
+    buf: Buffer,
+    body_at: int,
+    name_of: Mapping[bytes, str],
+    budget: int = ELEMENT_BUDGET,
+) -> RequestNames:
+    """Return what the request names whose body is `buf` from `body_at` to its end. `name_of`: topic names by id.
+
+    Raises `WireError` if the body is malformed, and `BudgetError` if it has more than `budget` array elements and
+    tagged fields.
+    """
+    reader = _reader(api)
+    if reader is None:
+        return UNREAD
+    try:
+        return reader(buf, body_at, len(buf), budget, name_of)
+    except (IndexError, struct_error) as error:
+        raise WireError(f"{api.name} request ends inside its fields") from error
+    except UnicodeDecodeError as error:
+        raise WireError(f"{api.name} request has a name that is not valid UTF-8") from error
+
+
+# --- what the readers call ---------------------------------------------------------------------
+
+
+def _over_budget(count: int, budget: int) -> BudgetError:
+    return BudgetError(f"frame exceeds its element budget by {count - budget} elements")
+
+
+def _bad_size(size: int) -> WireError:
+    return WireError(f"size {size} is below -1, which stands for null")
+
+
+def _not_at_end(pos: int, end: int) -> WireError:
+    return WireError(f"the fields of the request end at offset {pos}, expected {end}")
+
+
+def _partitions(
+    buf: Buffer,
+    pos: int,
+    end: int,
+    budget: int,
+    count: int,
+    stride: int,
+    tags: int,
+) -> tuple[tuple[int, ...], int, int]:
+    """Return the partitions of `count` structs of `stride` bytes, the offset after them, and what is left of `budget`.
+
+    `tags` is 1 if a tag section follows each struct.
+    """
+    stop = pos + count * (stride + tags)
+    if stop > end:
+        raise WireError(f"{count} partitions end {stop - end} bytes beyond the request")
+    if not tags or not any(buf[pos + stride : stop : stride + 1]):
+        step = stride + tags
+        if step == 4:
+            return unpack_from(f">{count}i", buf, pos), stop, budget
+        return tuple([int32_at(buf, at)[0] for at in range(pos, stop, step)]), stop, budget
+    found: list[int] = []
+    for _ in range(count):
+        found += int32_at(buf, pos)
+        pos, budget = spend_tags(buf, pos + stride, end, budget)
+    return tuple(found), pos, budget
+
+
+TOOLS: Final[dict[str, object]] = {
+    **vars(primitives),
+    **vars(varint),
+    "ZERO_ID": ZERO_ID,
+    "RequestNames": RequestNames,
+    "TopicRef": TopicRef,
+    "_bad_size": _bad_size,
+    "_not_at_end": _not_at_end,
+    "_over_budget": _over_budget,
+    "_partitions": _partitions,
+    "new": tuple.__new__,
+}
+"""The names that the code of the readers uses."""
+
+
+@cache
+def _reader(api: Api) -> _Reader | None:
+    """Return the reader of this API and version; None if its layout is not known."""
+    layout = layout_of(api)
+    if layout is None:
+        return None
+    scope: dict[str, _Reader] = {}
+    code = compile(names_code.source(api, layout), f"<{api.name} v{api.version}>", "exec")
+    exec(code, dict(TOOLS), scope)  # noqa: S102 - made from our own table
+    return scope["read"]
