@@ -11,6 +11,7 @@ from policies import discovery, registry
 from policies.admission import Admission
 from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
+from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry
 from policies.testing import BenchHost
@@ -59,6 +60,7 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
     assert discovery.available() == {
         "admission": Admission,
         "fetch_floor": FetchFloor,
+        "maintenance": Maintenance,
         "limits": Limits,
         "quota": Quota,
         "stranger": Limits,

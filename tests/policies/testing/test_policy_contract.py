@@ -13,6 +13,7 @@ from policies.api import FORWARD, Need, Policy
 from policies.discovery import available
 from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
+from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
 from policies.testing import PolicyContract
 
@@ -38,6 +39,14 @@ class TestLimits(PolicyContract):
 
     policy = Limits
     config: ClassVar = {"forbidden_apis": ["DeleteTopics"], "request_max_bytes": 1024}
+
+
+class TestMaintenance(PolicyContract):
+    """`maintenance` with every setting."""
+
+    policy = Maintenance
+    config: ClassVar = {"pauses": [{"topic": "orders"}, {"user": "bob"}], "file": "p", "hold_ms": 9}
+    files: ClassVar = {"p": b"pauses: [{topic: 'bill*'}]"}
 
 
 class TestQuota(PolicyContract):

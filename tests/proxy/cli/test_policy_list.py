@@ -15,7 +15,13 @@ def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None
     found = json.loads(invoke("policies", "--json").output)
 
     assert told.exit_code == 0
-    assert [each["policy"] for each in found] == ["admission", "fetch_floor", "limits", "quota"]
+    assert [each["policy"] for each in found] == [
+        "admission",
+        "fetch_floor",
+        "limits",
+        "maintenance",
+        "quota",
+    ]
     assert all(each["from"].startswith("kafka-sluice ") for each in found)
     assert all(each["policy"] in told.output and each["about"] in told.output for each in found)
 

@@ -1,0 +1,215 @@
+"""`maintenance`: pauses writes to a topic, of a user, or all writes, while an operator works on the cluster.
+
+    - use: maintenance
+      config:
+        hold_ms: 5000                     # a paused write waits this long, then it gets a retriable error
+        pauses:
+          - {topic: orders}
+          - {topic: 'billing.*', user: reports}
+        file: /etc/sluice/pauses.yaml     # more pauses; they apply two seconds after the file has changed
+
+Only Produce requests are paused. At the end of its wait a write gets REQUEST_TIMED_OUT, which clients retry: they wait
+instead of failing, until their own delivery timeout. Reads, commits and administration continue.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import msgspec
+
+from policies.api import FORWARD, Forward, Hold, Need, Policy, PolicyConfigError, Reject
+from policies.validation import Problem, SettingsError, try_convert, with_origin
+from policies.verdicts import short_repr
+from policies.yaml_text import read_yaml
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+
+    from policies.api import Host, Peer, Request
+
+MAX_FILE_BYTES: Final = 16_384
+ALL: Final = "*"
+PIPELINED_MS: Final = 50
+"""Requests that a client sent before it had the error arrive within this time; its retries come later, because every
+client backs off for 100 ms."""
+SHARDS: Final = 64
+"""When a pause ends, the connections continue in this many steps, one per millisecond."""
+_UNKNOWN_ID = Reject(ErrorCode.UNKNOWN_TOPIC_ID)
+_SEND_AGAIN = Reject(ErrorCode.REQUEST_TIMED_OUT, message="the pauses have changed")
+"""For a write that was held when all writes were paused: its topics were not read."""
+
+
+class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Writes that wait: those that fit all of its settings."""
+
+    topic: str | None = None
+    """A topic's name, or the beginning of names and `*`. `*` alone pauses all writes, also of topics without a name."""
+    user: str | None = None
+    """A principal's name; none: every user."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for a pause of nothing, and for a `*` that is not at the end."""
+        if self.topic is None and self.user is None:
+            yield Problem(
+                "", "a pause of nothing", "topic, user, or both; topic '*' for all writes"
+            )
+        if self.topic is not None and (not self.topic or ALL in self.topic[:-1]):
+            yield Problem(
+                "topic", short_repr(self.topic), "a name, or the beginning of names and *"
+            )
+
+
+class PauseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file: YAML or JSON; an empty file has no pauses."""
+
+    pauses: tuple[Pause, ...] = ()
+
+
+class MaintenanceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the policy."""
+
+    pauses: tuple[Pause, ...] = ()
+    """The writes that wait."""
+    file: str | None = None
+    """A file with more pauses, watched for changes. It must exist."""
+    hold_ms: Annotated[int, msgspec.Meta(ge=1, le=20_000)] = 5_000
+    """How long a write waits before it gets the error. Clients give up on a connection after 30 seconds."""
+
+
+class PausedTopics(NamedTuple):
+    """The paused topics of one user, or of all users."""
+
+    names: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    everything: bool = False
+
+    def has(self, name: str) -> bool:
+        """Return whether writes to this topic are paused."""
+        return name in self.names or name.startswith(self.prefixes)
+
+
+class Maintenance(Policy):
+    """Holds writes while they are paused, then refuses them with an error that clients retry."""
+
+    Config = MaintenanceConfig
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, MaintenanceConfig):
+            raise PolicyConfigError("", f"expected a MaintenanceConfig, got {short_repr(config)}")
+        self._config = config
+        self._until_ms: dict[int, int] = {}  # by session: when its writes stop waiting
+        self._refusal = Reject(
+            ErrorCode.REQUEST_TIMED_OUT, message="writes are paused for maintenance"
+        )
+        more: tuple[Pause, ...] = ()
+        if config.file is not None:
+            more = self._read_first(config.file)
+        self._pause(more)
+
+    def adopt(self, previous: Policy) -> None:
+        """Continue the waits that have begun."""
+        if isinstance(previous, Maintenance):
+            self._until_ms = previous._until_ms  # noqa: SLF001 - of its own class
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Hold | Reject:
+        """Hold a paused write until its connection has waited for `hold_ms`."""
+        refusal = self._judge(request, peer.user)
+        if refusal is None:
+            return FORWARD
+        if refusal is not self._refusal:
+            return refusal
+        session = peer.session_id
+        until_ms = self._until_ms.get(session)
+        if until_ms is None or now_ms >= until_ms + PIPELINED_MS:
+            until_ms = self._until_ms[session] = now_ms + self._config.hold_ms
+        if now_ms >= until_ms:
+            return refusal
+        return Hold(until_ms - now_ms, self._key(session % SHARDS), then=refusal)
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Forget the connection's wait."""
+        self._until_ms.pop(peer.session_id, None)
+
+    def _judge(self, request: Request, user: str) -> Reject | None:
+        paused = [each for each in map(self._paused.get, (None, user)) if each is not None]
+        if any(each.everything for each in paused):
+            return self._refusal
+        if not paused:
+            return None
+        try:
+            topics = request.topics
+        except LookupError:
+            return _SEND_AGAIN
+        for topic in topics:
+            if topic.name is None:
+                return _UNKNOWN_ID
+            if any(each.has(topic.name) for each in paused):
+                return self._refusal
+        return None
+
+    def _read_first(self, path: str) -> tuple[Pause, ...]:
+        try:
+            content = self.host.watch_file(path, self._on_file, MAX_FILE_BYTES)
+        except (OSError, ValueError) as error:
+            words = getattr(error, "strerror", None) or str(error)
+            raise PolicyConfigError("file", f"{path} cannot be read: {words}") from error
+        return read_pauses(content, path)
+
+    def _on_file(self, content: bytes) -> None:
+        try:
+            pauses = read_pauses(content, str(self._config.file))
+        except SettingsError as error:
+            problems = "; ".join(map(str, error.problems))
+            self.host.log.error("pauses unchanged", problems=problems)  # noqa: TRY400 - no traceback: it is an operator's
+            return
+        self._pause(pauses)
+        self.host.reconsider()
+        now_ms = self.host.now_ms()
+        for shard in range(SHARDS):
+            self.host.call_at(now_ms + shard, partial(self._wake, self._key(shard)))
+
+    def _pause(self, more: Iterable[Pause]) -> None:
+        """Apply the pauses of the settings and these of the file."""
+        pauses = (*self._config.pauses, *more)
+        self._paused = _by_user(pauses)
+        needs_topics = not all(each.everything for each in self._paused.values())
+        self.apis = frozenset({ApiKey.PRODUCE} if pauses else ())
+        self.needs = {ApiKey.PRODUCE: Need.TOPICS if needs_topics else Need.HEADER}
+        self.host.log.info("writes paused" if pauses else "no writes paused", pauses=len(pauses))
+
+    def _wake(self, key: Hashable, _: int) -> None:
+        self.host.wake(key)
+
+    def _key(self, shard: int) -> Hashable:
+        return "maintenance", self.host.name, shard
+
+
+def read_pauses(content: bytes, path: str) -> tuple[Pause, ...]:
+    """Return the pauses of a file's content. Raises SettingsError with every problem, each with its line."""
+    data, origins, problems = read_yaml(content, path)
+    file = None
+    if not problems:
+        file, problems = try_convert(PauseFile, data)
+    if file is None:
+        raise SettingsError([with_origin(each, origins) for each in problems])
+    return file.pauses
+
+
+def _by_user(pauses: Iterable[Pause]) -> dict[str | None, PausedTopics]:
+    found: dict[str | None, PausedTopics] = {}
+    for pause in pauses:
+        names, prefixes, everything = found.get(pause.user, PausedTopics())
+        topic = pause.topic or ALL
+        if topic == ALL:
+            everything = True
+        elif topic.endswith(ALL):
+            prefixes = (*prefixes, topic[:-1])
+        else:
+            names |= {topic}
+        found[pause.user] = PausedTopics(names, prefixes, everything)
+    return found

@@ -1,0 +1,90 @@
+"""`maintenance` before a real Kafka: producers wait through a pause that a file begins and ends, and lose nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from kafka import KafkaProducer
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.kafka
+RECORDS = 20
+LONG_SECONDS = 60
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Look until it is so, for LONG_SECONDS."""
+    ends = time.monotonic() + LONG_SECONDS
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+
+
+def values(count: int = RECORDS) -> Iterator[bytes]:
+    """Yield the records."""
+    return (b"%d" % number for number in range(count))
+
+
+def write_by_librdkafka(bootstrap: str, topic: str) -> None:
+    """Write the records, each in a request of its own, several of them in flight."""
+    errors: list[object] = []
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "batch.num.messages": 1}
+    )
+    for value in values():
+        producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(LONG_SECONDS) == 0
+    assert errors == [None] * RECORDS
+
+
+def write_by_kafka_python(bootstrap: str, topic: str) -> None:
+    """As above."""
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap, enable_idempotence=True, batch_size=0, linger_ms=0
+    )
+    for sent in [producer.send(topic, value) for value in values()]:
+        sent.get(LONG_SECONDS)
+    producer.close()
+
+
+def test_producers_wait_through_a_pause(kafka_one: KafkaCluster, tmp_path: Path) -> None:
+    """They are refused again and again, and write all records in order when the file ends the pause.
+
+    Another topic is written to meanwhile.
+    """
+    topics = Topics(kafka_one.bootstrap, 1)
+    writers = {topics.make(): write_by_librdkafka, topics.make(): write_by_kafka_python}
+    other = topics.make()
+    file = tmp_path / "pauses.yaml"
+    lines = "".join(f"- {{topic: {topic}}}\n" for topic in writers)
+    file.write_text(f"pauses:\n{lines}")
+    config = {"file": str(file), "hold_ms": 300}
+    settings: dict[str, object] = {"policies": [{"use": "maintenance", "config": config}]}
+    sluice = SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", settings=settings)
+
+    def refused() -> int:
+        """Return how many refusals the log has."""
+        return sluice.said().count("error=REQUEST_TIMED_OUT")
+
+    with sluice, ThreadPoolExecutor(2) as pool:
+        writing = [pool.submit(write, sluice.bootstrap, topic) for topic, write in writers.items()]
+        wait_until(lambda: refused() >= 4)
+        write_by_librdkafka(sluice.bootstrap, other)
+        assert not any(each.done() for each in writing)
+        assert [topics.contents(topic) for topic in writers] == [[], []]
+
+        fresh = file.with_suffix(".new")
+        fresh.write_text("pauses: []")
+        fresh.replace(file)
+        for each in writing:
+            each.result()
+        assert "no writes paused" in sluice.said()
+
+    for topic in (*writers, other):
+        assert [each.value for each in topics.contents(topic)] == list(values())

@@ -1,0 +1,187 @@
+"""maintenance: paused writes wait, then get an error that clients retry; everything else passes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from policies.api import FORWARD, Hold, Need, PolicyConfigError, Reject, Verdict
+from policies.file_watch import POLL_MS
+from policies.maintenance import PIPELINED_MS, SHARDS, Maintenance, MaintenanceConfig
+from policies.testing import PolicyBench
+from policies.testing.bench_request import BenchRequest
+from policies.validation import SettingsError
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+TIMED_OUT = Reject(ErrorCode.REQUEST_TIMED_OUT)
+ORDERS: Mapping[str, object] = {"pauses": [{"topic": "orders"}], "hold_ms": 1_000}
+FILE: Mapping[str, object] = {"file": "pauses.yaml"}
+
+
+def write(bench: PolicyBench, *topics: str, version: int = 9) -> BenchRequest:
+    """Return a Produce to these topics."""
+    return bench.request("Produce", version, topics=topics)
+
+
+def is_paused(bench: PolicyBench, *topics: str, user: str = "alice") -> bool:
+    """Return whether a new client's write waits."""
+    is_paused.sessions += 1  # type: ignore[attr-defined]  # a counter
+    peer = replace(bench.peer, session_id=is_paused.sessions, user=user)  # type: ignore[attr-defined]
+    verdict = bench.ask(write(bench, *topics), peer)
+    bench.disconnect(peer)
+    return isinstance(verdict, Hold)
+
+
+is_paused.sessions = 100  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("pauses", "paused", "passing"),
+    [
+        ([{"topic": "orders"}], [("orders",), ("a", "orders")], [("order",), ("orders2",), ()]),
+        ([{"topic": "bill*"}], [("bill",), ("billing",)], [("bil",), ("abill",)]),
+        ([{"topic": "*"}], [("a",), ()], []),
+        ([{"user": "alice"}], [("a",), ()], []),
+        ([{"user": "bob"}], [], [("a",)]),
+        ([{"user": "bob"}, {"topic": "a"}, {"topic": "b*"}], [("a",), ("bc",)], [("c",)]),
+        ([{"user": "alice", "topic": "a"}, {"user": "bob", "topic": "b"}], [("a",)], [("b",)]),
+    ],
+)
+def test_a_write_waits_if_it_fits_a_pause(pauses, paused, passing) -> None:
+    """By the topic's name or its beginning, the user, or both."""
+    bench = PolicyBench(Maintenance, {"pauses": pauses})
+    assert [is_paused(bench, *topics) for topics in paused] == [True] * len(paused)
+    assert [is_paused(bench, *topics) for topics in passing] == [False] * len(passing)
+
+
+def test_other_requests_are_not_looked_at() -> None:
+    """Neither reads nor commits; without a pause not even writes."""
+    assert PolicyBench(Maintenance, ORDERS).policy.apis == {ApiKey.PRODUCE}
+    assert PolicyBench(Maintenance, {}).policy.apis == frozenset()
+
+
+def test_only_pauses_of_topics_need_topics() -> None:
+    """All writes of a user are judged by the header."""
+    for pauses, need in (
+        ([{"user": "a"}, {"topic": "*"}], Need.HEADER),
+        ([{"user": "a"}, {"topic": "x"}], Need.TOPICS),
+    ):
+        assert PolicyBench(Maintenance, {"pauses": pauses}).policy.needs == {ApiKey.PRODUCE: need}
+
+
+def test_at_the_end_of_its_wait_a_write_gets_a_retriable_error() -> None:
+    """Writes that the client had sent by then do not wait again; its retry does."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    first = write(bench, "orders")
+    assert bench.ask(first) == Hold(1_000, ("maintenance", "bench", 1), then=TIMED_OUT)
+    bench.advance(1_000)
+    assert [(each.now_ms, each.verdict) for each in bench.released] == [(1_000, TIMED_OUT)]
+    assert bench.ask(write(bench, "orders")) == TIMED_OUT
+    bench.advance(PIPELINED_MS)
+    assert isinstance(bench.ask(write(bench, "orders")), Hold)
+
+
+def test_a_topic_id_cannot_slip_past() -> None:
+    """A known id is judged by its name; an unknown one is refused, so that the client asks for metadata."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    assert isinstance(bench.ask(write(bench, "orders", version=13)), Hold)
+    body = write(bench, "secret", version=13).sent_body
+    bench.host.topics.clear()
+    assert bench.ask(bench.request("Produce", 13, body=body)) == Reject(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def released(bench: PolicyBench) -> list[Verdict]:
+    """Return the verdicts on requests that were held."""
+    return [each.verdict for each in bench.released]
+
+
+def test_the_file_begins_and_ends_a_pause() -> None:
+    """Writes that wait continue when it ends, those of other topics still wait."""
+    bench = PolicyBench(Maintenance, {**FILE, "hold_ms": 20_000}, files={"pauses.yaml": b""})
+    assert bench.policy.apis == frozenset()
+    bench.host.files["pauses.yaml"] = b"pauses: [{topic: orders}, {topic: bills}]"
+    bench.advance(2 * POLL_MS)
+    peers = [replace(bench.peer, session_id=n) for n in range(2)]
+    for topic, peer in zip(("orders", "bills"), peers, strict=True):
+        assert isinstance(bench.ask(write(bench, topic), peer), Hold)
+    bench.host.files["pauses.yaml"] = b'{"pauses": [{"topic": "bills"}]}'
+    bench.advance(2 * POLL_MS + SHARDS)
+    assert released(bench) == [FORWARD]
+    bench.host.files["pauses.yaml"] = b"pauses: []"
+    bench.advance(2 * POLL_MS + SHARDS)
+    assert released(bench) == [FORWARD, FORWARD]
+    assert [(message, fields["pauses"]) for _, message, fields in bench.reporter.messages] == [
+        ("no writes paused", 0),
+        ("writes paused", 2),
+        ("writes paused", 1),
+        ("no writes paused", 0),
+    ]
+
+
+def test_a_write_that_was_held_without_its_topics_is_sent_again() -> None:
+    """After a pause of all writes becomes one of a topic, the topics of a held request are not known."""
+    bench = PolicyBench(Maintenance, FILE, files={"pauses.yaml": b"pauses: [{topic: '*'}]"})
+    request = write(bench, "other")
+    request.names = None  # as with Need.HEADER
+    bench.ask(request)
+    bench.host.files["pauses.yaml"] = b"pauses: [{topic: orders}]"
+    bench.advance(3 * POLL_MS)
+    assert released(bench) == [TIMED_OUT]
+    assert bench.released[0].now_ms < MaintenanceConfig().hold_ms
+
+
+@pytest.mark.parametrize(
+    "content", [b"pauses: [{topc: a}]", b"\xff", b"- 1", b"pauses: [{}]", b"a: ["]
+)
+def test_a_file_with_a_mistake_changes_nothing(content: bytes) -> None:
+    """The log names file and line; at the start it is a problem of the entry."""
+    bench = PolicyBench(Maintenance, FILE, files={"pauses.yaml": b"pauses: [{topic: orders}]"})
+    bench.host.files["pauses.yaml"] = content
+    bench.advance(2 * POLL_MS)
+    assert is_paused(bench, "orders")
+    level, message, fields = bench.reporter.messages[-1]
+    assert (level, message) == ("error", "pauses unchanged")
+    assert "pauses.yaml" in str(fields["problems"])
+    assert bench.reporter.errors == []
+    with pytest.raises(SettingsError):
+        PolicyBench(Maintenance, FILE, files={"pauses.yaml": content})
+
+
+def test_a_file_that_is_not_there_is_a_problem() -> None:
+    """A pause that is never read would be a bad surprise."""
+    with pytest.raises(PolicyConfigError, match=r"file: pauses.yaml cannot be read: No such file"):
+        PolicyBench(Maintenance, FILE)
+
+
+@pytest.mark.parametrize("pause", [{}, {"topic": ""}, {"topic": "a*b"}, {"topic": "a", "usr": "x"}])
+def test_a_pause_says_what_it_pauses(pause: dict[str, str]) -> None:
+    """An empty one could mean everything or nothing."""
+    with pytest.raises(SettingsError, match=r"config.pauses\[0\]"):
+        PolicyBench(Maintenance, {"pauses": [pause]})
+
+
+def test_a_reload_ends_a_pause_and_continues_a_wait() -> None:
+    """The wait of a connection does not begin again."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    bench.ask(write(bench, "orders"))
+    bench.advance(600)
+    bench.reload()
+    bench.wake(("maintenance", "bench", 1))
+    bench.advance(400)
+    assert released(bench) == [TIMED_OUT]
+
+
+def test_in_mode_observe_nothing_waits() -> None:
+    """The hold is reported."""
+    bench = PolicyBench(Maintenance, ORDERS, mode="observe")
+    assert bench.ask(write(bench, "orders")) is FORWARD
+    assert [type(verdict) for _, verdict in bench.reporter.observed] == [Hold]
+
+
+def test_nothing_is_kept_of_a_client_that_has_left() -> None:
+    """Sessions are not reused."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    assert is_paused(bench, "orders")
+    assert isinstance(bench.policy, Maintenance)
+    assert bench.policy._until_ms == {}
