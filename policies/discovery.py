@@ -1,20 +1,24 @@
 """Finds policies by their names or their import paths.
 
 - A policy is known by its name in the entry-point group `sluice.policies`, where the built-in policies are registered
-  like any other, or by its import path, `module:Class`.
+  like any other, by a file in `policies_path` (`policies.policy_files`), or by its import path, `module:Class`.
 - Only policies that an entry uses are imported. Importing runs a plug-in's code, so it is guarded.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import Policy
+from policies.plugin_sources import SOURCES
+from policies.policy_files import PolicyFileError, load_file, policy_files
+from policies.type_names import describe_value, nearest
+from policies.validation import Problem
 from policies.verdicts import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from importlib.metadata import EntryPoint
 
 GROUP = "sluice.policies"
@@ -22,6 +26,58 @@ _IMPORT_PATH = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 RAISED = (Exception, SystemExit, GeneratorExit)
 """Exceptions that a policy's code may raise when it is imported and made. A KeyboardInterrupt is a real one then: the
 process handles signals only once the proxy serves."""
+
+
+class FoundPolicy(NamedTuple):
+    """A policy's class and the digests of source files that are followed, by path."""
+
+    kind: type[Policy]
+    digests: Mapping[str, str]
+
+
+class PolicyFinder:
+    """Finds the policies of one configuration. The directories are searched after the entry points."""
+
+    def __init__(self, directories: Sequence[str], read: Callable[[str, int], bytes]) -> None:
+        self._directories = directories
+        self._read = read
+        self._points: dict[str, EntryPoint] | None = None
+        self.files: dict[str, list[str]] = {}
+        self.problems: list[Problem] = []
+        """Those of the directories."""
+        for place, directory in enumerate(directories):
+            try:
+                for name, paths in policy_files([directory]).items():
+                    self.files.setdefault(name, []).extend(paths)
+            except PolicyFileError as error:
+                self.problems.append(Problem(f"policies_path[{place}]", str(error)))
+
+    def find(self, use: str, path: str) -> FoundPolicy | Problem:
+        """Return the policy that an entry uses, or the problem at this key path."""
+        name, _, class_name = use.partition(":")
+        if self._points is None:
+            self._points = entry_points_by_name()  # this reads files
+        files, point = self.files.get(name, []), maybe_point(use, self._points)
+        is_both = bool(files) and point is not None and not class_name
+        if len(files) > 1 or is_both:
+            places = [*files, _origin(point)] if point is not None and is_both else files
+            return Problem(
+                path, f"{describe_value(use)} is in several places: {' and '.join(places)}"
+            )
+        if files:
+            try:
+                found = load_file(files[0], class_name, self._read)
+            except PolicyFileError as error:
+                return Problem(path, str(error))
+            return FoundPolicy(found.kind, {found.path: found.digest})
+        if point is None:
+            known = sorted({*self._points, *self.files})
+            words = f"MODULE:CLASS, or an installed policy: {', '.join(known)}"
+            return Problem(path, describe_value(use), words, nearest(use, known))
+        kind = try_load(point)
+        if isinstance(kind, str):
+            return Problem(path, kind)
+        return FoundPolicy(kind, SOURCES.digests(point.module))
 
 
 def available() -> dict[str, type[Policy]]:
@@ -52,7 +108,7 @@ def maybe_point(use: str, points: Mapping[str, EntryPoint]) -> EntryPoint | None
 def try_load(point: EntryPoint) -> type[Policy] | str:
     """Return the class, or the reason in words why there is none."""
     try:
-        kind: object = point.load()
+        kind = SOURCES.load(point.module, point.load)
     except RAISED as error:
         return f"{point.value} cannot be imported: {error_words(error)}"
     if isinstance(kind, type) and issubclass(kind, Policy) and hasattr(kind, "Config"):
@@ -66,3 +122,8 @@ def error_words(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001 - its `__str__` is a plug-in's code, too
         return type(error).__name__
+
+
+def _origin(point: EntryPoint) -> str:
+    package = f" of {point.dist.name}" if point.dist is not None else ""
+    return f"the entry point {point.name}{package}"

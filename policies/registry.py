@@ -20,24 +20,17 @@ import msgspec
 from policies.api import Need, Policy, PolicyConfigError, Services
 from policies.chain import Entry
 from policies.custom_metrics import conflicts
-from policies.discovery import (
-    RAISED,
-    entry_points_by_name,
-    error_words,
-    maybe_point,
-    try_load,
-)
+from policies.discovery import RAISED, PolicyFinder, error_words
 from policies.entry_tools import EntryTools, ToolServices
 from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of, joined_need
-from policies.type_names import describe_value, nearest
+from policies.type_names import describe_value
 from policies.validation import Problem, SettingsError, join_path, try_convert
 from policies.verdicts import check_time, short_repr
 from wire.apis import OFFERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-    from importlib.metadata import EntryPoint
 
     from policies.api import Peer, QuotaViolation
     from policies.custom_metrics import MetricSpec
@@ -60,7 +53,8 @@ class PolicyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     use: Annotated[
         str,
         msgspec.Meta(
-            min_length=1, description="Its name in the group sluice.policies, or its MODULE:CLASS."
+            min_length=1,
+            description="An installed policy, a file of policies_path, or MODULE:CLASS.",
         ),
     ]
     name: Annotated[
@@ -111,13 +105,15 @@ def inspect(
     files: Files | None = None,
     *,
     keep: bool = False,
+    directories: Sequence[str] = (),
 ) -> list[Problem]:
     """Return every problem that `build` would raise; paths begin with `policies[n]`.
 
-    None stands for an entry that could not be read: it keeps its place and is not checked. Policies read their files
-    with `files`. If `keep` and there is no problem, the entries keep their policies for `build`.
+    `directories` are those of `policies_path`. None stands for an entry that could not be read: it keeps its place and
+    is not checked. Policies read their files with `files`. If `keep` and there is no problem, the entries keep their
+    policies for `build`.
     """
-    problems = _try_make_all(entries, files or _NullServices())
+    problems = _try_make_all(entries, files or _NullServices(), directories)
     if problems or not keep:
         discard(entries)
     return problems
@@ -316,11 +312,14 @@ class _NullServices:
         """Ignore it: there is no clock."""
 
 
-def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[Problem]:
+def _try_make_all(
+    entries: Sequence[PolicyEntry | None], files: Files, directories: Sequence[str] = ()
+) -> list[Problem]:
     """Make the policies that were not made yet; the entries keep them."""
-    is_new = any(entry is not None and _DRAFT not in vars(entry) for entry in entries)
-    points = entry_points_by_name() if is_new else {}  # this reads files
-    problems: list[Problem] = []
+    if all(entry is None or _DRAFT in vars(entry) for entry in entries):
+        directories = ()
+    finder = PolicyFinder(directories, files.read)
+    problems = finder.problems
     first: dict[str, int] = {}
     defined: dict[str, MetricSpec] = {}
     owners: dict[str, str] = {}  # by the path of a state file: the entry that uses it
@@ -332,7 +331,7 @@ def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[P
             taken = f"a name of its own (policies[{first[entry.name]}] has this one)"
             problems.append(Problem(f"{path}.name", describe_value(entry.name), taken))
         if _DRAFT not in vars(entry):
-            problems += _try_make(entry, path, points, _Host(entry, files, owners))
+            problems += _try_make(entry, path, finder, _Host(entry, files, owners))
         draft: _Draft | None = vars(entry).get(_DRAFT)
         if draft is not None:
             metrics = draft.host.metrics
@@ -341,17 +340,11 @@ def _try_make_all(entries: Sequence[PolicyEntry | None], files: Files) -> list[P
     return problems
 
 
-def _try_make(
-    entry: PolicyEntry, path: str, points: dict[str, EntryPoint], host: _Host
-) -> list[Problem]:
-    use = f"{path}.use"
-    point = maybe_point(entry.use, points)
-    if point is None:
-        words = f"MODULE:CLASS, or an installed policy: {', '.join(sorted(points))}"
-        return [Problem(use, describe_value(entry.use), words, nearest(entry.use, points))]
-    kind = try_load(point)
-    if isinstance(kind, str):
-        return [Problem(use, kind)]
+def _try_make(entry: PolicyEntry, path: str, finder: PolicyFinder, host: _Host) -> list[Problem]:
+    found = finder.find(entry.use, f"{path}.use")
+    if isinstance(found, Problem):
+        return [found]
+    kind = found.kind
     try:
         config, problems = try_convert(kind.Config, entry.config, f"{path}.config")
         if problems:
@@ -372,7 +365,7 @@ def _try_make(
     vars(entry)[_BODIES] = tuple(
         key for key in asked if joined_need({interests.need(key)}, key) >= Need.BODY
     )
-    vars(entry)[_FILES] = host.digests
+    vars(entry)[_FILES] = {**found.digests, **host.digests}
     vars(entry)[_HINTS] = _hints_of(policy)
     return []
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 LIVE_SETTINGS = (
     "policies",
+    "policies_path",
     "limits",
     "memory.queued_max_request_bytes",
     "memory.queued_max_response_bytes",

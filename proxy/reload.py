@@ -6,7 +6,7 @@ Rules:
 - New policies are built while the old ones run, and adopt the state of the policy with the same name: no connection is
   dropped and no quota history is lost. Requests in flight end with the hooks they began with. A held request is judged
   again by the policy that replaced its holder, and is forwarded if there is none.
-- A changed file that a policy reads (`Services.read`) counts as a change of the policies.
+- A changed file that a policy reads (`Services.read`) or that has its class counts as a change of the policies.
 - Files that are watched (users, certificates) are loaded first, if they have changed; if one cannot be used, nothing
   else is applied.
 - One reload at a time; a second is refused, not queued.
@@ -14,32 +14,30 @@ Rules:
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
 import structlog
 
 from policies import registry
 from policies.chain import Chain, PolicyFault
 from policies.hooks import adopt_metrics, close_tools, retire
-from policies.registry import digests
-from policies.validation import SettingsError, join_path
+from policies.validation import SettingsError
+from proxy.config_changes import POLICIES, changes, hash_of
 from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from policies.api import Policy
     from policies.chain import Entry, Reporter
     from policies.registry import ProxyServices
     from proxy.config import Config
     from proxy.core.engine import Engine
 
-POLICIES = "policies"
+_LIVE: Final = frozenset({POLICIES, "policies_path"})
 
 
 class ReloadResult(NamedTuple):
@@ -178,7 +176,7 @@ class Reloader:
         return ReloadResult(ok=True, changed=changed)
 
     def _is_live(self, path: str) -> bool:
-        return path == POLICIES or any(_covers(setting, path) for setting in self._dynamic)
+        return path in _LIVE or any(_covers(setting, path) for setting in self._dynamic)
 
     def _adopt(self, entries: list[Entry]) -> None:
         """Swap the chains between two requests."""
@@ -188,7 +186,7 @@ class Reloader:
         heirs = [
             (entry, before[entry.name])
             for entry in entries
-            if type(before.get(entry.name)) is type(entry.policy)
+            if _kind_of(before.get(entry.name)) == _kind_of(entry.policy)
         ]
         gone = before.keys() - {entry.name for entry, _ in heirs}
         # The chain first: a request that `adopt` wakes is judged by the new policies.
@@ -211,37 +209,9 @@ class Reloader:
             close_tools(old[name])
 
 
-def changes(before: Config, after: Config) -> Iterator[str]:
-    """Return the key paths that differ; the policies are one path, with the files that they have read."""
-    differing = list(_differing(msgspec.to_builtins(before), msgspec.to_builtins(after), ""))
-    yield from differing
-    if POLICIES not in differing and digests(before.policies) != digests(after.policies):
-        yield POLICIES
-
-
-def hash_of(config: Config) -> str:
-    """Return a hash of the settings and of files with quotas, equal for equal settings; it does not reveal them."""
-    content = _sorted(msgspec.to_builtins((config, digests(config.policies))))
-    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
-
-
-def _sorted(value: object) -> object:
-    """Return a value with mappings as sorted pairs; a policy's settings may have keys that are not text."""
-    if isinstance(value, dict):
-        return sorted(
-            ((repr(key), _sorted(each)) for key, each in value.items()), key=itemgetter(0)
-        )
-    return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
-
-
-def _differing(before: object, after: object, path: str) -> Iterator[str]:
-    if before == after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys(), key=str):
-            yield from _differing(before.get(key), after.get(key), join_path(path, str(key)))
-    else:
-        yield path
+def _kind_of(policy: Policy | None) -> tuple[str, str]:
+    """Return the names of a policy's module and class, the same for a class whose file has changed."""
+    return type(policy).__module__, type(policy).__qualname__
 
 
 def _covers(setting: str, path: str) -> bool:

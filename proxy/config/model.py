@@ -60,6 +60,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             description="The policies. Requests pass them in this order, replies in the reverse order."
         ),
     ] = ()
+    policies_path: Annotated[
+        tuple[Annotated[str, Meta(min_length=1)], ...],
+        Meta(
+            description="Directories whose files NAME.py are policies, for `use: NAME`. They are code: no directory "
+            "or file may be writable by all users."
+        ),
+    ] = ()
     pass_unknown_apis: Annotated[
         tuple[Api, ...],
         Meta(

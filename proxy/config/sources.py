@@ -163,7 +163,7 @@ class _Merge:
         if not self.unreadable:
             config, problems = try_convert(Config, self.data)
             entries = self._entries()
-            problems += _inspected(entries)
+            problems += _inspected(entries, self._directories())
             seen = config or self._usable_part(problems)
             if look is not None and seen is not None:
                 known = {each.path for each in problems}
@@ -195,6 +195,11 @@ class _Merge:
         if not isinstance(raw, list):
             return []
         return [_readable_part(each) for each in raw]
+
+    def _directories(self) -> tuple[str, ...]:
+        raw = self.data.get("policies_path") if isinstance(self.data, Mapping) else None
+        found, _ = try_convert(tuple[str, ...], raw)
+        return found or ()
 
     def _usable_part(self, problems: list[Problem]) -> Config | None:
         """Return the settings without those that have a problem; None if the rest cannot be used either.
@@ -241,13 +246,13 @@ def _readable_part(raw: object) -> PolicyEntry | None:
     return entry
 
 
-def _inspected(entries: list[PolicyEntry | None]) -> list[Problem]:
+def _inspected(entries: list[PolicyEntry | None], directories: tuple[str, ...]) -> list[Problem]:
     """Return the problems of the policies. They are made, and they read their files."""
-    if not entries:
+    if not entries and not directories:
         return []
     from proxy.shell import files  # noqa: PLC0415 - start-up: only with policies
 
-    return inspect_policies(entries, files, keep=True)
+    return inspect_policies(entries, files, keep=True, directories=directories)
 
 
 def parse_text(kind: inspect.Type, text: str) -> object:

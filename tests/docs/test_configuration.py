@@ -53,7 +53,7 @@ def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
     app = App(msgspec.structs.replace(config, traces=traces))
     try:
         live = dynamic_settings(app._engine, app._acceptor, 1, app._telemetry.tracer)
-        assert listed == {"policies", *live} == set(LIVE_SETTINGS)
+        assert listed == {"policies", "policies_path", *live} == set(LIVE_SETTINGS)
     finally:
         app._event_loop.close()
         app._telemetry.close()

@@ -16,8 +16,9 @@ from proxy.config import Config
 from proxy.config.sections import DrainSettings, ListenSettings, LogSettings
 from proxy.config.security import ListenTls
 from proxy.config.telemetry import MetricsSettings
+from proxy.config_changes import changes, hash_of
 from proxy.core.session.held_moves import MOVED_AT_ONCE
-from proxy.reload import Reloader, ReloadRunningError, changes, hash_of
+from proxy.reload import Reloader, ReloadRunningError
 from proxy.telemetry import log
 from tests.support import frames as f
 from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy

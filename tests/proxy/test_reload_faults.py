@@ -36,8 +36,8 @@ class OnceReadable(Policy):
 def once_readable(monkeypatch):
     """A configuration whose policy is OnceReadable."""
     point = EntryPoint("odd", f"{__name__}:OnceReadable", discovery.GROUP)
-    find = registry.entry_points_by_name
-    monkeypatch.setattr(registry, "entry_points_by_name", lambda: {**find(), "odd": point})
+    find = discovery.entry_points_by_name
+    monkeypatch.setattr(discovery, "entry_points_by_name", lambda: {**find(), "odd": point})
     monkeypatch.setattr(OnceReadable, "closed", 0)
     return config_of(policies=(PolicyEntry(use="odd"),))
 

@@ -7,7 +7,7 @@ import pytest
 from policies.registry import PolicyEntry
 from policies.validation import SettingsError
 from proxy.config.sources import load
-from proxy.reload import hash_of
+from proxy.config_changes import hash_of
 from tests.support.admin_room import AdminRoom, config_of, roomy
 
 QUOTAS = "version: 1\nquotas: [{{user: alice, request_rate: {}}}]\n"
@@ -77,3 +77,53 @@ async def test_a_bad_quotas_file_changes_nothing_at_a_reload(files: Path) -> Non
         (files / "quotas.yaml").write_text(QUOTAS.format(20))
         assert await reload(room, files) == (True, ("policies",))
         assert rate(room) == 20
+
+
+COUNTS = '''
+"""Counts."""
+import msgspec
+from policies.api import FORWARD, Policy
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """None."""
+
+
+class Counts(Policy):
+    """Counts requests in steps."""
+
+    Config = Settings
+    step = {step}
+    count = 0
+
+    def adopt(self, previous):
+        self.count = previous.count
+
+    def on_tick(self, now_ms):
+        self.count += self.step
+'''
+
+
+async def test_a_changed_file_of_policies_path_takes_over_the_state(tmp_path: Path) -> None:
+    """Its class is a new one of the same name; a broken file keeps the policy that runs."""
+    file = tmp_path / "policies" / "counts.py"
+    file.parent.mkdir()
+    file.write_text(COUNTS.format(step=1))
+    (tmp_path / "sluice.yaml").write_text(
+        "upstream: {bootstrap_servers: ['127.0.0.1:9092']}\n"
+        f"policies_path: [{file.parent}]\npolicies: [{{use: counts}}]\n"
+    )
+    with roomy(policies=policies(tmp_path)) as room:
+        policy = room.engine.chain.entries[0].policy
+        policy.on_tick(0)
+        assert await reload(room, tmp_path) == (True, ())
+        file.write_text(COUNTS.format(step=10))
+        assert await reload(room, tmp_path) == (True, ("policies",))
+        after = room.engine.chain.entries[0].policy
+        after.on_tick(0)
+        assert (after is policy, after.count) == (False, 11)
+
+        file.write_text("no python")
+        ok, reasons = await reload(room, tmp_path)
+        assert (ok, room.engine.chain.entries[0].policy is after) == (False, True)
+        assert f"{file}:1 cannot be imported: SyntaxError" in reasons[0]

@@ -59,3 +59,25 @@ def test_a_policy_that_cannot_be_imported_says_why(
 
     assert told.exit_code == 1
     assert "broken_rules:Mine cannot be imported: ValueError: no \\x1b[31m" in told.stderr
+
+
+def test_files_of_policies_path_are_listed_with_their_errors(tmp_path: Path) -> None:
+    """A broken file is a row with its error; the others are listed all the same."""
+    (tmp_path / "guard.py").write_text(
+        '"""x"""\nimport msgspec\nfrom policies.api import Policy\n'
+        "class C(msgspec.Struct):\n    a: int = 1\n"
+        'class Guard(Policy):\n    """Guards topics."""\n    Config = C\n'
+    )
+    (tmp_path / "broken.py").write_text("import nothing_there\n")
+    file = tmp_path / "s.yaml"
+    file.write_text(f"policies_path: [{tmp_path}]\n")
+
+    found = {
+        each["policy"]: each for each in json.loads(invoke("policies", "--json", "-c", file).output)
+    }
+
+    assert found["guard"]["about"] == "Guards topics"
+    assert found["guard"]["from"] == str(tmp_path / "guard.py")
+    assert "broken.py:1 cannot be imported" in found["broken"]["about"]
+    assert "a: an integer" in invoke("policies", "guard", "-c", file).output
+    assert invoke("policies", "guard").exit_code == 2

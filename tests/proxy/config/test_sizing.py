@@ -5,7 +5,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from policies import registry
+from policies import discovery
 from policies.api import Need, Policy
 from policies.validation import try_convert
 from proxy.config import Config
@@ -33,6 +33,7 @@ class Point:
     """An entry point of the policy."""
 
     value = "tests:Scan"
+    module = "tests"
 
     def load(self):
         return Scan
@@ -49,7 +50,7 @@ def config(**sections: object) -> Config:
 @pytest.fixture
 def scan(monkeypatch):
     """Install the policy as a third party's."""
-    monkeypatch.setattr(registry, "entry_points_by_name", lambda: {"scan": Point()})
+    monkeypatch.setattr(discovery, "entry_points_by_name", lambda: {"scan": Point()})
     return [{"use": "scan", "name": "looks"}]
 
 

@@ -1,0 +1,135 @@
+"""Policies that are single files of the directories in `policies_path`.
+
+Rules:
+- `use: NAME` is the one policy of NAME.py; `use: NAME:Class` one of several. A name that two places have is an error.
+- A file is compiled from the bytes that were read, so its digest is that of the code that runs. A file that has not
+  changed keeps its classes; a changed one is a new module, and the old policy keeps its own until it is replaced.
+- A directory or file that any user may write to is refused: its code runs with the rights of Sluice.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from hashlib import blake2b
+from pathlib import Path
+from stat import S_IWOTH
+from traceback import extract_tb
+from types import ModuleType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies.api import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+MAX_FILE_BYTES: Final = 1 << 20
+_PACKAGE: Final = "sluice_policy_files"
+_RAISED: Final = (Exception, SystemExit, GeneratorExit)
+
+
+class FilePolicy(NamedTuple):
+    """A policy of a file, and the digest of the file."""
+
+    kind: type[Policy]
+    path: str
+    digest: str
+
+
+class PolicyFileError(Exception):
+    """A file or directory cannot be used; the message says why, with file and line."""
+
+
+_loaded: dict[str, tuple[str, ModuleType]] = {}
+"""By path: the digest of the file, and its module."""
+
+
+def policy_files(directories: Sequence[str]) -> dict[str, list[str]]:
+    """Return the files by the name of their policies; a name in several directories has several files.
+
+    Raises PolicyFileError if a directory cannot be read, or any user may write to it.
+    """
+    found: dict[str, list[str]] = {}
+    for directory in directories:
+        folder = Path(directory)
+        try:
+            _refuse_writable(folder)
+            names = sorted(each.name for each in folder.iterdir())
+        except OSError as error:
+            raise PolicyFileError(f"{directory} cannot be read: {error.strerror}") from error
+        for name in names:
+            stem = name.removesuffix(".py")
+            if stem != name and stem.isidentifier() and not stem.startswith("_"):
+                found.setdefault(stem, []).append(str(folder / name))
+    return found
+
+
+def load_file(path: str, class_name: str, read: Callable[[str, int], bytes]) -> FilePolicy:
+    """Return the policy of this file; `class_name` chooses one of several.
+
+    Raises PolicyFileError if it cannot be read or imported, or does not have exactly one such policy.
+    """
+    try:
+        _refuse_writable(Path(path))
+        source = read(path, MAX_FILE_BYTES)
+    except OSError as error:
+        raise PolicyFileError(f"{path} cannot be read: {error.strerror}") from error
+    digest = blake2b(source, digest_size=16).hexdigest()
+    if path not in _loaded or _loaded[path][0] != digest:
+        _loaded[path] = digest, _module_of(path, source)
+    module = _loaded[path][1]
+    kinds = {
+        name: kind
+        for name, kind in vars(module).items()
+        if isinstance(kind, type)
+        and issubclass(kind, Policy)
+        and kind.__module__ == module.__name__
+        and hasattr(kind, "Config")
+    }
+    if class_name:
+        if class_name not in kinds:
+            raise PolicyFileError(f"{path} has no policy {class_name}, only {_listed(kinds)}")
+        return FilePolicy(kinds[class_name], path, digest)
+    public = {name: kind for name, kind in kinds.items() if not name.startswith("_")}
+    if len(public) != 1:
+        raise PolicyFileError(
+            f"{path} has {len(public)} policies with a Config ({_listed(public)}), expected one, or `use: NAME:CLASS`"
+        )
+    (kind,) = public.values()
+    return FilePolicy(kind, path, digest)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _refuse_writable(path: Path) -> None:
+    if path.stat().st_mode & S_IWOTH:
+        raise PolicyFileError(f"{path} may be written by any user (o+w): its code would run here")
+
+
+def _module_of(path: str, source: bytes) -> ModuleType:
+    name = f"{_PACKAGE}.{Path(path).stem}"
+    module = ModuleType(name)
+    module.__file__ = path
+    before = sys.modules.get(name)
+    sys.modules[name] = module  # msgspec looks the types of annotations up there
+    linecache.checkcache(path)
+    try:
+        exec(compile(source, path, "exec"), vars(module))  # noqa: S102 - the operator's code, as an import would run it
+    except _RAISED as error:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise PolicyFileError(
+            f"{path}:{_line_of(path, error)} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    return module
+
+
+def _line_of(path: str, error: BaseException) -> int:
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno or 0
+    lines = [each.lineno for each in extract_tb(error.__traceback__) if each.filename == path]
+    return (lines and lines[-1]) or 0
