@@ -134,10 +134,12 @@ def sluice_with(tmp_path: Path) -> Iterator[Callable[..., LiveSluice]]:
     owner, cluster = start_brokers()
     with ExitStack() as running:
 
-        def start(policies: Policies, **settings: object) -> LiveSluice:
+        def start(
+            policies: Policies, *, options: Sequence[str] = (), **settings: object
+        ) -> LiveSluice:
             folder = tmp_path / f"sluice-{len(list(tmp_path.iterdir()))}"
             folder.mkdir()
-            live = LiveSluice(folder, list(cluster.brokers.values()), policies, settings)
+            live = LiveSluice(folder, list(cluster.brokers.values()), policies, settings, options)
             return running.enter_context(live)
 
         yield start

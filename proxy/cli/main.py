@@ -78,7 +78,8 @@ def main() -> None:
 
 @main.command()
 @with_settings
-def run(given: GivenSettings) -> None:
+@click.option("--dev", is_flag=True, help="Reload when the source of a plug-in changes.")
+def run(given: GivenSettings, *, dev: bool) -> None:
     """Run the proxy until SIGTERM.
 
     SIGTERM drains: requests in flight are answered first. A second signal stops at once.
@@ -86,7 +87,12 @@ def run(given: GivenSettings) -> None:
     stderr.install()  # already done where the command came by `proxy.__main__`
     from proxy.config_volume import ConfigVolume  # noqa: PLC0415 - see the module
 
-    volume = ConfigVolume(given.file)
+    if dev:
+        from proxy.source_watch import SourceWatch  # noqa: PLC0415 - only for authors of policies
+
+        volume: ConfigVolume = SourceWatch(given.file)
+    else:
+        volume = ConfigVolume(given.file)
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
     if effective.config.has_secrets():
         from proxy.config.secret import forbid_core_dumps  # noqa: PLC0415 - see the module
