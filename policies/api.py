@@ -80,6 +80,18 @@ class Request(Protocol):
     """One request, with as much as `needs` asked for. It is valid until `on_complete` returns."""
 
     @property
+    def id(self) -> int:
+        """A number that is unique in this process and the same in every hook of one request."""
+
+    @property
+    def peer(self) -> Peer:
+        """The client, as it was known when the request began."""
+
+    @property
+    def began_ms(self) -> int:
+        """When its first byte arrived, in ms since the epoch. In `on_complete` now_ms minus this is the whole delay."""
+
+    @property
     def exchange_id(self) -> int:
         """A number that is unique in this session and the same in every hook of one request."""
 
@@ -278,10 +290,7 @@ class Services(Protocol):
         """Have every request that is held for this watch key judged again, at once. Returns the number of requests."""
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Call `call(now_ms)` once at `at_ms`, a time in ms since the epoch.
-
-        Raises TypeError if an argument has the wrong type or range.
-        """
+        """Call `call(now_ms)` once at `at_ms`, in ms since the epoch. Raises TypeError for a wrong argument."""
 
     def reconsider(self) -> None:
         """Read this policy's `apis`, `response_apis` and `needs` again, because they have changed."""
@@ -326,9 +335,7 @@ class Host(Services, HostTools, Protocol):
 
     @property
     def observes(self) -> bool:
-        """Whether the entry's mode is `observe`: the chain ignores its verdicts, and it must not change anything by
-        itself.
-        """
+        """Whether the entry's mode is `observe`: its verdicts are ignored, and it must change nothing by itself."""
 
 
 class Policy:

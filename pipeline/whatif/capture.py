@@ -45,6 +45,21 @@ class CapturedRequest(NamesReader):
     names: None = None
 
     @property
+    def id(self) -> int:
+        """Raise, as `api`."""
+        raise NotImplementedError
+
+    @property
+    def peer(self) -> Peer:
+        """Raise, as `api`."""
+        raise NotImplementedError
+
+    @property
+    def began_ms(self) -> int:
+        """Raise, as `api`."""
+        raise NotImplementedError
+
+    @property
     def api(self) -> Api:
         """Raise, because no rule of the quota policy reads it."""
         raise NotImplementedError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.api import Peer
 from policies.hooks import ASKED_ALL
 from wire.request_names import NamesReader
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
     from wire.request_names import RequestNames
+
+
+BENCH_PEER = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
+"""The client of a bench, unless a test has another."""
 
 
 @dataclass
@@ -36,6 +41,13 @@ class BenchRequest(NamesReader):
     """The body that the client sent, also if the policies need the header only."""
     hooks: Hooks | None = None
     """Those of the chain that was asked about the request."""
+    peer: Peer = BENCH_PEER
+    began_ms: int = 0
+
+    @property
+    def id(self) -> int:
+        """Unique in the bench."""
+        return self.exchange_id
 
     @property
     def api_key(self) -> int:

@@ -12,7 +12,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Th
 from policies.chain import Chain, Entry
 from policies.hooks import adopt_metrics, retire
 from policies.testing.bench_host import BenchHost, BenchReporter
-from policies.testing.bench_request import BenchRequest, BenchResponse, Released
+from policies.testing.bench_request import BENCH_PEER, BenchRequest, BenchResponse, Released
 from policies.testing.bench_threads import BenchThreads
 from policies.testing.client_view import ClientView, client_view
 from policies.testing.message_builder import Fields, request_body, response_body, topic_fields
@@ -76,7 +76,7 @@ class PolicyBench:
     ) -> None:
         self.reporter = BenchReporter()
         self.now_ms = now_ms
-        self.peer = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
+        self.peer = BENCH_PEER
         self.host = BenchHost(files=dict(files or {}))
         self.threads = BenchThreads(lambda: self.now_ms, self._call_at, self.host.read)
         """Where `host.run_blocking` runs."""
@@ -202,7 +202,7 @@ class PolicyBench:
             header = _HEADER_BYTES + len(self.peer.client_id) + (facts.request_header_version > 1)
             size_bytes = header + len(sent) if named and sent is not None else 100
         request = BenchRequest(facts, self._ids, node_id, size_bytes, acks)
-        request.sent_body = sent or b""
+        request.sent_body, request.began_ms = sent or b"", self.now_ms
         if body is not None or hooks.need >= Need.BODY:
             request.body = sent
         if hooks.need > Need.HEADER and sent is not None:
@@ -244,7 +244,7 @@ class PolicyBench:
 
     def ask(self, request: BenchRequest, peer: Peer | None = None) -> Verdict:
         """Return what the chain decides; FORWARD when the policy is not interested in this API."""
-        peer = peer or self.peer
+        peer = request.peer = peer or self.peer
         request.hooks = self.chain.hooks(request.api_key)
         on_request = request.hooks.on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)

@@ -20,7 +20,7 @@ from wire.request_names import NamesReader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Response
+    from policies.api import Peer, Response
     from policies.chain import ChainPosition
     from proxy.core.session.plan import Plan
     from proxy.core.stats.capture import Seen
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from wire.request_names import RequestNames
 
 
+SESSION_SHIFT = 40
+"""A session has fewer requests than 2^40: at a million per second, they take twelve days. See `ObservedExchange.id`."""
 MAX_PROXY_REPLY_BYTES = 65536
 """The largest reply to a question of our own."""
 
@@ -125,6 +127,21 @@ class ObservedExchange(Exchange, NamesReader):
     def wait_until(self, now_us: int) -> None:
         """Restart the time measurement at `now_us`, because a wait here ends then."""
         self.arrived_us = now_us
+
+    @property
+    def id(self) -> int:
+        """Return a number that is unique in this process."""
+        return self.plan.peer.session_id << SESSION_SHIFT | self.exchange_id
+
+    @property
+    def peer(self) -> Peer:
+        """Return the client, as it was known when the request began."""
+        return self.plan.peer
+
+    @property
+    def began_ms(self) -> int:
+        """Return when the first byte of the request arrived, in ms since the epoch."""
+        return self.began_us // 1000
 
     @property
     def api_key(self) -> int:
