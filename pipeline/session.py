@@ -33,6 +33,8 @@ DEFAULT_MASTER: Final = "local[*]"
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Java never compiles a larger method; by Spark's own limit of 65535 bytes it would be interpreted row by row.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.authenticate.socketTimeout": "120s",  # how long Spark waits for Python to connect; 15s by default
 }
