@@ -102,6 +102,11 @@ class Reloader:
         self._reading: object = None  # stands for the reload that runs
         self._log = structlog.get_logger()
 
+    @property
+    def live(self) -> tuple[str, ...]:
+        """The key paths that a reload may change."""
+        return (*sorted(_LIVE), *self._dynamic)
+
     async def reload(self) -> ReloadResult:
         """Read and apply the configuration. Raises ReloadRunningError while another reload is running."""
         if self._reading is not None:

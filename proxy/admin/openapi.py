@@ -22,7 +22,7 @@ JSON = "application/json"
 _SCHEMAS = (
     schemas.State, schemas.Event, schemas.ConnectionList, schemas.PurgatoryState, schemas.PoolList,
     schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.QuotaChanges,
-    schemas.LogLevel,
+    schemas.LogLevel, schemas.RunningConfig,
     schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _WHY = {
@@ -122,6 +122,7 @@ def document() -> dict[str, Any]:
                     body=_NOTHING,
                 )
             },
+            "/v1/config": {"get": _get("The settings in force.", "RunningConfig")},
             "/v1/log-level": {
                 "get": _get("The lowest level that is logged.", "LogLevel"),
                 "put": _operation(

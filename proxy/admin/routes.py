@@ -25,11 +25,11 @@ from proxy.admin.schemas import (
     QuotaChanges,
     QuotaLimits,
 )
+from proxy.admin.sse import EventEndpoint
 from proxy.telemetry.escaping import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
-    from starlette.types import Receive, Scope, Send
 
     from proxy.admin.live_state import LiveState
     from proxy.admin.schemas import QuotaList, TaskList
@@ -60,7 +60,7 @@ class Routes:
         get, put, post, delete = (["GET"], ["PUT"], ["POST"], ["DELETE"])
         return [
             Route("/v1/state", self.state, methods=get),
-            Route("/v1/events", _Stream(self._streams), methods=get),
+            Route("/v1/events", EventEndpoint(self._streams), methods=get),
             Route("/v1/connections", self.connections, methods=get),
             Route("/v1/connections/{id}", self.close_connection, methods=delete),
             Route("/v1/purgatory", self.purgatory, methods=get),
@@ -72,11 +72,10 @@ class Routes:
             Route("/v1/drain", self.drain, methods=post),
             Route("/v1/reload", self.reload, methods=post),
             Route("/v1/log-level", self.log_level, methods=[*get, *put]),
+            Route("/v1/config", self.config, methods=get),
             Route("/v1/debug/tasks", self.tasks, methods=get),
             Route("/openapi.json", self.openapi, methods=get),
         ]
-
-    # -- state -----------------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
         """Return the whole state, with its history."""
@@ -117,6 +116,11 @@ class Routes:
         if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
             self._dumped = now, tasks.dump_tasks(self._service.now_ms())
         return answer(self._dumped[1])
+
+    async def config(self, request: Request) -> Response:
+        """Return the configuration in force."""
+        query_parameters(request, ())
+        return answer(self._service.running_config())
 
     async def openapi(self, request: Request) -> Response:
         """Return the OpenAPI document."""
@@ -205,21 +209,6 @@ class Routes:
             add_details(request.scope, level=level, before=self._service.log_level())
             self._service.set_log_level(level)
         return answer(LogLevel(self._service.log_level()))
-
-
-class _Stream:
-    """The ASGI application of /v1/events."""
-
-    def __init__(self, streams: EventStreams) -> None:
-        self._streams = streams
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["query_string"]:
-            raise AdminError(400, "unknown parameter: this path takes none")
-        if scope["method"] == "HEAD":
-            await Response(media_type="text/event-stream")(scope, receive, send)
-            return
-        await self._streams.serve(scope, receive, send)
 
 
 def _name(query: dict[str, str], kind: str) -> str | None:

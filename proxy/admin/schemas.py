@@ -323,6 +323,14 @@ class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     level: Level
 
 
+class RunningConfig(msgspec.Struct, frozen=True):
+    """The settings in force without secrets, digests of files by path, and the key paths that a reload may change."""
+
+    settings: msgspec.Raw
+    files: dict[str, str]
+    live: tuple[str, ...]
+
+
 class Reloaded(msgspec.Struct, frozen=True):
     """The outcome of a reload. Nothing was changed unless `ok`."""
 

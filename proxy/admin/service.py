@@ -10,11 +10,13 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import trio
 
 from proxy.admin.errors import AdminError
 from proxy.admin.live_quotas import LiveQuotas
-from proxy.admin.schemas import HealthCheck, Reloaded
+from proxy.admin.schemas import HealthCheck, Reloaded, RunningConfig
+from proxy.config_changes import shown
 from proxy.core.errors import CloseReason
 from proxy.reload import ReloadRunningError
 from proxy.shell.driver import nudge
@@ -106,6 +108,11 @@ class AdminService:
     def config_hash(self) -> str:
         """Return a hash of the configuration in force."""
         return self._reloader.config_hash
+
+    def running_config(self) -> RunningConfig:
+        """Return the configuration in force, without secrets."""
+        settings, files = shown(self._reloader.config)
+        return RunningConfig(msgspec.Raw(msgspec.json.encode(settings)), files, self._reloader.live)
 
     @property
     def reloaded_ms(self) -> int:

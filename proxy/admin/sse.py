@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import trio
+from starlette.responses import Response
 
+from proxy.admin.errors import AdminError
 from proxy.admin.json_http import error
 
 if TYPE_CHECKING:
@@ -57,3 +59,19 @@ async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+class EventEndpoint:
+    """The ASGI application of /v1/events."""
+
+    def __init__(self, streams: EventStreams) -> None:
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a client, or the head of a reply. Raises AdminError (400) if there is a query."""
+        if scope["query_string"]:
+            raise AdminError(400, "unknown parameter: this path takes none")
+        if scope["method"] == "HEAD":
+            await Response(media_type="text/event-stream")(scope, receive, send)
+            return
+        await self._streams.serve(scope, receive, send)

@@ -27,6 +27,7 @@ DEMO_PAGE = Path("reports/demo.html")
 COMMANDS: Final = {
     "check": "check",
     "ctl": "ctl",
+    "diff": "diff",
     "new-policy": "new_policy",
     "ping": "ping",
     "policies": "policy_list",
