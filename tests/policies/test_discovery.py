@@ -13,6 +13,7 @@ from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
+from policies.records import RecordRules
 from policies.registry import PolicyEntry
 from policies.testing import BenchHost
 
@@ -63,6 +64,7 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
         "maintenance": Maintenance,
         "limits": Limits,
         "quota": Quota,
+        "records": RecordRules,
         "stranger": Limits,
     }
 

@@ -15,6 +15,7 @@ from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
+from policies.records import RecordRules
 from policies.testing import PolicyContract
 
 
@@ -47,6 +48,20 @@ class TestMaintenance(PolicyContract):
     policy = Maintenance
     config: ClassVar = {"pauses": [{"topic": "orders"}, {"user": "bob"}], "file": "p", "hold_ms": 9}
     files: ClassVar = {"p": b"pauses: [{topic: 'bill*'}]"}
+
+
+class TestRecords(PolicyContract):
+    """`records` with every setting."""
+
+    policy = RecordRules
+    config: ClassVar = {
+        "max_batch_bytes": 100,
+        "max_records": 1,
+        "compression": ["zstd"],
+        "compression_min_bytes": 10,
+        "max_age_ms": 1,
+        "max_ahead_ms": 1,
+    }
 
 
 class TestQuota(PolicyContract):

@@ -1,0 +1,61 @@
+"""The heads of batches are read as Kafka's client wrote them, and hostile bodies end in a WireError."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.limits import Limits
+from policies.testing import PolicyBench
+from tests.support.record_batches import GZIP, batch
+from wire.batch_heads import MAX_BATCHES, BatchHead, read_batch_heads
+from wire.errors import WireError
+
+FIRST_MS = 1_700_000_000_000
+
+
+def body(records: bytes, version: int = 9, topics: tuple[str, ...] = ("orders",)) -> bytes:
+    """Return a Produce body with these records for partition 0 of each topic."""
+    return (
+        PolicyBench(Limits, {})
+        .request("Produce", version, topics=topics, records=records)
+        .sent_body
+    )
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+@pytest.mark.parametrize(("codec", "name"), [(0, "none"), (GZIP, "gzip")])
+def test_a_head_says_what_the_client_wrote(version: int, codec: int, name: str) -> None:
+    """In every version of the request."""
+    records = batch(7, codec=codec)
+    (head,) = read_batch_heads(body(records, version), version)
+    assert head == BatchHead(2, len(records), name, 7, FIRST_MS, FIRST_MS + 6, -1)
+
+
+def test_each_partition_and_each_batch_has_its_head() -> None:
+    """Kafka refuses a second batch of a partition; here it is seen."""
+    heads = read_batch_heads(body(batch(1) + batch(2), topics=("a", "b")), 9)
+    assert [head.records for head in heads] == [1, 2, 1, 2]
+
+
+def test_an_old_format_is_named() -> None:
+    """Its other fields lie elsewhere."""
+    assert read_batch_heads(body(batch(1, magic=1)), 9) == [BatchHead(1)]
+
+
+def test_a_flood_of_heads_is_refused() -> None:
+    """A body of the largest size could hold millions, and each takes a microsecond."""
+    empty = bytearray(batch(1)[:61])
+    empty[8:12] = (49).to_bytes(4, "big")
+    assert len(read_batch_heads(body(bytes(empty) * MAX_BATCHES), 9)) == MAX_BATCHES
+    with pytest.raises(WireError, match="more than 1000 batches"):
+        read_batch_heads(body(bytes(empty) * (MAX_BATCHES + 1)), 9)
+
+
+@given(st.binary(max_size=200), st.sampled_from([3, 9, 13]))
+def test_any_bytes_end_in_heads_or_a_wire_error(data: bytes, version: int) -> None:
+    """Also if a whole body is cut anywhere."""
+    for each in (data, body(batch(1), version)[: len(data)]):
+        try:
+            read_batch_heads(each, version)
+        except WireError:
+            continue
