@@ -1,13 +1,16 @@
 """`python -m bench.pipeline`: time and memory of the jobs on Spark; writes its section of bench/RESULTS.md.
 
 It makes tables of 5 and 20 million rows (once; `--data` is their folder), runs the commands of `sluice-pipeline` in a
-session of its own for each job, and the aggregations in DuckDB beside them. The exit code is 1 only if a job failed.
+session of its own for each job, and the aggregations in DuckDB beside them. A job that fails, or takes longer than
+MAX_SECONDS, is named in the section, and the others are measured. The exit code is 1 only if one failed.
 """
 
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
@@ -22,7 +25,9 @@ from bench.pipeline.run import FRESH, Plan, Step, Timed
 
 DATA: Final = ROOT / ".cache" / "bench-pipeline"
 RUNS: Final = 2
-"""Of each job, on the smaller tables, after the first."""
+"""Of each job, on the smaller tables, after the first; of `ingest` one, because it takes longest."""
+MAX_SECONDS: Final = 1200
+"""The most that a session may take."""
 FIT: Final = "recommend --no-backtest"
 IN_DUCKDB: Final = {"usage": "usage", FIT: "recommend"}
 """The queries of DuckDB that do the aggregations of a job."""
@@ -77,30 +82,41 @@ def make(folder: Path, rows: int, large: int, log_rows: int, spans: int) -> Data
 
 def measure(data: Data, names: list[str], runs: int) -> tuple[list[Job], dict[str, str]]:
     """Measure these jobs with two cores, with one, and in DuckDB; return their figures, and why others failed."""
-    found, failed = [], {}
+    found: list[Job] = []
+    failed: dict[str, str] = {}
     for name in names:
-        try:
-            found.append(_measured(data, name, runs))
-        except BenchError as error:
-            failed[name] = str(error)
-        print(f"{name}: {failed.get(name) or found[-1].told()}", flush=True)
+        with _noted(failed, name):
+            found.append(_measured(data, name, runs, failed))
+            print(f"{name}: {found[-1].told()}", flush=True)
     return found, failed
 
 
-def _measured(data: Data, name: str, runs: int) -> Job:
+@contextmanager
+def _noted(failed: dict[str, str], name: str) -> Iterator[None]:
+    """Note and print why a part of the benchmark failed."""
+    try:
+        yield
+    except BenchError as error:
+        failed[name] = str(error)
+        print(f"{name}: {error}", flush=True)
+
+
+def _measured(data: Data, name: str, runs: int, failed: dict[str, str]) -> Job:
     small, large = commands(data)[name]
-    steps = [Step(FIRST, small, 1), Step(AGAIN, small, runs)]
+    steps = [Step(FIRST, small, 1), Step(AGAIN, small, 1 if name == "ingest" else runs)]
     if large is not None:
         steps.append(Step(LARGE, large, 1))
     job = Job(name, *_counts(data, name), spark=_spark(Plan(TWO_CORES, steps)))
     if name in ON_ONE_CORE:
         steps = [Step(FIRST, small, 1), Step(AGAIN, small, 1)]
-        job.one_core = _spark(Plan(ONE_CORE, steps))[AGAIN]
+        with _noted(failed, f"{name} on one core"):
+            job.one_core = _spark(Plan(ONE_CORE, steps))[AGAIN]
     if name in IN_DUCKDB:
         for size in job.spark.keys() - {FIRST}:
             tables = data.large if size == LARGE else data.small
-            told = _child("bench.pipeline.duck", [IN_DUCKDB[name], str(tables), "2", "2"])
-            job.duck[size] = _timed(json.loads(told))
+            with _noted(failed, f"{name} in DuckDB"):
+                told = _child("bench.pipeline.duck", [IN_DUCKDB[name], str(tables), "2", "2"])
+                job.duck[size] = _timed(json.loads(told))
     return job
 
 
@@ -123,16 +139,22 @@ def _child(module: str, arguments: list[str], told: str = "") -> str:
     """Run a module of the benchmark in a process of its own; return the last line of its output.
 
     Raises:
-        BenchError: it failed.
+        BenchError: it failed, or took longer than MAX_SECONDS.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        input=told,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            input=told,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=MAX_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BenchError(
+            f"{module} {' '.join(arguments)}: not done after {MAX_SECONDS} s"
+        ) from error
     if done.returncode:
         words = " | ".join(done.stderr.strip().splitlines()[-4:])
         raise BenchError(f"{module} {' '.join(arguments)}: exit code {done.returncode}: {words}")
@@ -142,7 +164,7 @@ def _child(module: str, arguments: list[str], told: str = "") -> str:
 @prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    numbers = {"rows": 5_000_000, "large": 20_000_000, "log_rows": 1_000_000, "spans": 1_000_000}
+    numbers = {"rows": 5_000_000, "large": 20_000_000, "log_rows": 5_000_000, "spans": 1_000_000}
     parser = options("bench.pipeline", __doc__, runs=RUNS, **numbers)
     parser.add_argument("--jobs", default="", help="comma-separated; default: all")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the made-up tables")

@@ -24,7 +24,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
             return json.dumps({"log": 10, "traces": 30})
         timed = {"name": "", "seconds": [2.0], "memory_bytes": 1 << 30}
         if module.endswith("duck"):
-            return json.dumps(timed)
+            raise BenchError("no DuckDB")
         plan = json.loads(told)
         commands.extend(step["command"] for step in plan["steps"])
         if plan["steps"][0]["command"][0] == "recommend":
@@ -48,6 +48,8 @@ def test_it_measures_every_job_and_writes_its_section(
     assert text.startswith("# Benchmark results\n")
     assert "<!-- pipeline -->\n## The data pipeline" in text
     assert "`recommend` was not measured: no such command" in text
+    assert "`usage in DuckDB` was not measured: no DuckDB" in text
+    assert "| `usage` | 0.0 M rows | 2.0 |" in text
     assert {each[0] for each in asked} == {"ingest", "usage", "recommend", "whatif", "traces"}
     assert [each[1].rpartition("-")[2] for each in asked if each[0] == "usage"] == [
         *("50", "50", "200"),
