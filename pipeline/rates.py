@@ -61,8 +61,9 @@ class WindowIndex:
         self._order = np.argsort(key, kind="stable")
         key = key[self._order]
         self._starts = np.flatnonzero(np.diff(key, prepend=-1))
-        self._key = key = key[self._starts]
+        key = key[self._starts]
         self._first = np.searchsorted(key, key - (WINDOWS - 1))
+        self._entity, self._second = key >> _SECOND_BITS, key & (1 << _SECOND_BITS) - 1
 
     def rates(self, amount: Reals) -> WindowRates:
         """Return the rates of an amount of each row. Rows of one entity and second are added; seconds that then have
@@ -74,6 +75,6 @@ class WindowIndex:
         before = np.concatenate(([0.0], np.cumsum(summed)))
         rate = (before[1:] - before[self._first]) / SPAN_S
         some = summed > 0
-        key = self._key[some]
-        second = key & (1 << _SECOND_BITS) - 1
-        return WindowRates(key >> _SECOND_BITS, second, summed[some], rate[some])
+        if some.all():
+            return WindowRates(self._entity, self._second, summed, rate)
+        return WindowRates(self._entity[some], self._second[some], summed[some], rate[some])

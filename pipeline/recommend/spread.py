@@ -37,21 +37,23 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, found: WindowRates, instances: int, percentile: float, fit_until_s: int) -> Spread:
         """Return the spread over all instances; the entities of `found` are group * instances + instance."""
-        group = found.entity // instances
-        starts = np.flatnonzero(np.diff(group, prepend=-1))
-        counts = np.diff(np.append(starts, len(group)))
-        groups = group[starts]
-        rate = _sorted_within(found.rate, group)
+        first_of_entity = np.flatnonzero(np.diff(found.entity, prepend=-1))
+        owner = found.entity[first_of_entity] // instances
+        first_of_group = np.flatnonzero(np.diff(owner, prepend=-1))
+        groups, starts = owner[first_of_group], first_of_entity[first_of_group]
+        counts = np.diff(np.append(starts, len(found.rate)))
+        rate = _sorted_within(found.rate, counts)
         early = found.second < fit_until_s
-        fits = np.bincount(group[early], minlength=int(groups.max(initial=-1)) + 1)[groups]
-        early_rate = np.append(_sorted_within(found.rate[early], group[early]), np.nan)
+        before = np.append(0, np.cumsum(early))
+        fits = before[starts + counts] - before[starts]
+        early_rate = np.append(_sorted_within(found.rate[early], fits), np.nan)
         fit_starts = np.cumsum(fits) - fits
         fit_ranks = np.minimum(_rank(fit_starts, fits, percentile), len(early_rate) - 1)
         fitted = np.where(fits > 0, early_rate[fit_ranks], np.nan)
-        sums = np.bincount(found.entity, found.amount)
-        padded = np.append(sums, np.zeros(-len(sums) % instances)).reshape(-1, instances)[groups]
-        active = (padded > 0).sum(axis=1)
-        total = padded.sum(axis=1)
+        sums = _sums_within(found.amount, first_of_entity)
+        active = np.diff(np.append(first_of_group, len(owner)))
+        total = _sums_within(sums, first_of_group)
+        most = np.maximum.reduceat(sums, first_of_group) if len(sums) else sums
         return cls(
             groups,
             rate[_rank(starts, counts, percentile)],
@@ -62,7 +64,7 @@ class Spread(NamedTuple):
             rate[starts + counts - 1] if len(starts) else rate,
             counts,
             active,
-            padded.max(axis=1, initial=0) * active / np.maximum(total, 1e-9),
+            most * active / np.maximum(total, 1e-9),
             total,
         )
 
@@ -71,13 +73,16 @@ class Spread(NamedTuple):
         return Spread(*(column[which] for column in self))  # type: ignore[arg-type] # columns of both kinds
 
 
-def _sorted_within(values: Reals, group: Ints) -> Reals:
-    """Return the values sorted within each group; `group` is sorted."""
-    starts = np.flatnonzero(np.diff(group, prepend=-1))
-    if len(starts) * _MANY > len(values):
-        return values[np.lexsort((values, group))]
+def _sums_within(values: Reals, starts: Ints) -> Reals:
+    return np.add.reduceat(values, starts) if len(starts) else values
+
+
+def _sorted_within(values: Reals, counts: Ints) -> Reals:
+    """Return the values sorted within each group; groups of so many values follow each other."""
+    if len(counts) * _MANY > len(values):
+        return values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))]
     done = values.copy()
-    for start, end in pairwise(np.append(starts, len(values))):
+    for start, end in pairwise(np.append(0, np.cumsum(counts))):
         done[start:end].sort()
     return done
 
