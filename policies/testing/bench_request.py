@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import Peer
 from policies.hooks import ASKED_ALL
-from wire.request_names import NamesReader
+from wire.apis import ApiKey
+from wire.fetch import read_head
+from wire.produce import ProduceWalker
+from wire.request_names import NamesReader, read_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from policies.api import Verdict
     from policies.hooks import ChainPosition, Hooks
     from wire.apis import Api
     from wire.fetch import FetchHead
-    from wire.produce import ProduceWalker
     from wire.request_names import RequestNames
 
 
@@ -58,6 +62,19 @@ class BenchRequest(NamesReader):
     def api_version(self) -> int:
         """The version of the request."""
         return self.api.version
+
+    def read_head(self, body: bytes) -> None:
+        """Set the head, as the core does for Need.HEAD. Raises WireError."""
+        if self.api_key == ApiKey.PRODUCE:
+            walker = ProduceWalker(self.api_version)
+            walker.feed(body, 0, len(body))
+            self.head = walker
+        elif self.api_key == ApiKey.FETCH:
+            self.head = read_head(body, 0, len(body), self.api_version)
+
+    def read_names(self, topics: Mapping[bytes, str]) -> None:
+        """Set topics and groups, as the core does for Need.TOPICS; `topics` are names by id. Raises WireError."""
+        self.names = read_names(self.api, self.sent_body, 0, topics)
 
 
 @dataclass

@@ -22,10 +22,7 @@ from policies.verdicts import check_request
 from wire import apis
 from wire.apis import Api, ApiKey
 from wire.errors import WireError
-from wire.fetch import read_head
 from wire.messages import request_shape
-from wire.produce import ProduceWalker
-from wire.request_names import read_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -207,9 +204,9 @@ class PolicyBench:
             request.body = sent
         if hooks.need > Need.HEADER and sent is not None:
             with suppress(WireError):  # a hostile body: the core closes such a connection
-                _read_head(request, sent)
+                request.read_head(sent)
                 if hooks.need is Need.TOPICS:
-                    request.names = read_names(facts, sent, 0, self.host.topics)
+                    request.read_names(self.host.topics)
         return request
 
     def _facts(self, api: str, version: int | None) -> Api:
@@ -242,10 +239,23 @@ class PolicyBench:
             fields = {"acks": acks, "timeout": 30_000} | fields
         return request_body(api, fields)
 
+    def reads(self, request: BenchRequest) -> bool:
+        """Return whether the body has what the policies need; without it the core ends the connection."""
+        if self.chain.hooks(request.api_key).need is not Need.TOPICS:
+            return True
+        try:
+            request.read_names(self.host.topics)
+        except WireError:
+            return False
+        return True
+
     def ask(self, request: BenchRequest, peer: Peer | None = None) -> Verdict:
         """Return what the chain decides; FORWARD when the policy is not interested in this API."""
         peer = request.peer = peer or self.peer
         request.hooks = self.chain.hooks(request.api_key)
+        if request.hooks.need is Need.TOPICS:
+            with suppress(WireError):  # as above
+                request.read_names(self.host.topics)
         on_request = request.hooks.on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
         if verdict is not FORWARD:
@@ -272,6 +282,7 @@ class PolicyBench:
             if fields is not None:
                 size_bytes = 4 + len(response_body(request.api, fields))
         hooks = self._hooks_of(request)
+        request.names = None
         verdict: Forward | Throttle = FORWARD
         if hooks.on_response is not None:
             response = BenchResponse(size_bytes, throttle_time_ms)
@@ -281,6 +292,7 @@ class PolicyBench:
 
     def complete(self, request: BenchRequest, outcome: Outcome) -> None:
         """End the request with this outcome."""
+        request.names = None
         on_complete = self._hooks_of(request).on_complete
         if on_complete is not None:
             on_complete(request, outcome, self.now_ms)
@@ -372,13 +384,3 @@ class PolicyBench:
             self._hold(request, peer, verdict)
         else:
             self.released.append(Released(self.now_ms, request, verdict))
-
-
-def _read_head(request: BenchRequest, body: bytes) -> None:
-    """Set the head, as the core does for Need.HEAD."""
-    if request.api_key == ApiKey.PRODUCE:
-        walker = ProduceWalker(request.api_version)
-        walker.feed(body, 0, len(body))
-        request.head = walker
-    elif request.api_key == ApiKey.FETCH:
-        request.head = read_head(body, 0, len(body), request.api_version)

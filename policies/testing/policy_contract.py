@@ -162,7 +162,7 @@ class PolicyContract:
         """Lead a request through its life, and check every verdict."""
         what = f"{request.api.name} v{request.api_version}"
         hooks = bench.chain.hooks(request.api_key)
-        if hooks.on_request is None:
+        if hooks.on_request is None or not bench.reads(request):
             return
         verdict = bench.ask(request, peer)
         self._check(what, verdict, check_request, EXEMPT if verdict is EXEMPT else FORWARD)
