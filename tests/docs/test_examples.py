@@ -27,7 +27,7 @@ CONFIGURATIONS = [
 CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
-@pytest.mark.parametrize(("name", "tests"), [("client_ids", 3), ("ask_first", 4)])
+@pytest.mark.parametrize(("name", "tests"), [("client_ids", 3), ("ask_first", 4), ("cookbook", 43)])
 def test_an_example_policy_passes_its_own_test(name: str, tests: int) -> None:
     """The example's test runs as it stands, with nothing but Sluice installed."""
     folder = ROOT / "examples" / name
@@ -44,6 +44,24 @@ def test_an_example_policy_passes_its_own_test(name: str, tests: int) -> None:
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert f"{tests} passed" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        each
+        for each in sorted((ROOT / "examples" / "cookbook").glob("*.py"))
+        if "test" not in each.name
+    ],
+    ids=lambda file: file.name,
+)
+def test_a_recipe_is_short_and_on_its_page(file: Path) -> None:
+    """At most 30 lines, empty ones not counted."""
+    lines = list(filter(str.strip, file.read_text("utf-8").splitlines()))
+    page = (ROOT / "docs" / "policies" / "cookbook.md").read_text("utf-8")
+
+    assert len(lines) <= 30
+    assert f"<!-- generated: example: cookbook/{file.name} -->" in page
 
 
 def test_the_documents_show_the_files_as_they_are() -> None:
