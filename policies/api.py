@@ -16,6 +16,7 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+from policies.denial import Deny
 from policies.host_tools import HostTools
 
 if TYPE_CHECKING:
@@ -138,11 +139,10 @@ class Request(Protocol):
 
     @property
     def topics_complete(self) -> bool:
-        """Whether the request is about no other topics than `topics`, as which it is there.
+        """Whether the request is about no other topics than `topics`.
 
         False if it asks for all topics or for those of a pattern, if its version cannot be read, and if it continues a
-        session of fetches (KIP-227) or of a share group. A Fetch that is False never reaches the broker: see
-        `Need.TOPICS`.
+        session of fetches (KIP-227: such a Fetch never reaches the broker) or of a share group.
         """
 
     @property
@@ -181,6 +181,7 @@ class Forward:
     patches: tuple[Patch, ...] = ()
     body: bytes | None = None
     exempt: bool = field(default=False, compare=False)
+    denials: tuple[Deny, ...] = ()  # of all policies, for the core; a policy returns Deny itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class Throttle:
     """
 
     throttle_time_ms: int
-    forward: Forward | Respond | Reject = FORWARD
+    forward: Forward | Respond | Reject | Deny = FORWARD
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
@@ -271,7 +272,7 @@ class Hold:
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
-Verdict = Forward | Throttle | Hold | Respond | Reject
+Verdict = Forward | Throttle | Hold | Respond | Reject | Deny
 
 
 class PolicyConfigError(ValueError):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, is_no_op
+from policies.denial import Deny
 from policies.hook_runner import HookRunner, PolicyFault, Reporter
 from policies.hooks import (
     ASKED_ALL,
@@ -266,8 +267,8 @@ class Chain:
                         if verdict.throttle_time_ms > throttle_time_ms:
                             throttle_time_ms, why = verdict.throttle_time_ms, verdict.why
                         verdict = verdict.forward
-                    if isinstance(verdict, Forward):
-                        joined = merge(joined, verdict)
+                    if isinstance(verdict, Forward | Deny):
+                        joined = merge(joined, verdict, entry.name)
                     else:
                         request.asked = place
                         if isinstance(verdict, Hold):

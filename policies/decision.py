@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import Forward, Hold, Reject, Respond, Throttle
+from policies.denial import Deny
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ class PolicyDecision(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """One of `reject`, `respond`, `throttle`, `hold` and `change`. A refusal in any form is a `reject`."""
+        """One of `reject`, `respond`, `throttle`, `hold` and `change`. A refusal of all or a part is a `reject`."""
         verdict = self._ends
-        if isinstance(verdict, Reject):
+        if isinstance(verdict, Reject | Deny):
             return "reject"
         if isinstance(verdict, Respond):
             return "respond"
@@ -60,13 +61,15 @@ class PolicyDecision(NamedTuple):
     def error(self) -> str:
         """Kafka's name of the error code of the refusal; empty if it does not refuse."""
         verdict = self._ends
+        if isinstance(verdict, Deny):
+            return ", ".join(sorted({error_name(code) for code in verdict.codes.values()}))
         return error_name(verdict.code) if isinstance(verdict, Reject) else ""
 
     @property
     def message(self) -> str:
         """The policy's reason for the refusal; empty if it gives none."""
         verdict = self._ends
-        return verdict.message if isinstance(verdict, Reject) else ""
+        return verdict.message if isinstance(verdict, Reject | Deny) else ""
 
     @property
     def _ends(self) -> Verdict:

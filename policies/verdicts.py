@@ -9,6 +9,7 @@ Rules:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from policies.api import (
@@ -23,6 +24,7 @@ from policies.api import (
     Respond,
     Throttle,
 )
+from policies.denial import MAX_MESSAGE_CHARS, Deny
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -34,11 +36,8 @@ MAX_MS: Final = 1 << 40
 """The longest throttle or delay, 34 years. A reply's `throttle_time_ms`, an int32, ends at 2,147,483,647."""
 MAX_BODY_BYTES: Final = 2_147_483_647 - 65_536
 """The largest body: a frame's size is an int32, and it includes a header of up to 64 KiB."""
-MAX_MESSAGE_CHARS: Final = 250
-"""A reply repeats the message of a refusal for each item of the request."""
 _CODES: Final = frozenset(map(int, ErrorCode)) - {int(ErrorCode.NONE)}
 _SHOWN_CHARACTERS: Final = 20
-_SHOWN: Final = (int, float, bool, type(None))
 
 
 class VerdictError(TypeError):
@@ -110,9 +109,7 @@ def check_effective_quota(found: object) -> None:
             f"expected an EffectiveQuota with a rate, or None, got {short_repr(found)}"
         )
     if not all(type(text) is str for text in (found.enforcement, found.entity, found.rev)):
-        raise VerdictError(
-            f"expected text in the fields of an EffectiveQuota, got {short_repr(found)}"
-        )
+        raise VerdictError(f"expected text in an EffectiveQuota, got {short_repr(found)}")
 
 
 def check_time(found: object) -> None:
@@ -121,21 +118,24 @@ def check_time(found: object) -> None:
         raise VerdictError(f"expected a time in ms, or infinity, got {short_repr(found)}")
 
 
-def merge(first: Forward, second: Forward) -> Forward:
-    """Return the Forward that does what both do. If nothing changes it is FORWARD or EXEMPT, the very object."""
+def merge(first: Forward, second: Forward | Deny, policy: str = "") -> Forward:
+    """Return the Forward that does what both do; `policy` has returned `second`. FORWARD and EXEMPT stay themselves."""
+    if isinstance(second, Deny):
+        return replace(first, denials=(*first.denials, replace(second, policy=policy)))
     body = first.body if second.body is None else second.body
-    return _forward(first.patches + second.patches, body, exempt=first.exempt or second.exempt)
+    patches, denials = first.patches + second.patches, first.denials + second.denials
+    return _forward(Forward(patches, body, first.exempt or second.exempt, denials))
 
 
 def without_exemption(verdict: Forward) -> Forward:
     """Return the Forward that makes the same changes and exempts nothing."""
-    return _forward(verdict.patches, verdict.body, exempt=False)
+    return _forward(replace(verdict, exempt=False))
 
 
 def short_repr(value: object) -> str:
     """Return the value in a few characters: numbers as they are, text cut, other values as their type."""
     kind = type(value)
-    if kind is str or kind in _SHOWN:
+    if kind in {str, int, float, bool, type(None)}:
         text = repr(value)
         return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
     if isinstance(value, type):
@@ -157,7 +157,7 @@ def _check_end(verdict: object, expected: str) -> None:
             )
     elif type(verdict) is Reject:
         _check_reject(verdict)
-    else:
+    elif type(verdict) is not Deny:  # which has checked itself
         raise VerdictError(f"expected {expected}, got {short_repr(verdict)}")
 
 
@@ -243,8 +243,8 @@ def _check_bytes(field: str, value: object) -> None:
         raise VerdictError(f"{field} has {len(value)} bytes, expected {MAX_BODY_BYTES} at most")
 
 
-def _forward(patches: tuple[Patch, ...], body: bytes | None, *, exempt: bool) -> Forward:
-    """Return the Forward with these fields; FORWARD or EXEMPT if nothing changes."""
-    if patches or body is not None:
-        return Forward(patches, body, exempt)
-    return EXEMPT if exempt else FORWARD
+def _forward(verdict: Forward) -> Forward:
+    """Return FORWARD or EXEMPT if the verdict changes nothing, else the verdict."""
+    if verdict.patches or verdict.denials or verdict.body is not None:
+        return verdict
+    return EXEMPT if verdict.exempt else FORWARD

@@ -191,6 +191,14 @@ def error_body(
     return messages.encode(make_message(shape, top, values, message))
 
 
+def error_items(api: Api, request_body: bytes, code: int, message: str | None) -> list[bytes]:
+    """Return the encoded items that refuse those of this request, in its order. Raises `WireError` as `error_body`."""
+    shape = messages.response_shape(api)
+    request = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+    echo = next(e for below, e in _ECHOES[api.key] if below is None or api.version < below)
+    return [messages.encode(item) for item in _answers(shape, echo, request, code, message) or ()]
+
+
 def _brokers(shape: Shape, brokers: Iterable[tuple[int, str, int]]) -> tuple[object, ...]:
     field = shape.field("brokers")
     if field is None or field.shape is None:

@@ -18,6 +18,7 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.api import ANONYMOUS, FORWARD, Reject, Respond
+from policies.denial import MAX_MESSAGE_CHARS
 from policies.quota.alter import evaluate
 from policies.quota.describe import (
     USAGE,
@@ -28,7 +29,6 @@ from policies.quota.describe import (
     parse_filter,
 )
 from policies.quota.entity import KEYS, outranked_warning
-from policies.verdicts import MAX_MESSAGE_CHARS
 from wire.apis import ApiKey
 from wire.client_quotas import (
     IP,

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Host, Need, Peer, Policy, Reject, Request
+from policies.api import FORWARD, Forward, Host, Need, Peer, Policy, Request
+from policies.denial import Deny
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
@@ -14,7 +15,7 @@ class GuardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TopicGuard(Policy):
-    """Refuses each Produce to a denied topic, and each Fetch of one."""
+    """Denies each denied topic in a Produce and a Fetch."""
 
     Config = GuardConfig
     apis = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
@@ -25,11 +26,13 @@ class TopicGuard(Policy):
         assert isinstance(config, GuardConfig)
         self._denied = frozenset(config.denied)
 
-    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Deny:
         """Judge by the topics that the request names."""
-        for topic in request.topics:
-            if topic.name is None:
-                return Reject(ErrorCode.UNKNOWN_TOPIC_ID)
-            if topic.name in self._denied:
-                return Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        return FORWARD
+        denied = {
+            topic.key: ErrorCode.UNKNOWN_TOPIC_ID
+            if topic.name is None
+            else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            for topic in request.topics
+            if topic.name is None or topic.name in self._denied
+        }
+        return Deny(denied) if denied else FORWARD

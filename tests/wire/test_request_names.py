@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
 from wire import messages
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
-from wire.errors import BudgetError, WireError
+from wire.errors import WireError
 from wire.request_layouts import layout_of, names_anything
 from wire.request_names import UNREAD, RequestNames, TopicRef, read_names
-from wire.schema import make_message
 
 HEAD = b"some head "
 READ = [api for api in apis_known() if names_anything(api.key) and layout_of(api) is not None]
@@ -148,34 +147,6 @@ def test_damage_is_read_or_refused(api, data):
         if body:
             body[at] = byte
     survives(read, api, bytes(body))
-
-
-@pytest.mark.parametrize(
-    ("version", "size"), [(8, b"\x7f\xff\xff\xff"), (9, b"\xff\xff\xff\xff\x0f")]
-)
-def test_an_announced_array_costs_nothing_before_its_elements(version, size):
-    """A count of two thousand million is refused at once."""
-    with pytest.raises(WireError):
-        read(api_of(ApiKey.METADATA, version), size + bytes(40))
-
-
-def metadata_of(count: int) -> bytes:
-    """A Metadata v12 body that names `count` topics."""
-    api = api_of(ApiKey.METADATA, 12)
-    shape = messages.request_shape(api)
-    field = shape.field("topics")
-    assert field is not None
-    assert field.shape is not None
-    names = (make_message(field.shape, 0, {"name": f"t{number}"}) for number in range(count))
-    return messages.encode(make_message(shape, 0, {"topics": tuple(names)}))
-
-
-def test_elements_cost_budget():
-    """One topic more than the budget is refused."""
-    api = api_of(ApiKey.METADATA, 12)
-    assert len(read(api, metadata_of(50), budget=50).topics) == 50
-    with pytest.raises(BudgetError):
-        read(api, metadata_of(51), budget=50)
 
 
 def test_a_name_that_is_no_text_is_a_wire_error():

@@ -88,6 +88,12 @@ def leaves_session(api: Api, frame: bytearray, at: int) -> bool:
     return head.kind is not FetchKind.INCREMENTAL
 
 
+def with_body(frame: bytearray, at: int, body: bytes) -> bytearray:
+    """Return the frame with another body, which begins `at`."""
+    head = bytes(memoryview(frame)[4:at])
+    return bytearray(b"".join(((len(head) + len(body)).to_bytes(4, "big"), head, body)))
+
+
 def with_new_wait(plan: Plan, frame: bytes | bytearray, at: int, graces: GraceTimes) -> Plan:
     """Return the plan of a fetch that a policy may have changed: its deadline is that of what is sent on."""
     head = read_fetch_head(frame, at, len(frame), plan.api.version)
@@ -102,9 +108,7 @@ def _changed(frame: bytearray, at: int, verdict: Forward) -> bytearray:
     most = len(frame) - at if verdict.body is None else len(verdict.body)
     check_bounds(verdict.patches, most)
     if verdict.body is not None:
-        head = bytes(memoryview(frame)[4:at])
-        size = len(head) + len(verdict.body)
-        frame = bytearray(size.to_bytes(4, "big") + head + verdict.body)
+        frame = with_body(frame, at, verdict.body)
     for patch in verdict.patches:
         start = at + patch.offset
         frame[start : start + len(patch.data)] = patch.data

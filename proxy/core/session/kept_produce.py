@@ -86,7 +86,9 @@ def timed_out_body(exchange: Exchange) -> bytes:
     api = exchange.plan.api
     if api.key == ApiKey.FETCH:
         return fetch.empty_reply(api, EMPTY_THROTTLE_MS)
-    return produce_partitions.error_reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+    body = produce_partitions.error_reply(api, _topics(exchange), ErrorCode.REQUEST_TIMED_OUT)
+    joins = exchange.plan.joins
+    return body if joins is None else joins(body, 0, len(body))
 
 
 def _topics(exchange: Exchange) -> produce_partitions.Topics:

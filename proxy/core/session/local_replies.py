@@ -112,10 +112,18 @@ def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: 
 
 
 def refuse(
-    owner: Owner, exchange: ObservedExchange, verdict: Reject, body: bytes, now_ms: int
+    owner: Owner,
+    exchange: ObservedExchange,
+    verdict: Reject,
+    body: bytes,
+    now_ms: int,
+    policy: str = "",
 ) -> None:
-    """Reply with an error in the API's own format; `body` is the request's, which some formats echo."""
-    name = on_refused(owner.shared, exchange, verdict)
+    """Reply with an error in the API's own format; `body` is the request's, which some formats echo.
+
+    `policy` has refused it; else the last that was asked.
+    """
+    name = on_refused(owner.shared, exchange, verdict, policy)
     if not exchange.plan.silent:
         try:
             words = refusal_message(name, verdict)

@@ -18,12 +18,17 @@ from wire.administrative import ADMINISTRATIVE
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from policies.api import Peer
     from policies.chain import Hooks
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.usage import Usage
     from wire.apis import Api
+
+    Join = Callable[[bytes, int, int], bytes]
+    """(body, its start, its end) -> the body with items that were refused here."""
 
 ACKS_NONE = 0
 ACKS_ALL = -1
@@ -59,6 +64,7 @@ class Plan:
         "glance",
         "hooks",
         "is_special",
+        "joins",
         "keeps",
         "lead",
         "look",
@@ -102,6 +108,7 @@ class Plan:
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
         self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
+        self.joins: Join | None = None  # adds what was refused to a reply made here
         self.cut = False  # a fetch with a longer wait than `GraceTimes.max_ms`: it ends at its deadline in any case
         self.answer: bytes | None = None  # a reply body made here, for any request
         self.min_bytes = 8 + len(prefix)
@@ -162,6 +169,14 @@ class Plan:
         variant.cut = cut
         variant.keeps = variant.keeps and wait_ms > 0
         variant.slow_variant = None
+        return variant
+
+    def joining(self, rewrite: Rewrite, lead: Rewrite | None, join: Join, hooks: Hooks) -> Plan:
+        """Return the plan for a request of which a part was refused: its reply is joined."""
+        variant = self.under(hooks)
+        variant.rewrite, variant.lead, variant.joins = rewrite, lead, join
+        variant.plain = variant.fast = False
+        variant.look = variant.glance = None
         return variant
 
     def under(self, hooks: Hooks) -> Plan:

@@ -239,6 +239,10 @@ class ReplyStream:
         self._kept = None
         counted_bytes = kept.take()
         self._walker = maybe_names_walker(owner.shared, head, kept.frame)
+        if head.plan.topics and self._walker is None:
+            self._walker = maybe_fetch_walker(owner.shared, head)
+            if self._walker is not None:
+                self._walker.feed(kept.frame, 0, len(kept.frame))
         owner.client.put(lead, counted_bytes)
         owner.call_attention()
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
+from policies.denial import Deny
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.protocol_sniffer import guess_protocol
@@ -561,6 +562,8 @@ class RequestStream:
         if isinstance(verdict, Throttle):
             owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
             verdict = verdict.forward
+        if isinstance(verdict, Deny):  # of the only policy
+            verdict = Forward(denials=(verdict,))
         if isinstance(verdict, Forward):
             if put_whole(owner, exchange, frame, body_at, verdict, now_ms):
                 self._forward(exchange, now_ms)

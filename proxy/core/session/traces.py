@@ -55,10 +55,12 @@ def on_received(shared: SharedState, exchange: ObservedExchange) -> None:
         exchange.wait_until(now_us)
 
 
-def on_refused(shared: SharedState, exchange: ObservedExchange, verdict: Reject) -> str:
-    """Report a request that a policy has refused. Return the name of that policy's entry."""
+def on_refused(
+    shared: SharedState, exchange: ObservedExchange, verdict: Reject, name: str = ""
+) -> str:
+    """Report a request that a policy (`name`; else the last that was asked) has refused. Return the policy's name."""
     plan = exchange.plan
-    name = _refuser(exchange)
+    name = name or refuser(exchange)
     trace = trace_of(shared, exchange)
     if trace is not None:
         trace.refused = verdict.code
@@ -93,7 +95,7 @@ def finish_trace(
         observer.on_trace(trace)
 
 
-def _refuser(exchange: ObservedExchange) -> str:
+def refuser(exchange: ObservedExchange) -> str:
     """Return the entry that has refused the request: the last that was asked; "" if a reload has removed it."""
     asked = exchange.plan.hooks.asked
     if exchange.asked <= len(asked):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.session.body_walk import on_produced_whole
 from proxy.core.session.buffered_request import changed, leaves_session, with_new_wait
+from proxy.core.session.denied_parts import without_denied
 from proxy.core.session.held_request import HoldOwner
 from proxy.core.session.kept_produce import keep, leave_to_broker
 from proxy.core.session.local_replies import answer
@@ -41,11 +42,20 @@ def put_whole(
     if plan.api.key in SASL and owner.takes_sasl(exchange, frame, body_at, now_ms):
         return False
     sent_on = changed(owner, exchange, frame, body_at, verdict, now_ms)
-    if plan.api.key == ApiKey.FETCH:
-        names_all = isinstance(exchange, NamingExchange)
-        if names_all and not leaves_session(plan.api, sent_on, body_at):
-            answer(owner, exchange, session_gone(plan.api), now_ms)
+    if (
+        plan.api.key == ApiKey.FETCH
+        and isinstance(exchange, NamingExchange)
+        and not leaves_session(plan.api, sent_on, body_at)
+    ):
+        answer(owner, exchange, session_gone(plan.api), now_ms)
+        return False
+    if verdict.denials:
+        rest = without_denied(owner, exchange, sent_on, body_at, verdict.denials, now_ms)
+        if rest is None:
             return False
+        frame = sent_on = rest
+        plan = exchange.plan
+    if plan.api.key == ApiKey.FETCH:
         exchange.plan = plan = with_new_wait(plan, sent_on, body_at, shared.graces)
         owner.plans.note_wait(plan.wait_ms)
     owner.broker.put(sent_on, shared.reservations.hand_over(owner.claim))

@@ -1,64 +1,16 @@
 """Need.TOPICS: the topics and groups of a request are complete when a policy judges it, and gone afterwards."""
 
-from uuid import UUID
-
 import pytest
 
-from policies.api import FORWARD, Hold, Need, Outcome, Reject
+from policies.api import FORWARD, Hold, Need, Reject
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
-from tests.support.kafka_messages import api_of
+from tests.support.named_topics import ID, Watcher, asked, fetch, item
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from wire import messages
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.request_names import TopicRef
-from wire.schema import make_message
-
-ID = UUID(int=5)
-
-
-class Watcher(Recorder):
-    """Remembers what each request names, while it is judged and when it has ended."""
-
-    def __init__(self, decide=lambda _: FORWARD, **options):
-        super().__init__(self.look, needs=Need.TOPICS, **options)
-        self.decide = decide
-        self.seen = []
-        self.later = []
-
-    def look(self, request):
-        self.seen.append((request.topics, request.groups, request.topics_complete))
-        return self.decide(request)
-
-    def on_complete(self, request, outcome, now_ms):
-        super().on_complete(request, outcome, now_ms)
-        self.later.append((request.body, request.names))
-
-
-def asked(key, version, **values):
-    """A request frame with these fields; other fields hold zero values."""
-    api = api_of(key, version)
-    body = messages.encode(make_message(messages.request_shape(api), 0, values))
-    return f.request(key, version, 1, body, tagged=api.flexible)
-
-
-def item(key, version, array, **values):
-    """One item of an array of that request."""
-    field = messages.request_shape(api_of(key, version)).field(array)
-    return make_message(field.shape, 0, values)
-
-
-def fetch(session_id, epoch, version=13):
-    """A Fetch of one topic by its id."""
-    partition = make_message(
-        messages.request_shape(api_of(1, version)).field("topics").shape.field("partitions").shape,
-        0,
-        {"partition": 3},
-    )
-    topic = item(1, version, "topics", topic_id=ID, partitions=(partition,))
-    return asked(1, version, session_id=session_id, session_epoch=epoch, topics=(topic,))
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 18])
@@ -109,36 +61,6 @@ def test_a_metadata_request_of_all_topics_is_not_complete():
     watcher = Watcher(apis={ApiKey.METADATA})
     Wire(make_engine([watcher])).client(asked(ApiKey.METADATA, 12, topics=None))
     assert watcher.seen == [((), (), False)]
-
-
-def test_a_broker_opens_no_fetch_session():
-    """The epoch that asks for a session becomes the one that asks for none; all else stays."""
-    watcher = Watcher(apis={ApiKey.FETCH})
-    wire = Wire(make_engine([watcher]))
-    wire.client(fetch(0, 0) + fetch(9, 0) + fetch(9, -1))
-    assert wire.to_broker == fetch(0, -1) + fetch(9, -1) + fetch(9, -1)
-    assert [seen[2] for seen in watcher.seen] == [True] * 3
-
-
-def test_a_fetch_that_continues_a_session_is_answered_here():
-    """It may be from before a reload, or of another connection: the client names all topics again."""
-    watcher = Watcher(apis={ApiKey.FETCH})
-    wire = Wire(make_engine([watcher]))
-    wire.client(fetch(9, 4))
-    assert watcher.seen[0][2] is False
-    assert wire.to_broker == b""
-    reply = messages.decode_response(api_of(1, 13), wire.to_client[9:])
-    assert (int(reply.error_code), reply.session_id, reply.responses) == (
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, (),
-    )  # fmt: skip
-    assert watcher.completed == [(1, Outcome.ANSWERED)]
-
-
-def test_fetch_sessions_stay_without_such_a_policy():
-    """Need.HEAD changes nothing."""
-    wire = Wire(make_engine([Recorder(needs=Need.HEAD)]))
-    wire.client(fetch(0, 0) + fetch(9, 4))
-    assert wire.to_broker == fetch(0, 0) + fetch(9, 4)
 
 
 def metadata_of(count):

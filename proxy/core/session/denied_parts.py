@@ -1,0 +1,158 @@
+"""A request of which policies deny a part: the rest is forwarded, and the reply is joined.
+
+Rules:
+- Denied topics and partitions never reach the broker. The others keep their bytes and their order.
+- The first policy that denies a partition names its code. If no item is left the reply is made here.
+- The items that are added to the reply are counted in the pool of requests until the request ends.
+- With acks=0 there is no reply: the session ends after the rest was sent, as a broker ends it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.api import Reject
+from policies.chain import COMPLETED
+from policies.decision import refusal_message
+from policies.verdicts import VerdictError
+from proxy.core.errors import CloseReason
+from proxy.core.session.buffered_request import with_body
+from proxy.core.session.local_replies import answer, refuse
+from proxy.core.session.traces import on_refused, refuser
+from wire import replies
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.reply_joins import insert_items
+from wire.request_parts import divide
+
+if TYPE_CHECKING:
+    from policies.api import Outcome
+    from policies.chain import ChainRequest
+    from policies.denial import Deny
+    from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.owner import Owner
+    from wire.primitives import Buffer
+    from wire.request_names import TopicRef
+
+Label = tuple[int, int] | None
+"""The place of a denial among the verdict's, and its code; None: not denied."""
+
+
+def without_denied(
+    owner: Owner,
+    exchange: ObservedExchange,
+    frame: bytearray,
+    at: int,
+    denials: tuple[Deny, ...],
+    now_ms: int,
+) -> bytearray | None:
+    """Return the frame without the parts that are denied, and have its reply joined; None: it is answered here.
+
+    Raises PolicyFault if the policies did not need the topics of the request.
+    """
+    names, api = exchange.names, exchange.plan.api
+    if names is None:
+        error = VerdictError(
+            f"a Deny of a {api.name} needs Need.TOPICS, and an API that names topics"
+        )
+        raise owner.calls.blame(exchange, error, now_ms) from error
+
+    def label_of(topic: TopicRef, partition: int | None) -> Label:
+        for place, denial in enumerate(denials):
+            code = denial.code_of(topic, partition)
+            if code is not None:
+                return place, code
+        return None
+
+    labels = {
+        label_of(topic, each) for topic in names.topics for each in topic.partitions or (None,)
+    }
+    denied = sorted(label for label in labels if label is not None)
+    if not denied:
+        return frame
+    everything = labels == set(denied)
+    if everything and exchange.plan.silent:
+        _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        return None
+    try:
+        parts = divide(api, frame, at, owner.shared.rewrites.topics, label_of)
+        rest = parts.get(None)
+        base = b""
+        if rest is None:  # a reply to one part, to which the other parts are added
+            (_, code), *denied_more = denied
+            words = _words(exchange, denials, denied[0])
+            brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
+            base = replies.error_body(api, parts[denied[0]], code, words, brokers)
+        else:
+            denied_more = denied
+        items = [
+            item
+            for label in denied_more
+            for item in replies.error_items(
+                api, parts[label], label[1], _words(exchange, denials, label)
+            )
+        ]
+        joined = b"".join(items)
+    except WireError:  # an API or version that cannot be divided
+        _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        return None
+    for place, code in denied:
+        denial = denials[place]
+        on_refused(owner.shared, exchange, Reject(code, message=denial.message), denial.policy)
+    if rest is None:
+        body = insert_items(api, base, 0, len(base), joined, len(items))
+        answer(owner, exchange, body, now_ms)
+        return None
+    if exchange.plan.silent:
+        owner.end_after_replies(CloseReason.POLICY, f"a part of a {api.name} refused")
+    else:
+        _join(owner, exchange, joined, len(items))
+    return with_body(frame, at, rest)
+
+
+def _refuse_all(
+    owner: Owner,
+    exchange: ObservedExchange,
+    frame: bytearray,
+    at: int,
+    denials: tuple[Deny, ...],
+    label: tuple[int, int],
+    now_ms: int,
+) -> None:
+    place, code = label
+    verdict = Reject(code, message=denials[place].message)
+    body = bytes(memoryview(frame)[at:])
+    refuse(owner, exchange, verdict, body, now_ms, denials[place].policy)
+
+
+def _words(exchange: ObservedExchange, denials: tuple[Deny, ...], label: tuple[int, int]) -> str:
+    """Return the error message for the part with this label."""
+    place, code = label
+    denial = denials[place]
+    name = denial.policy or refuser(exchange)
+    return refusal_message(name, Reject(code, message=denial.message))
+
+
+def _join(owner: Owner, exchange: ObservedExchange, items: bytes, count: int) -> None:
+    """Have the items added to the reply, and count them until the request ends."""
+    plan, pool = exchange.plan, owner.shared.request_pool
+    api, rewrite, on_complete = plan.api, plan.rewrite, plan.hooks.on_complete
+
+    def join(buf: Buffer, start: int, end: int) -> bytes:
+        return insert_items(api, buf, start, end, items, count)
+
+    def join_rewritten(buf: bytearray, start: int, end: int) -> bytes:
+        changed = None if rewrite is None else rewrite(buf, start, end)
+        return join(buf, start, end) if changed is None else join(changed, 0, len(changed))
+
+    def complete(request: ChainRequest, outcome: Outcome, now_ms: int) -> None:
+        pool.release(len(items))
+        if on_complete is None:
+            request.asked = COMPLETED
+        else:
+            on_complete(request, outcome, now_ms)
+
+    pool.force_allocate(len(items))
+    hooks = plan.hooks._replace(on_complete=complete)
+    leads = join if api.key == ApiKey.FETCH else None  # only its topics may be long
+    exchange.plan = plan.joining(join_rewritten, leads, join, hooks)

@@ -1,0 +1,147 @@
+"""A denied topic beside an allowed one, with a real Kafka: the allowed one is as if it were alone."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import TopicAuthorizationFailedError
+from kafka.structs import TopicPartition as PythonTopicPartition
+
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+
+pytestmark = pytest.mark.kafka
+ROOT = Path(__file__).parents[2]
+RECORDS = 200
+SECRET = b"written before, and not through Sluice"
+VALUES = [b"%d" % number for number in range(RECORDS)]
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    """Ask until it is so. Raises AssertionError after a minute."""
+    give_up = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < give_up, "not within a minute"
+
+
+def kafka_python_writes(bootstrap: str, denied: str, allowed: str) -> tuple[int, int]:
+    """Write to both topics in common requests; return how many records were acknowledged of each.
+
+    Not idempotent: then this library gives up all its batches after any refusal of a topic.
+    """
+    producer = KafkaProducer(
+        bootstrap_servers=bootstrap,
+        linger_ms=20,
+        acks="all",
+        enable_idempotence=False,
+        max_in_flight_requests_per_connection=1,
+    )
+    sent = [(t, producer.send(t, value)) for value in VALUES for t in (denied, allowed)]
+    producer.flush(60)
+    acked = {denied: 0, allowed: 0}
+    for topic, future in sent:
+        try:
+            future.get(60)
+        except TopicAuthorizationFailedError:
+            assert topic == denied
+        else:
+            acked[topic] += 1
+    producer.close()
+    return acked[denied], acked[allowed]
+
+
+def librdkafka_writes(bootstrap: str, denied: str, allowed: str) -> tuple[int, int]:
+    """Do the same with librdkafka."""
+    acked = {denied: 0, allowed: 0}
+
+    def delivered(error: KafkaError | None, message: object) -> None:
+        topic = message.topic()  # type: ignore[attr-defined] # a Message
+        if error is None:
+            acked[topic] += 1
+        else:
+            assert (topic, error.name()) == (denied, "TOPIC_AUTHORIZATION_FAILED")
+
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 20, "enable.idempotence": True}
+    )
+    for value in VALUES:
+        for topic in (denied, allowed):
+            producer.produce(topic, value, on_delivery=delivered)
+    assert producer.flush(60) == 0
+    return acked[denied], acked[allowed]
+
+
+def kafka_python_reads(bootstrap: str, denied: str, allowed: str) -> tuple[list[bytes], bool]:
+    """Read both topics; return the values, and whether the denied topic was reported."""
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    consumer.assign([PythonTopicPartition(topic, 0) for topic in (denied, allowed)])
+    values: list[bytes] = []
+    refused = False
+
+    def all_read() -> bool:
+        nonlocal refused
+        try:
+            for records in consumer.poll(timeout_ms=500).values():
+                values.extend(record.value for record in records)
+        except TopicAuthorizationFailedError:
+            refused = True
+        return refused and len(values) >= RECORDS
+
+    wait_until(all_read)
+    consumer.close(autocommit=False)
+    return values, refused
+
+
+def librdkafka_reads(bootstrap: str, denied: str, allowed: str) -> tuple[list[bytes], bool]:
+    """Do the same with librdkafka."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+    consumer.assign([TopicPartition(topic, 0, 0) for topic in (denied, allowed)])
+    values: list[bytes] = []
+    refused = False
+
+    def all_read() -> bool:
+        nonlocal refused
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is not None:
+            error = message.error()
+            assert (message.topic(), error.name()) == (denied, "TOPIC_AUTHORIZATION_FAILED")
+            refused = True
+        elif message is not None:
+            values.append(message.value())
+        return refused and len(values) >= RECORDS
+
+    wait_until(all_read)
+    consumer.close()
+    return values, refused
+
+
+def test_what_is_allowed_is_written_and_read_once_and_in_order(
+    kafka_one: KafkaCluster, tmp_path: Path
+) -> None:
+    """For the producers of two libraries, one idempotent, and their consumers; nothing of the denied topic passes."""
+    topics = Topics(kafka_one.bootstrap, 1)
+    places = {library: (topics.make(), topics.make()) for library in ("python", "librdkafka")}
+    denied = [pair[0] for pair in places.values()]
+    direct = Producer({"bootstrap.servers": kafka_one.bootstrap})
+    for topic in denied:
+        direct.produce(topic, SECRET)
+    assert direct.flush(60) == 0
+    policy = {"use": "tests.support.topic_guard:TopicGuard", "config": {"denied": denied}}
+    variables = {"SLUICE_POLICIES": json.dumps([policy]), "PYTHONPATH": str(ROOT)}
+    with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables) as sluice:
+        written = [
+            kafka_python_writes(sluice.bootstrap, *places["python"]),
+            librdkafka_writes(sluice.bootstrap, *places["librdkafka"]),
+        ]
+        assert written == [(0, RECORDS)] * 2
+        for denied_topic, allowed_topic in places.values():
+            assert [read.value for read in topics.contents(denied_topic)] == [SECRET]
+            assert [read.value for read in topics.contents(allowed_topic)] == VALUES
+
+        assert kafka_python_reads(sluice.bootstrap, *places["python"]) == (VALUES, True)
+        assert librdkafka_reads(sluice.bootstrap, *places["librdkafka"]) == (VALUES, True)

@@ -1,0 +1,53 @@
+"""Items that Sluice adds to a reply stand in its array of topics, before those of the broker."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import apis_known, messages_of, name, survives
+from wire import messages
+from wire.apis import BY_KEY_AND_VERSION
+from wire.errors import WireError
+from wire.reply_joins import insert_items
+from wire.request_parts import DIVISIBLE
+
+JOINED = [api for api in apis_known() if api.key in DIVISIBLE]
+
+
+def topics_of(reply: object) -> tuple[object, ...]:
+    """The items of the array of topics."""
+    return getattr(reply, "responses", None) or getattr(reply, "topics", ()) or ()
+
+
+@pytest.mark.parametrize("api", JOINED, ids=name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_the_other_fields_and_items_stay(api, data):
+    """A reply to which all items of another are added has both, and differs in nothing else."""
+    replies = messages_of(messages.response_shape(api))
+    first, second = data.draw(replies), data.draw(replies)
+    items = [messages.encode(item) for item in topics_of(second)]
+    body = b"head" + messages.encode(first) + b"tail"
+    joined = insert_items(api, body, 4, len(body) - 4, b"".join(items), len(items))
+    decoded = messages.decode_response(api, joined)
+    assert topics_of(decoded) == (*topics_of(second), *topics_of(first))
+    again = insert_items(api, messages.encode(first), 0, len(messages.encode(first)), b"", 0)
+    assert len(joined) == len(messages.encode(decoded))
+    assert messages.decode_response(api, again) is not None
+
+
+@pytest.mark.parametrize(
+    "api", [a for a in BY_KEY_AND_VERSION.values() if a.key in DIVISIBLE], ids=name
+)
+@settings(max_examples=20, deadline=None)
+@given(data=st.binary(max_size=60))
+def test_any_bytes_are_joined_or_refused(api, data):
+    """No other exception than WireError leaves it."""
+    survives(lambda body: insert_items(api, body, 0, len(body), b"", 0), bytearray(data))
+
+
+def test_another_api_has_no_such_array():
+    """A reply of ListOffsets is never joined."""
+    api = next(api for api in BY_KEY_AND_VERSION.values() if api.name == "ListOffsets")
+    with pytest.raises(WireError):
+        insert_items(api, bytes(20), 0, 20, b"", 0)

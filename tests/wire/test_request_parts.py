@@ -1,0 +1,48 @@
+"""A request divided by its topics and partitions: each part has the bytes of its own, in their order."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name
+from wire import messages
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.request_names import read_names
+from wire.request_parts import DIVISIBLE, divide
+
+DIVIDED = [api for api in apis_known() if api.key in DIVISIBLE]
+HEAD = b"some head"
+
+
+def named(api, body):
+    """(topic, partition) of each item, in order; None as partition of a topic without any."""
+    found = read_names(api, bytearray(body), 0, {})
+    return [(ref.key, p) for ref in found.topics for p in ref.partitions or (None,)]
+
+
+@pytest.mark.parametrize("api", DIVIDED, ids=name)
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_no_item_is_lost_or_changed(api, data):
+    """The parts together name what the request names; one part alone is the request."""
+    body = messages.encode(data.draw(messages_of(messages.request_shape(api))))
+    everything = divide(api, bytearray(HEAD + body), len(HEAD), {}, lambda *_: "all")
+    items = named(api, body)
+    assert everything == ({"all": body} if items else {})
+
+    def label(topic, partition):
+        return hash((topic.key, partition)) % 3
+
+    parts = divide(api, bytearray(HEAD + body), len(HEAD), {}, label)
+    for number, part in parts.items():
+        expected = [item for item in items if hash(item) % 3 == number]
+        assert named(api, part) == expected
+        assert messages.encode(messages.decode_request(api, part)) == part
+    assert sum(len(named(api, part)) for part in parts.values()) == len(items)
+
+
+def test_another_api_cannot_be_divided():
+    """ListOffsets, for example."""
+    with pytest.raises(WireError):
+        divide(api_of(ApiKey.LIST_OFFSETS, 5), bytearray(20), 0, {}, lambda *_: None)
