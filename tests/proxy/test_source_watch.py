@@ -122,7 +122,7 @@ def test_a_change_is_used_without_a_reconnect(plugin: Path, sluice_with) -> None
         after = connections(sluice)
 
     assert before
-    assert after == before
+    assert before <= after  # the client may open another for its metadata
     assert sluice.log().count("config_reloaded") == 2
     assert sluice.log().count("config_reload_failed") == 1
     assert set(load.codes) == {0, 44}
