@@ -24,6 +24,7 @@ from policies.api import (
     Throttle,
     Verdict,
 )
+from policies.denial import Deny
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.limits import Limits, LimitsConfig
 from policies.quota.config import QuotaConfig
@@ -80,7 +81,7 @@ _CHAIN: Final = (
 )
 KINDS: Final = (
     *("bare", "watched", "entity quota", "channel quota", "chain"),
-    *("whims of bodies", "whims of heads"),
+    *("whims of bodies", "whims of topics", "whims of heads"),
 )
 
 
@@ -148,6 +149,9 @@ class Whim(Policy):
             return Forward(body=bytes(request.body))
         if turn == 8 and request.body:
             return Forward(patches=(Patch(0, bytes(request.body[:1])),))
+        if turn in {9, 10} and request.names is not None:  # type: ignore[attr-defined] # of Sluice's own requests
+            codes = (ErrorCode.POLICY_VIOLATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            return Deny({t.key: whim.choice(codes) for t in request.topics if whim.random() < 0.6})
         return FORWARD
 
     def on_response(
@@ -195,6 +199,8 @@ def engine_of(kind: str, seed: int) -> Engine:
         )
     if kind == "whims of bodies":
         return make_engine([Whim(Need.BODY, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+    if kind == "whims of topics":
+        return make_engine([Whim(Need.TOPICS, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
     assert kind == "whims of heads", kind
     return make_engine(
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],

@@ -75,7 +75,8 @@ def without_denied(
         _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
         return None
     try:
-        parts = divide(api, frame, at, owner.shared.rewrites.topics, label_of)
+        name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
+        parts = divide(api, frame, at, name_of, label_of)  # by the names that the policies saw
         rest = parts.get(None)
         base = b""
         if rest is None:  # a reply to one part, to which the other parts are added

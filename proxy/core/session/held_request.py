@@ -19,6 +19,7 @@ from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
 from proxy.core.session.buffered_request import body_at, hide, show
 from proxy.core.session.channel import Mute
+from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.owner import Owner
 from proxy.core.session.traces import add_stage
 from proxy.core.stats.request_trace import Stage
@@ -134,7 +135,8 @@ class HeldRequest(DelayedOperation):
             judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
-        hide(exchange)
+        if isinstance(judged, Hold) or not isinstance(exchange, NamingExchange):
+            hide(exchange)  # else its verdict may be about the names in it
         again = isinstance(judged, Hold) and judged.throttles
         if self.throttled is not None and not again and not isinstance(judged, PolicyFault):
             self.throttled.charge(exchange.size_bytes)

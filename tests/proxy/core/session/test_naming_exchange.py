@@ -3,11 +3,14 @@
 import pytest
 
 from policies.api import FORWARD, Hold, Need, Reject
+from policies.denial import Deny
 from proxy.core.errors import CloseReason
 from tests.support import frames as f
+from tests.support.kafka_messages import api_of
 from tests.support.named_topics import ID, Watcher, asked, fetch, item
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
+from wire import messages
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.request_names import TopicRef
@@ -100,6 +103,21 @@ def test_a_held_request_names_them_again_when_it_is_judged_again():
     wire.client(b"")
     assert [seen[0][0].name for seen in watcher.seen] == ["orders", "orders"]
     assert wire.to_broker == b""
+
+
+def test_a_held_request_is_denied_by_the_names_that_its_policy_saw():
+    """Also if these names are forgotten before the verdict is applied in a later turn."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    verdicts = iter([Hold(1000, "key"), Deny({"orders": code})])
+    wire = Wire(make_engine([Watcher(lambda _: next(verdicts))]))
+    wire.engine.rewrites.learn({ID.bytes: "orders"})
+    wire.client(fetch(0, -1))
+    wire.engine.wake("key")
+    wire.engine.rewrites.topics.clear()
+    wire.client(b"")
+    assert wire.to_broker == b""
+    reply = messages.decode_response(api_of(1, 13), wire.to_client[9:])
+    assert [int(p.error_code) for p in reply.responses[0].partitions] == [code]
 
 
 def test_a_policy_that_needs_less_is_told_so():
