@@ -3,8 +3,9 @@
     - use: ask_first:AskFirst
       config: {url: "http://rights.internal/topics?user="}
 
-The first such request of a user is held until the service has answered, at most five seconds. Status 200 allows it,
-403 refuses it. The answer counts for a minute; any other status is an error, which refuses for a second.
+The first such request of a user is held until the service has answered, at most five seconds.
+Status 200 allows it, 403 refuses it. The answer counts for a minute; any other status is an error,
+which refuses for a second.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class AskFirst(Policy):
             return Hold(5_000, ("ask_first", user), then=REFUSED)
         return FORWARD if self._allowed.get(user) else REFUSED
 
-    def _on_answer(self, user: str, answer: bool | Exception, now_ms: int) -> None:  # noqa: FBT001 - the result
+    def _on_answer(self, user: str, answer: object, now_ms: int) -> None:
         failed = isinstance(answer, Exception)
         if failed:
             self.host.log.warning("no answer", user=user, error=answer)
@@ -69,7 +70,7 @@ class AskFirst(Policy):
 def ask(url: str, user: str) -> bool:
     """Return whether the service allows it. Raises OSError if it cannot be asked."""
     try:
-        with urlopen(url + quote(user, safe=""), timeout=3) as reply:  # noqa: S310 - the operator's own URL
+        with urlopen(url + quote(user, safe=""), timeout=3) as reply:  # noqa: S310 - a setting
             return bool(reply.status == 200)
     except HTTPError as error:
         if error.code == 403:

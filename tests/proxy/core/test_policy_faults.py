@@ -221,13 +221,14 @@ def test_an_exception_in_an_alarm_ends_nothing():
     rang: list[int] = []
 
     class Services:
-        wake = reconsider = review_throttles = topic_name = load = save = None
+        wake = reconsider = review_throttles = topic_name = load = read = save = None
 
         def call_at(self, at_ms, call):
             engine.timers.arm(at_ms, call)
 
-    host = _Host(PolicyEntry(use="mine"), lambda _: None, {})
-    host.connect(Services(), HookRunner(watcher))  # type: ignore[arg-type]
+    services = Services()
+    host = _Host(PolicyEntry(use="mine"), services, {})  # type: ignore[arg-type]
+    host.connect(services, HookRunner(watcher))  # type: ignore[arg-type]
     host.call_at(5, lambda _: raising(SystemExit(3))())
     host.call_at(5, rang.append)
     engine.advance(5)
