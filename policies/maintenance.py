@@ -14,12 +14,14 @@ instead of failing, until their own delivery timeout. Reads, commits and adminis
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, PolicyConfigError, Reject
+from policies.name_patterns import ALL, NamePatterns, pattern_mistake
 from policies.validation import Problem, SettingsError, try_convert, with_origin
 from policies.verdicts import short_repr
 from policies.yaml_text import read_yaml
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from policies.api import Host, Peer, Request
 
 MAX_FILE_BYTES: Final = 16_384
-ALL: Final = "*"
 PIPELINED_MS: Final = 50
 """Requests that a client sent before it had the error arrive within this time; its retries come later, because every
 client backs off for 100 ms."""
@@ -57,10 +58,8 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield Problem(
                 "", "a pause of nothing", "topic, user, or both; topic '*' for all writes"
             )
-        if self.topic is not None and (not self.topic or ALL in self.topic[:-1]):
-            yield Problem(
-                "topic", short_repr(self.topic), "a name, or the beginning of names and *"
-            )
+        if self.topic is not None:
+            yield from pattern_mistake("topic", self.topic)
 
 
 class PauseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,18 +77,6 @@ class MaintenanceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     """A file with more pauses, watched for changes. It must exist."""
     hold_ms: Annotated[int, msgspec.Meta(ge=1, le=20_000)] = 5_000
     """How long a write waits before it gets the error. Clients give up on a connection after 30 seconds."""
-
-
-class PausedTopics(NamedTuple):
-    """The paused topics of one user, or of all users."""
-
-    names: frozenset[str] = frozenset()
-    prefixes: tuple[str, ...] = ()
-    everything: bool = False
-
-    def has(self, name: str) -> bool:
-        """Return whether writes to this topic are paused."""
-        return name in self.names or name.startswith(self.prefixes)
 
 
 class Maintenance(Policy):
@@ -200,16 +187,9 @@ def read_pauses(content: bytes, path: str) -> tuple[Pause, ...]:
     return file.pauses
 
 
-def _by_user(pauses: Iterable[Pause]) -> dict[str | None, PausedTopics]:
-    found: dict[str | None, PausedTopics] = {}
+def _by_user(pauses: Iterable[Pause]) -> dict[str | None, NamePatterns]:
+    """Return the paused topics of each user; None: of all users."""
+    found: defaultdict[str | None, list[str]] = defaultdict(list)
     for pause in pauses:
-        names, prefixes, everything = found.get(pause.user, PausedTopics())
-        topic = pause.topic or ALL
-        if topic == ALL:
-            everything = True
-        elif topic.endswith(ALL):
-            prefixes = (*prefixes, topic[:-1])
-        else:
-            names |= {topic}
-        found[pause.user] = PausedTopics(names, prefixes, everything)
-    return found
+        found[pause.user].append(pause.topic or ALL)
+    return {user: NamePatterns.of(topics) for user, topics in found.items()}

@@ -1,6 +1,5 @@
 """A topic that a policy denies is not written to by its id either, with a real Kafka and Java's producer."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from tests.support.topics import Topics
 from tests.support.verifiable import PRODUCER, acked_values, config_file, events
 
 pytestmark = pytest.mark.kafka
-ROOT = Path(__file__).parents[2]
 
 
 def test_java_cannot_write_to_a_denied_topic_by_its_id(
@@ -21,16 +19,18 @@ def test_java_cannot_write_to_a_denied_topic_by_its_id(
     """Its Produce v13 carries ids; the policy gets their names. Other topics are written as before."""
     topics = Topics(kafka_one.bootstrap, 1)
     denied, allowed = topics.make(), topics.make()
-    policy = {"use": "tests.support.topic_guard:TopicGuard", "config": {"denied": [denied]}}
-    variables = {"SLUICE_POLICIES": json.dumps([policy]), "PYTHONPATH": str(ROOT)}
+    # Visible, so that the client learns its id.
+    rule = {"effect": "deny", "topics": [denied], "access": ["write"]}
+    config = {"rules": [rule], "default": "allow"}
+    settings: dict[str, object] = {"policies": [{"use": "topics", "config": config}]}
     java = kafka_java()
-    config = config_file(tmp_path / "c.properties", {"client.id": "by-id"})
-    with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", variables=variables) as sluice:
+    properties = config_file(tmp_path / "c.properties", {"client.id": "by-id"})
+    with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", settings=settings) as sluice:
 
         def write(topic: str) -> str:
             where = ("--bootstrap-server", sluice.bootstrap, "--topic", topic)
             return java.run_tool(
-                PRODUCER, *where, "--max-messages", "20", "--command-config", config
+                PRODUCER, *where, "--max-messages", "20", "--command-config", properties
             )
 
         refused, written = write(denied), write(allowed)

@@ -16,6 +16,7 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.registry import PolicyEntry
 from policies.testing import BenchHost
+from policies.topics import TopicRules
 
 CODE = """
 import msgspec
@@ -65,6 +66,7 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
         "limits": Limits,
         "quota": Quota,
         "records": RecordRules,
+        "topics": TopicRules,
         "stranger": Limits,
     }
 

@@ -103,7 +103,8 @@ def test_every_entry_is_judged() -> None:
     ) == [
         (
             "policies[0].use: found 'limit', expected MODULE:CLASS, or an installed policy: absent,"
-            " admission, fetch_floor, limits, maintenance, quota, records, stranger, wrong; did you mean limits?"
+            " admission, fetch_floor, limits, maintenance, quota, records, stranger, topics, wrong;"
+            " did you mean limits?"
         ),
         "policies[2].config.levle: found an unknown key, expected a key: level; did you mean level?",
         "policies[3].config.level: one is too few",

@@ -17,6 +17,7 @@ from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import PolicyContract
+from policies.topics import TopicRules
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,6 +64,25 @@ class TestRecords(PolicyContract):
         "compression_min_bytes": 10,
         "max_age_ms": 1,
         "max_ahead_ms": 1,
+    }
+
+
+class TestTopics(PolicyContract):
+    """`topics` with every setting."""
+
+    policy = TopicRules
+    config: ClassVar = {
+        "rules": [
+            {
+                "effect": "deny",
+                "user": "a*",
+                "client_id": "b",
+                "topics": ["orders"],
+                "groups": ["g*"],
+                "access": ["read", "write", "manage"],
+            }
+        ],
+        "default": "allow",
     }
 
 

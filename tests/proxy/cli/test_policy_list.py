@@ -22,6 +22,7 @@ def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None
         "maintenance",
         "quota",
         "records",
+        "topics",
     ]
     assert all(each["from"].startswith("kafka-sluice ") for each in found)
     assert all(each["policy"] in told.output and each["about"] in told.output for each in found)

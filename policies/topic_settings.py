@@ -1,0 +1,67 @@
+"""The settings of the policy `topics`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from policies.name_patterns import pattern_mistake
+from policies.validation import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Access(Enum):
+    """A way to use a topic or a group."""
+
+    READ = "read"
+    WRITE = "write"
+    MANAGE = "manage"
+
+
+class TopicRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Allows or denies access to topics and groups for the clients that fit."""
+
+    effect: Literal["allow", "deny"] = "allow"
+    """The decision where the rule fits."""
+    user: str = "*"
+    """A principal's name, or the beginning of names and `*`."""
+    client_id: str = "*"
+    """As `user`. A client id is a claim of the client, not a proof."""
+    topics: tuple[str, ...] = ()
+    """Names of topics, or beginnings of names and `*`."""
+    groups: tuple[str, ...] = ()
+    """The same of consumer groups."""
+    access: tuple[Access, ...] = tuple(Access)
+    """`read`, `write` and `manage` (create, delete, change)."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for a rule about nothing, and for each pattern that is none."""
+        if not self.topics and not self.groups:
+            yield Problem("", "a rule about nothing", "topics, groups, or both")
+        if not self.access:
+            yield Problem("access", "no access", "read, write, manage, or several of them")
+        for key in ("user", "client_id"):
+            yield from pattern_mistake(key, getattr(self, key))
+        for key in ("topics", "groups"):
+            for place, pattern in enumerate(getattr(self, key)):
+                yield from pattern_mistake(f"{key}[{place}]", pattern)
+
+
+class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the policy."""
+
+    rules: tuple[TopicRule, ...]
+    """The rules in their order; the first that fits decides."""
+    default: Literal["allow", "deny"] = "deny"
+    """The decision where no rule fits."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem if there is no rule."""
+        if not self.rules:
+            yield Problem(
+                "rules", "no rule", "at least one: without any, a chain needs no such policy"
+            )

@@ -1,0 +1,160 @@
+"""`topics` before a real Kafka: attempts of three client families, with and without a rule that allows them."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError as PythonError
+
+from tests.support.java import kafka_java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+from tests.support.verifiable import PRODUCER, acked_values, config_file, events
+
+pytestmark = pytest.mark.kafka
+
+GOOD, BAD = "good-1", "bad-1"
+"""Client ids. The rules allow the first everything below `t-`; the second may read it in no group."""
+RULES = [
+    {"client_id": "good-*", "topics": ["*"], "groups": ["*"]},
+    {"client_id": "bad-*", "topics": ["*"], "access": ["read"]},
+]
+LONG_SECONDS = 60
+Attempt = Callable[[str, str, str], str]
+"""Takes the bootstrap address, the client id and the topic; returns "" or the error."""
+
+
+@pytest.fixture(scope="module")
+def guarded(
+    kafka_one: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SluiceProcess]:
+    """A Sluice with the rules."""
+    settings: dict[str, object] = {"policies": [{"use": "topics", "config": {"rules": RULES}}]}
+    folder = tmp_path_factory.mktemp("topics")
+    with SluiceProcess(kafka_one.bootstrap, folder, settings=settings) as sluice:
+        yield sluice
+
+
+def python_writes(bootstrap: str, client_id: str, topic: str) -> str:
+    """A record by kafka-python, which does not retry a refusal."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=client_id)
+    try:
+        producer.send(topic, b"x").get(LONG_SECONDS)
+    except PythonError as error:
+        return type(error).__name__
+    finally:
+        producer.close()
+    return ""
+
+
+def python_joins(bootstrap: str, client_id: str, topic: str) -> str:
+    """A consumer group of kafka-python."""
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=bootstrap, client_id=client_id, group_id=f"g-{topic}"
+    )
+    try:
+        while not consumer.assignment():
+            consumer.poll(timeout_ms=200)
+    except PythonError as error:
+        return type(error).__name__
+    finally:
+        consumer.close(autocommit=False)
+    return ""
+
+
+def python_deletes(bootstrap: str, client_id: str, topic: str) -> str:
+    """DeleteTopics by kafka-python."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
+    try:
+        admin.delete_topics([topic])
+    except PythonError as error:
+        return type(error).__name__
+    finally:
+        admin.close()
+    return ""
+
+
+def librdkafka_writes(bootstrap: str, client_id: str, topic: str) -> str:
+    """A record by librdkafka."""
+    errors: list[str] = []
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        errors.append(error.name() if error else "")
+
+    producer = Producer({"bootstrap.servers": bootstrap, "client.id": client_id})
+    producer.produce(topic, b"x", on_delivery=delivered)
+    assert producer.flush(LONG_SECONDS) == 0
+    return errors[0]
+
+
+def librdkafka_joins(bootstrap: str, client_id: str, topic: str) -> str:
+    """A consumer group of librdkafka."""
+    config = {"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": f"g-{topic}"}
+    consumer = Consumer(config)
+    consumer.subscribe([topic])
+    try:
+        while not consumer.assignment():
+            message = consumer.poll(0.2)
+            if message is not None and message.error():
+                return str(message.error().name())
+    finally:
+        consumer.close()
+    return ""
+
+
+def librdkafka_creates(bootstrap: str, client_id: str, topic: str) -> str:
+    """CreateTopics by librdkafka, of a topic with a new name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": client_id})
+    (made,) = admin.create_topics([NewTopic(f"{topic}-new", 1)]).values()
+    try:
+        made.result(LONG_SECONDS)
+    except KafkaException as error:
+        return str(error.args[0].name())
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error"),
+    [
+        (python_writes, "TopicAuthorizationFailedError"),
+        (python_joins, "GroupAuthorizationFailedError"),
+        (python_deletes, "TopicAuthorizationFailedError"),
+        (librdkafka_writes, "TOPIC_AUTHORIZATION_FAILED"),
+        (librdkafka_joins, "GROUP_AUTHORIZATION_FAILED"),
+        (librdkafka_creates, "TOPIC_AUTHORIZATION_FAILED"),
+    ],
+)
+def test_a_client_sees_why_it_may_not(
+    attempt: Attempt, error: str, guarded: SluiceProcess, kafka_one: KafkaCluster
+) -> None:
+    """The one without a rule gets the error of Kafka's own authorization; the other notices nothing."""
+    topic = Topics(kafka_one.bootstrap, 1).make()
+
+    assert attempt(guarded.bootstrap, BAD, topic) == error
+    assert attempt(guarded.bootstrap, GOOD, topic) == ""
+
+
+def test_java_sees_why_it_may_not(
+    guarded: SluiceProcess, kafka_one: KafkaCluster, tmp_path: Path
+) -> None:
+    """Its producer gets TopicAuthorizationException for each record, and no record is written."""
+    topics = Topics(kafka_one.bootstrap, 1)
+    java = kafka_java()
+    said = {}
+    for client_id in (BAD, GOOD):
+        topic = topics.make()
+        config = config_file(tmp_path / f"{client_id}.properties", {"client.id": client_id})
+        where = ("--bootstrap-server", guarded.bootstrap, "--topic", topic)
+        words = (*where, "--max-messages", "10", "--command-config", config)
+        said[client_id] = java.run_tool(PRODUCER, *words), len(topics.contents(topic))
+
+    errors = {
+        each["exception"].rpartition(".")[2] for each in events(said[BAD][0], "producer_send_error")
+    }
+    assert errors == {"TopicAuthorizationException"}
+    assert said[BAD][1] == 0
+    assert (len(acked_values(said[GOOD][0])), said[GOOD][1]) == (10, 10)
