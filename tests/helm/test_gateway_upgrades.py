@@ -19,6 +19,7 @@ INSTANCE = "app.kubernetes.io/instance"
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LIVE: dict[str, Object] = {
     "policies": {"policies": [{"use": "limits", "config": {"forbidden_apis": ["DeleteTopics"]}}]},
+    "policies_path": {"policies_path": ["/etc/sluice/policies"]},
     "limits": {"limits": {"max_connections": 7}},
     "memory.queued_max_request_bytes": {"memory": {"queued_max_request_bytes": 1 << 24}},
     "memory.queued_max_response_bytes": {"memory": {"queued_max_response_bytes": 1 << 24}},

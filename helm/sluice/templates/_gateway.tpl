@@ -106,7 +106,7 @@ The settings that need a restart, as a checksum: the pods are rolled when one of
 are LIVE_SETTINGS of proxy/dynamic_config.py.
 */}}
 {{- define "sluice.gateway.restartChecksum" -}}
-{{- $config := omit .values.config "policies" "limits" "purgatory" "drain" -}}
+{{- $config := omit .values.config "policies" "policies_path" "limits" "purgatory" "drain" -}}
 {{- range $section, $keys := dict "memory" (list "queued_max_request_bytes" "queued_max_response_bytes" "upstream_announced_max_bytes") "traces" (list "slow_ms" "sample_every_requests" "max_spans_per_second") "log" (list "level") -}}
 {{- with get $config $section -}}
 {{- $kept := deepCopy . -}}
