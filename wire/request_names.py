@@ -13,7 +13,7 @@ from struct import error as struct_error
 from struct import unpack_from
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from wire import names_code, primitives, varint
+from wire import primitives, varint
 from wire.errors import BudgetError, WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
 from wire.request_layouts import layout_of
@@ -180,6 +180,8 @@ def _reader(api: Api) -> _Reader | None:
     layout = layout_of(api)
     if layout is None:
         return None
+    from wire import names_code  # noqa: PLC0415 - only a policy that needs names takes its memory
+
     scope: dict[str, _Reader] = {}
     code = compile(names_code.source(api, layout), f"<{api.name} v{api.version}>", "exec")
     exec(code, dict(TOOLS), scope)  # noqa: S102 - made from our own table

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.session.body_walk import on_produced_whole
 from proxy.core.session.buffered_request import changed, leaves_session, with_new_wait
-from proxy.core.session.denied_parts import without_denied
 from proxy.core.session.held_request import HoldOwner
 from proxy.core.session.kept_produce import keep, leave_to_broker
 from proxy.core.session.local_replies import answer
@@ -50,6 +49,10 @@ def put_whole(
         answer(owner, exchange, session_gone(plan.api), now_ms)
         return False
     if verdict.denials:
+        from proxy.core.session.denied_parts import (  # noqa: PLC0415 - a Sluice without denials does not keep it
+            without_denied,
+        )
+
         rest = without_denied(owner, exchange, sent_on, body_at, verdict.denials, now_ms)
         if rest is None:
             return False
