@@ -24,7 +24,7 @@ from bench.pipeline.report import AGAIN, FIRST, LARGE, Found, Job, section
 from bench.pipeline.run import FRESH, Plan, Step, Timed
 
 DATA: Final = ROOT / ".cache" / "bench-pipeline"
-RUNS: Final = 2
+RUNS: Final = 5
 """Of each job, on the smaller tables, after the first; of `ingest` one, because it takes longest."""
 MAX_SECONDS: Final = 1200
 """The most that a session may take."""

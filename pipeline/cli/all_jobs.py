@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.recommend import as_table
 from pipeline.cli.report import PAGE, TRACES, check_output, now_ms, say, write_page
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple
     say("recommend")
     level = level_of(present_quotas(facts.clients), facts.clients)
     found = recommend(spark, tables, Wishes(level=level))
+    click.echo(as_table(found))
     for note in found.notes:
         click.echo(note)
     quotas = folder / "quotas.yaml"

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
-from pipeline.whatif.jobs import whatif
+from pipeline.recommend.packed import COLUMNS
+from pipeline.whatif.client_rows import SCHEMA as PACKED
+from pipeline.whatif.client_rows import since
+from pipeline.whatif.jobs import whatif_packed
 from pipeline.whatif.predict import Candidate
 from policies.api import ANONYMOUS
 from policies.quota.config import QuotaLine
@@ -27,11 +30,15 @@ _SCHEMA = "limit string, user string, client_id string, requests double, throttl
 
 
 def backtest(
-    rows: DataFrame, rules: Sequence[QuotaRule], enforcement: Literal["entity", "channel"]
+    clients: DataFrame,
+    first_ms: int,
+    rules: Sequence[QuotaRule],
+    enforcement: Literal["entity", "channel"],
 ) -> Shares:
     """Return the predicted shares for rules whose entity was there when they were fitted.
 
-    `rows` are of the family `entity`. A rule without a client in them has no share.
+    `clients` are those of `recorded_clients`; rows before `first_ms` are left out. A rule without a client has no
+    share.
     """
     limits: dict[QuotaEntity, dict[str, float]] = {}
     for rule in rules:
@@ -60,8 +67,13 @@ def backtest(
         types = [pa.string()] * 3 + [pa.float64()] * 2
         yield pa.RecordBatch.from_pydict(columns, pa.schema(zip(names, types, strict=True)))
 
+    def later(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield since(pa.Table.from_batches([batch]), COLUMNS, first_ms)
+
     user = sf.when(sf.col("user") == "", ANONYMOUS).otherwise(sf.col("user"))
-    predicted = whatif(rows.withColumn("user", user), candidate)
+    recorded = clients.mapInArrow(later, PACKED).withColumn("user", user)
+    predicted = whatif_packed(recorded, COLUMNS, candidate)
     used = predicted.select("limit_key", "user", "client_id", "requests", "throttled_share")
     sums = used.mapInArrow(by_rule, _SCHEMA).groupBy("limit", "user", "client_id").sum()
     return {

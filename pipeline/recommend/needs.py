@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 
 from pipeline.rates import WindowIndex
-from pipeline.recommend.packed import Names, unpack
+from pipeline.recommend.packed import RECORD, Names
 from pipeline.recommend.spread import Spread
+from pipeline.whatif.client_rows import records_of
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class _Clients:
     """The records of all clients, and the numbers of their names."""
 
     def __init__(self, packed: pa.Table, level: Level) -> None:
-        records, counts = unpack(packed.column("records"))
+        records, counts = records_of(packed.column("records"), RECORD)
         self.records = records
         for key, use in ((PRODUCER_BYTE_RATE, "produces"), (CONSUMER_BYTE_RATE, "fetches")):
             records[key][np.repeat(packed.column(use).to_numpy() == 0, counts)] = 0

@@ -21,12 +21,15 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
+from pipeline.whatif.client_rows import NAMES as CLIENT
+from pipeline.whatif.client_rows import binary_of, record_of, records_of
+from pipeline.whatif.demand import ENTITY
+from pipeline.whatif.jobs import packed_clients
+from pipeline.whatif.predict import AMOUNTS
 from policies.quota.entity import (
-    CONSUMER_BYTE_RATE,
     DEFAULT_NAME,
     KEYS,
     MAX_NAME_CHARS,
-    PRODUCER_BYTE_RATE,
     REQUEST_RATE,
 )
 
@@ -39,22 +42,19 @@ if TYPE_CHECKING:
 MAX_LOST: Final = 0.95
 OTHER: Final = "(other)"
 NAMES: Final = ("instance", "user", "client_id")
-AMOUNTS: Final = {
-    REQUEST_RATE: "charged",
-    PRODUCER_BYTE_RATE: "charged_bytes",
-    CONSUMER_BYTE_RATE: "response_bytes",
-}
-"""The column that a limit counts."""
 RECORD: Final = np.dtype([("second", "<u4"), *((key, "<f4") for key in KEYS)])
 SCHEMA: Final = (
     "instance string, user string, client_id string, first_s long, last_s long, "
     "seconds long, blocked_seconds long, requests double, records binary"
 )
 """`records` has a RECORD for each second; seconds in which a throttle took time are `blocked_seconds`."""
-_BATCH_ROWS: Final = 1 << 20
-_LOST: Final = """least({max_lost}, coalesce(
-    if(enforcement = 'entity', greatest(blocked_ms - charged * 1000 / quota_rate, 0) / 2, blocked_ms)
-    / (greatest(connections, 1) * 1000), 0))"""
+COLUMNS: Final = (
+    *CLIENT,
+    *("ts_ms", "charged", "charged_bytes", "response_bytes"),
+    *("connections", "blocked_ms", "enforcement", "quota_rate"),
+)
+"""The columns of the family `entity` that demand and back-test need."""
+_KIND: Final = record_of(COLUMNS)
 
 
 class Names(NamedTuple):
@@ -71,9 +71,13 @@ class Names(NamedTuple):
         return cls(numbers, found.dictionary)
 
 
-def packed(rows: DataFrame) -> DataFrame:
-    """Return the demand in rows of the family `entity`; columns: SCHEMA. A client may have several rows of them."""
-    lost = _LOST.format(max_lost=MAX_LOST)
+def recorded_clients(rows: DataFrame) -> DataFrame:
+    """Return the rows of the family `entity` packed by client, with COLUMNS."""
+    return packed_clients(rows, COLUMNS)
+
+
+def packed(clients: DataFrame) -> DataFrame:
+    """Return the demand of `recorded_clients`; columns: SCHEMA. A client may have several rows of them."""
     named = reduce(
         and_,
         (
@@ -81,81 +85,39 @@ def packed(rows: DataFrame) -> DataFrame:
             for name in ("user", "client_id")
         ),
     )
-    amounts = (
-        (sf.col(name) / (1 - sf.col("lost"))).cast("float").alias(key)
-        for key, name in AMOUNTS.items()
-    )
-    demand = rows.withColumns({"lost": sf.expr(lost), "named": named}).select(
-        "instance",
-        *(
-            sf.when(sf.col("named"), sf.col(name)).otherwise(OTHER).alias(name)
-            for name in NAMES[1:]
-        ),
-        sf.expr("cast(ts_ms div 1000 as bigint)").alias("second"),
-        (sf.col("lost") > 0).alias("blocked"),
-        *amounts,
-    )
-    return demand.mapInArrow(_pack, SCHEMA)
+    names = {name: sf.when(named, sf.col(name)).otherwise(OTHER).alias(name) for name in NAMES[1:]}
+    return clients.mapInArrow(_pack, SCHEMA).withColumns(names)
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Pack the rows of a partition, some batches at a time."""
-    some: list[pa.RecordBatch] = []
-    count = 0
     for batch in batches:
-        some.append(batch)
-        count += batch.num_rows
-        if count >= _BATCH_ROWS:
-            yield pack_rows(pa.Table.from_batches(some))
-            some, count = [], 0
-    if count:
-        yield pack_rows(pa.Table.from_batches(some))
+        if batch.num_rows:
+            yield demand_rows(pa.Table.from_batches([batch]))
 
 
-def pack_rows(rows: pa.Table) -> pa.RecordBatch:
-    """Return one row for each client of `rows`, which have the columns NAMES, second, blocked and the limits."""
-    names = [Names.of(rows.column(name)) for name in NAMES]
-    client = names[0].number
-    for each in names[1:]:
-        client = client * len(each.texts) + each.number
-        if (
-            client.max(initial=0) >= 1 << 40
-        ):  # numbers of clients that are there, not of all that could be
-            client = np.unique(client, return_inverse=True)[1].astype(np.int64)
-    second = rows.column("second").to_numpy()
-    order = np.lexsort((second, client))
-    client = client[order]
-    starts = np.flatnonzero(np.diff(client, prepend=-1))
-    ends = np.append(starts[1:], len(client))
-    records = np.empty(len(order), RECORD)
-    records["second"] = second[order]
-    for key in KEYS:
-        records[key] = rows.column(key).to_numpy()[order]
-    blocked = rows.column("blocked").to_numpy()[order]
-    offsets = np.append(starts, len(client)).astype(np.int32) * RECORD.itemsize
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(records)]
-    columns = {
-        name: each.texts.take(pa.array(each.number[order[starts]]))
-        for name, each in zip(NAMES, names, strict=True)
-    }
-    columns["first_s"] = records["second"][starts].astype(np.int64)
-    columns["last_s"] = records["second"][ends - 1].astype(np.int64)
-    columns["seconds"] = ends - starts
-    columns["blocked_seconds"] = np.add.reduceat(blocked.astype(np.int64), starts)
+def demand_rows(clients: pa.Table) -> pa.RecordBatch:
+    """Return the demand of each row of `clients`, which are packed with COLUMNS."""
+    rows, counts = records_of(clients.column("rows"), _KIND)
+    starts = np.cumsum(counts) - counts
+    lost = _lost(rows)
+    records = np.empty(len(rows), RECORD)
+    records["second"] = rows["ts_ms"] // 1000
+    for key, name in AMOUNTS.items():
+        records[key] = rows[name] / (1 - lost)
+    columns = {name: clients.column(name).combine_chunks() for name in NAMES}
+    columns["first_s"] = np.minimum.reduceat(records["second"], starts).astype(np.int64)
+    columns["last_s"] = np.maximum.reduceat(records["second"], starts).astype(np.int64)
+    columns["seconds"] = counts
+    columns["blocked_seconds"] = np.add.reduceat((lost > 0).astype(np.int64), starts)
     columns["requests"] = np.add.reduceat(records[REQUEST_RATE].astype(np.float64), starts)
-    columns["records"] = pa.Array.from_buffers(pa.binary(), len(starts), buffers)
+    columns["records"] = binary_of(records, counts)
     return pa.RecordBatch.from_pydict(columns)
 
 
-def unpack(column: pa.ChunkedArray) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Return the records of all rows of a column `records`, and the number of records of each row."""
-    parts: list[NDArray[np.void]] = []
-    counts: list[NDArray[np.int64]] = []
-    for chunk in column.chunks:
-        _, offsets_buffer, data = chunk.buffers()
-        offsets = np.frombuffer(offsets_buffer, np.int32)[chunk.offset :][: len(chunk) + 1]
-        parts.append(np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].view(RECORD))
-        counts.append(np.diff(offsets).astype(np.int64) // RECORD.itemsize)
-    if not parts:
-        return np.empty(0, RECORD), np.empty(0, np.int64)
-    return np.concatenate(parts), np.concatenate(counts)
+def _lost(rows: NDArray[np.void]) -> NDArray[np.float64]:
+    """Return the share of the time of each row's client that throttles took."""
+    rate = np.where(rows["recorded_rate"] > 0, rows["recorded_rate"], np.nan)
+    waited_ms = np.fmax(rows["blocked_ms"] - rows["charged"] * 1000 / rate, 0) / 2
+    spent_ms = np.maximum(rows["connections"], 1) * 1000.0
+    blocked_ms = np.where(rows["recorded"] == ENTITY, waited_ms, rows["blocked_ms"])
+    return np.asarray(np.minimum(blocked_ms / spent_ms, MAX_LOST))

@@ -1,6 +1,6 @@
 """The job `recommend`: from the rows of the family `entity` to a quota file.
 
-- The rows are read once. The rates of all names are found beside each other; only the largest needs come to the driver.
+- The rows are read once, and kept for the back-test, packed by client. Only the largest needs come to the driver.
 - Rules are chosen from all of the time. Their back-test uses limits from the first FIT_SHARE of it and simulates the
   rest, so it says how well the past predicts the future, not how well the rules repeat it.
 """
@@ -8,8 +8,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from pipeline import tables
@@ -17,7 +19,7 @@ from pipeline.errors import PipelineError
 from pipeline.ingest.sequences import gaps
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
-from pipeline.recommend.packed import OTHER, packed
+from pipeline.recommend.packed import OTHER, packed, recorded_clients
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
 from policies.api import ANONYMOUS
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity
@@ -26,7 +28,7 @@ from policies.quota.quota_file import QuotaFile, QuotaFileLine
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from pipeline.recommend.backtest import Shares
     from pipeline.recommend.needs import Level
@@ -79,16 +81,17 @@ class Recommendation(NamedTuple):
 
 def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
     """Return quotas for the clients whose rows are in the tables at `uri`. Raises PipelineError if there are none."""
-    rows = tables.read(spark, uri, "entity")
-    demand = packed(rows).persist()
+    clients = recorded_clients(tables.read(spark, uri, "entity")).persist()
+    demand = packed(clients).persist()
     try:
-        return _recommend(spark, uri, rows, demand, wishes)
+        return _recommend(spark, uri, clients, demand, wishes)
     finally:
         demand.unpersist()
+        clients.unpersist()
 
 
 def _recommend(
-    spark: SparkSession, uri: str, rows: DataFrame, demand: DataFrame, wishes: Wishes
+    spark: SparkSession, uri: str, clients: DataFrame, demand: DataFrame, wishes: Wishes
 ) -> Recommendation:
     requests = sf.col("requests")
     found = demand.agg(
@@ -117,7 +120,7 @@ def _recommend(
     parts = max(2 * spark.sparkContext.defaultParallelism, _shuffle_partitions(spark))
     all_needs = needs(_with_uses(spark, uri, demand, wishes.limits), question, parts).persist()
     try:
-        measured = {key: _measured(all_needs, key, wishes.sizing) for key in wishes.limits}
+        measured = _measured(all_needs, wishes.limits, wishes.sizing)
     finally:
         all_needs.unpersist()
     rules = [
@@ -125,8 +128,7 @@ def _recommend(
     ]
     shares: Shares = {}
     if wishes.tests:
-        later = rows.where(sf.col("ts_ms") >= fit_until_s * 1000)
-        shares = backtest(later, rules, wishes.enforcement)
+        shares = backtest(clients, fit_until_s * 1000, rules, wishes.enforcement)
     source = {
         "tables": uri,
         "from": _time(first_s),
@@ -170,31 +172,43 @@ def _with_uses(
     return demand.join(uses, list(_NAMES), "left").na.fill(0, ["produces", "fetches"])
 
 
-def _measured(all_needs: DataFrame, key: str, sizing: Sizing) -> Measured:
-    """Return the largest needs for one kind of limit, and the sums over all."""
-    of_limit = all_needs.where(sf.col("limit") == key)
-    of_names = of_limit.where(sf.col("role") == ALL)
-    needed = sf.ceil(sf.greatest(sf.col("value") * sizing.headroom, sf.lit(sizing.floor(key))))
-    sums = of_names.agg(sf.count("*"), sf.sum(needed)).first()
+def _measured(all_needs: DataFrame, limits: tuple[str, ...], sizing: Sizing) -> dict[str, Measured]:
+    """Return for each kind of limit the largest needs, and the sums over all; one job answers for all limits."""
+    of_names = all_needs.where(sf.col("role") == ALL)
+    floor = sf.coalesce(
+        *(sf.when(sf.col("limit") == key, sf.lit(sizing.floor(key))) for key in limits)
+    )
+    needed = sf.ceil(sf.greatest(sf.col("value") * sizing.headroom, floor))
+    sums = of_names.groupBy("limit").agg(sf.count("*"), sf.sum(needed)).collect()
+    totals = {limit: (names, float(total or 0)) for limit, names, total in sums}
     columns = [sf.col(name) for name in RecordedNeed._fields]
     order = (sf.desc("value"), *_NAMES)
-    largest = [
-        RecordedNeed(*row)
-        for row in of_names.orderBy(*order).limit(sizing.max_rules + 1).select(*columns).collect()
-    ]
-    users = [need.user for need in largest if need.client_ids > 1]
-    parts: dict[str, dict[str, RecordedNeed]] = {}
+    ordered = (
+        of_names.where(sf.col("limit") == key).orderBy(*order).limit(sizing.max_rules + 1)
+        for key in limits
+    )
+    largest: dict[str, list[RecordedNeed]] = {key: [] for key in limits}
+    for limit, *need in reduce(DataFrame.union, ordered).select("limit", *columns).collect():
+        largest[limit].append(RecordedNeed(*need))
+    users = {need.user for some in largest.values() for need in some if need.client_ids > 1}
+    parts: dict[tuple[str, str], dict[str, RecordedNeed]] = {}
     if users:
-        rows = of_limit.where((sf.col("role") != ALL) & sf.col("user").isin(users))
-        for row in rows.select("role", *columns).collect():
-            parts.setdefault(row["user"], {})[row["role"]] = RecordedNeed(*row[1:])
-    both = {
-        user: (found[BUSIEST], found[REST])
-        for user, found in parts.items()
-        if found.keys() == {BUSIEST, REST}
+        rows = all_needs.where((sf.col("role") != ALL) & sf.col("user").isin(users))
+        for limit, role, *need in rows.select("limit", "role", *columns).collect():
+            part = RecordedNeed(*need)
+            parts.setdefault((limit, part.user or ""), {})[role] = part
+    return {
+        key: Measured(
+            largest[key],
+            *totals.get(key, (0, 0.0)),
+            {
+                user: (found[BUSIEST], found[REST])
+                for (limit, user), found in parts.items()
+                if limit == key and found.keys() == {BUSIEST, REST}
+            },
+        )
+        for key in limits
     }
-    names, total = (0, 0.0) if sums is None else (sums[0], float(sums[1] or 0))
-    return Measured(largest, names, total, both)
 
 
 def _notes(spark: SparkSession, uri: str, found: Row) -> Iterator[str]:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 
 from pipeline import tables
 from pipeline.recommend.needs import ALL, Question, needs
-from pipeline.recommend.packed import packed
+from pipeline.recommend.packed import packed, recorded_clients
 from pipeline.recommend.recommendation import Wishes, recommend
 from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.collect import usage_facts
@@ -87,7 +87,7 @@ class ReportJob:
     def _needs(
         self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
     ) -> tuple[EntityNeed, ...]:
-        demand = packed(tables.read(self._spark, self._uri, "entity"))
+        demand = packed(recorded_clients(tables.read(self._spark, self._uri, "entity")))
         question = Question(
             level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
         )

@@ -2,8 +2,7 @@
 
 Rules:
 - One policy for each start of a process (`instance`, `boot`). It is new, as it was when the capture began.
-- Only the quota policy is asked. A delay that another policy made, or a quota that was changed live during the capture,
-  shows as a difference.
+- Only the quota policy is asked. A delay of another policy shows as a difference, and so does a live change of a quota.
 - A lost row makes later delays wrong, so gaps in the numbers of the events are counted.
 """
 
@@ -17,7 +16,7 @@ from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.entry_tools import EntryTools
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.policy import Quota
-from wire.request_names import NamesReader
+from policies.requests import BodyReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -26,12 +25,11 @@ if TYPE_CHECKING:
     from policies.quota.config import QuotaConfig
     from wire.apis import Api
 
-Row = dict[str, Any]
-"""A row of the family `capture`, by column."""
+Row = dict[str, Any]  # of the family `capture`, by column
 
 
 @dataclass(slots=True)
-class CapturedRequest(NamesReader):
+class CapturedRequest(BodyReader):
     """A request as the capture recorded it, for the policy. Its body was not recorded."""
 
     api_key: int
@@ -42,6 +40,7 @@ class CapturedRequest(NamesReader):
     acks: int | None
     head: None = None
     body: None = None
+    decoded: None = None
     names: None = None
 
     @property
@@ -66,10 +65,12 @@ class CapturedRequest(NamesReader):
 
 
 class CapturedReply(NamedTuple):
-    """A reply as the capture recorded it: its size, and the broker's own throttle time."""
+    """A reply as the capture recorded it."""
 
     size_bytes: int
     throttle_time_ms: int
+    body: None = None
+    errors: None = None
 
 
 @dataclass
@@ -125,8 +126,7 @@ class ReplayCheck:
     """The delays of a replay against those of the capture."""
 
     requests: int = 0
-    delayed: int = 0
-    """Requests that were held or throttled when they were recorded."""
+    delayed: int = 0  # held or throttled when they were recorded
     lost_events: int = 0
     different: list[tuple[int, Played, Played]] = field(default_factory=list)
     """`seq`, the recorded verdicts and the replayed ones, where they differ."""

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 
 from pipeline.whatif.channel_loop import ChannelLoop
+from pipeline.whatif.client_rows import NAMES
 from pipeline.whatif.closed_loop import simulate
-from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA, demand_of
+from pipeline.whatif.demand import demand_of
 from pipeline.whatif.entity_loop import EntityLoop
 from pipeline.whatif.flags import flags_of
-from pipeline.whatif.results import NumberedRows, ResultTables
+from pipeline.whatif.results import ResultTables
 from policies.quota.entity import (
     CONSUMER_BYTE_RATE,
     KEYS,
@@ -34,17 +34,18 @@ from policies.quota.entity import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
     from numpy.typing import NDArray
 
+    from pipeline.whatif.client_rows import ClientRows
     from pipeline.whatif.closed_loop import Rule
     from policies.quota.config import QuotaLine
 
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_NAMES: Final = ("instance", "boot", "user", "client_id")
 _COLUMNS: Final = (
-    *_NAMES,
+    *NAMES,
     *("ts_ms", "charged", "connections", "blocked_ms", "enforcement", "quota_rate"),
 )
 AMOUNTS: Final = {
@@ -103,13 +104,10 @@ def partition_columns(candidate: Candidate) -> list[str]:
     return columns
 
 
-def predict(rows: pa.Table, candidate: Candidate) -> Iterator[pa.Table]:
-    """Yield the predictions for each kind of limit and each factor; tables of `RESULT`. `rows` has the candidate's
+def predict(known: ClientRows, candidate: Candidate) -> Iterator[pa.Table]:
+    """Yield the predictions for each kind of limit and each factor; tables of `RESULT`. The rows have the candidate's
     columns.
     """
-    if not rows.num_rows:
-        return
-    known = _number(rows.select(candidate.columns()))
     quotas = candidate.quotas()
     for key in KEYS:
         if not quotas.any(key):
@@ -132,7 +130,7 @@ def predict(rows: pa.Table, candidate: Candidate) -> Iterator[pa.Table]:
 
 
 def _predict_limit(
-    known: NumberedRows,
+    known: ClientRows,
     candidate: Candidate,
     key: str,
     bucket_of: Ints,
@@ -165,31 +163,3 @@ def _predict_limit(
             limit=scaled.limit[bucket_of[limited]],
             quota_entity=[bucket_names[place] for place in bucket_of[limited]],
         )
-
-
-def _number(rows: pa.Table) -> NumberedRows:
-    code = np.zeros(rows.num_rows, np.int64)
-    parts: list[pa.Array] = []
-    for name in _NAMES:
-        column = rows.column(name).combine_chunks().fill_null("").dictionary_encode()
-        code = code * len(column.dictionary) + column.indices.to_numpy(zero_copy_only=False)
-        parts.append(column)
-    _, first, client = np.unique(code, return_index=True, return_inverse=True)
-    texts = [part.take(pa.array(first)).to_pylist() for part in parts]
-    columns = {
-        name: rows.column(name).combine_chunks().fill_null(0).to_numpy(zero_copy_only=False)
-        for name in rows.column_names
-        if name not in (*_NAMES, "enforcement", "quota_rate")
-    }
-    enforcement = rows.column("enforcement").combine_chunks()
-    if not pa.types.is_dictionary(enforcement.type):
-        enforcement = enforcement.dictionary_encode()
-    codes = {"entity": ENTITY, "channel": CHANNEL}
-    by_index = np.array(
-        [codes.get(text, NO_QUOTA) for text in enforcement.dictionary.to_pylist()] + [NO_QUOTA]
-    )
-    columns["recorded"] = by_index[enforcement.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
-    rate = rows.column("quota_rate").combine_chunks().fill_null(0.0)
-    columns["recorded_rate"] = rate.to_numpy(zero_copy_only=False)
-    names = list(zip(*texts, strict=True))
-    return NumberedRows(client.astype(np.int64), names, columns)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from pipeline.whatif.client_rows import ClientRows
     from pipeline.whatif.closed_loop import Simulated
     from pipeline.whatif.demand import ClientDemand
 
@@ -33,22 +33,12 @@ their delays (`pipeline.whatif.delays`), so that results can be added.
 """
 
 
-@dataclass
-class NumberedRows:
-    """The rows by number, and the clients that they belong to."""
-
-    client: Ints
-    """A client is an instance, a boot, a user and a client id."""
-    names: list[tuple[str, str, str, str]]
-    columns: dict[str, NDArray[np.generic]]
-
-
 class ResultTables:
     """Adds the outcomes of the boots of each client, and gives those who were simulated together their parts."""
 
     def __init__(
         self,
-        known: NumberedRows,
+        known: ClientRows,
         limited: Ints,
         columns: dict[str, NDArray[np.generic]],
         demand: ClientDemand,

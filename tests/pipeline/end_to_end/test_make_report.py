@@ -46,4 +46,6 @@ def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
     assert 'class="verdict ok">complete' in html
     assert "request_rate 30/s of client-id=alice" in told
     assert html.count('<svg class="wide"') >= 7
-    assert parse_quota_file((folder / "quotas.yaml").read_text("utf-8")).quotas
+    quotas = parse_quota_file((folder / "quotas.yaml").read_text("utf-8")).quotas
+    assert quotas
+    assert f" limits of {len(quotas)} entities" in ran.stdout

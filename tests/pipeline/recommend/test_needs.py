@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Level, Question, needs_of
-from pipeline.recommend.packed import pack_rows
+from pipeline.recommend.packed import COLUMNS, demand_rows
+from pipeline.whatif.client_rows import pack_rows
 from policies.quota.entity import CONSUMER_BYTE_RATE, KEYS, PRODUCER_BYTE_RATE, REQUEST_RATE
 
 START_S = 1_763_683_200
@@ -17,14 +18,16 @@ Sent = dict[tuple[str, str, str], dict[int, int]]
 
 
 def table_of(sent: Sent, fetches: int = 1) -> pa.Table:
+    """Return the packed demand; a request has a thousand bytes, the reply to all of a second one byte."""
     rows = [
-        (*client, START_S + second, False, requests, requests * 1000, 1)
-        for client, seconds in sent.items()
-        for second, requests in seconds.items()
+        (instance, "b1", user, client_id, (START_S + second) * 1000, n, n * 1000, 1, 1, 0)
+        for (instance, user, client_id), seconds in sent.items()
+        for second, n in seconds.items()
     ]
-    names = ("instance", "user", "client_id", "second", "blocked", *KEYS)
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    packed = pa.Table.from_batches([pack_rows(pa.table(columns))])
+    columns = [*map(list, zip(*rows, strict=True)), [None] * len(rows), [0.0] * len(rows)]
+    recorded = pa.table([pa.array(column) for column in columns], list(COLUMNS))
+    clients = pa.Table.from_batches([pack_rows(recorded)])
+    packed = pa.Table.from_batches([demand_rows(clients)])
     ones = pa.array([1] * packed.num_rows)
     return packed.append_column("produces", ones).append_column(
         "fetches", pa.array([fetches] * packed.num_rows)

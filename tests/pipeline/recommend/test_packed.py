@@ -1,5 +1,7 @@
 """Packing keeps every second of every client, and raises what a throttle held back."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,43 +9,54 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipeline.recommend.packed import MAX_LOST, NAMES, OTHER, pack_rows, packed, unpack
-from policies.quota.entity import CONSUMER_BYTE_RATE, KEYS, PRODUCER_BYTE_RATE, REQUEST_RATE
+from pipeline.recommend.packed import (
+    COLUMNS,
+    MAX_LOST,
+    NAMES,
+    OTHER,
+    RECORD,
+    demand_rows,
+    packed,
+    recorded_clients,
+)
+from pipeline.whatif.client_rows import pack_rows, records_of
+from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE
 from tests.support.usage_rows import START_MS, Row, frame, usage_row
 
 NAME = st.sampled_from(["", "a", "b", "\u00e9", "long name"])
-ROWS = st.lists(
-    st.tuples(NAME, NAME, NAME, st.integers(0, 2**32 - 1), st.booleans(), st.integers(0, 1 << 20)),
-    min_size=1,
-    max_size=50,
-)
+ROW = st.tuples(NAME, NAME, NAME, st.integers(0, 2**32 - 1), st.booleans(), st.integers(0, 1 << 20))
+ROWS = st.lists(ROW, min_size=1, max_size=50)
 
 
 @given(ROWS)
-def test_rows_are_unpacked_as_they_were_packed(
+def test_each_client_has_all_of_its_seconds(
     rows: list[tuple[str, str, str, int, bool, int]],
 ) -> None:
-    """Each client has one row, with its seconds in order and its sums."""
-    names = (*NAMES, "second", "blocked", REQUEST_RATE)
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-    amounts = pa.array(columns[REQUEST_RATE], pa.float32())
-    table = pa.table({**columns, **dict.fromkeys(KEYS, amounts)})
-    done = pa.Table.from_batches([pack_rows(table)])
-    records, counts = unpack(done.column("records"))
+    """One row of demand for each row of a client, with its sums."""
+    columns: dict[str, list[object]] = {name: [0] * len(rows) for name in COLUMNS}
+    columns |= {name: [row[n] for row in rows] for n, name in enumerate(NAMES)}
+    columns |= {"boot": ["b1"] * len(rows), "charged": [row[5] for row in rows]}
+    columns |= {"ts_ms": [row[3] * 1000 + 999 for row in rows]}
+    columns |= {"enforcement": ["channel" if row[4] else None for row in rows]}
+    columns |= {"blocked_ms": [500 if row[4] else 0 for row in rows]}
+    clients_of_rows = pa.Table.from_batches([pack_rows(pa.table(columns))])
+    done = pa.Table.from_batches([demand_rows(clients_of_rows)])
+    records, counts = records_of(done.column("records"), RECORD)
     clients = list(zip(*(done.column(name).to_pylist() for name in NAMES), strict=True))
     assert len(set(clients)) == len(clients)
     found = [
         (*clients[client], int(record["second"]), float(record[REQUEST_RATE]))
         for client, record in zip(np.repeat(np.arange(len(counts)), counts), records, strict=True)
     ]
-    assert sorted(found) == sorted((i, u, c, at, float(n)) for i, u, c, at, _, n in rows)
+    wanted = [(i, u, c, at, n * (2.0 if blocked else 1.0)) for i, u, c, at, blocked, n in rows]
+    assert sorted(found) == sorted(wanted)
     for place, client in enumerate(clients):
         mine = [row for row in rows if row[:3] == client]
         row = done.slice(place, 1).to_pylist()[0]
         assert (row["first_s"], row["last_s"]) == (min(r[3] for r in mine), max(r[3] for r in mine))
         assert row["seconds"] == len(mine)
         assert row["blocked_seconds"] == sum(r[4] for r in mine)
-        assert row["requests"] == sum(r[5] for r in mine)
+        assert row["requests"] == sum(each[4] for each in wanted if each[:3] == client)
 
 
 def row_of(client_id: str, **columns: object) -> Row:
@@ -62,8 +75,11 @@ def test_demand_is_what_a_client_would_have_sent(spark: SparkSession) -> None:
         row_of("x" * 1024),
         row_of("cut", user=OTHER),
     ]
-    found = {row["client_id"]: row for row in packed(frame(spark, "entity", rows)).collect()}
-    requests = {name: row["requests"] for name, row in found.items()}
+    done = packed(recorded_clients(frame(spark, "entity", rows))).collect()
+    found = {row["client_id"]: row for row in done}
+    requests: Counter[str] = Counter()
+    for row in done:
+        requests[row["client_id"]] += row["requests"]
     assert requests == {
         "free": 100,
         "channel": 200,
@@ -72,13 +88,13 @@ def test_demand_is_what_a_client_would_have_sent(spark: SparkSession) -> None:
         "waits": pytest.approx(100 / 0.75),
         OTHER: 300,
     }
-    assert found[OTHER]["user"] == OTHER
+    assert {row["user"] for row in done if row["client_id"] == OTHER} == {OTHER}
     assert {name for name, row in found.items() if row["blocked_seconds"]} == {
         "channel",
         "silenced",
         "waits",
     }
-    records, _ = unpack(pa.chunked_array([pa.array([bytes(found["free"]["records"])])]))
+    records, _ = records_of(pa.chunked_array([pa.array([bytes(found["free"]["records"])])]), RECORD)
     (record,) = records
     assert record["second"] == START_MS // 1000
     assert (record[PRODUCER_BYTE_RATE], record[CONSUMER_BYTE_RATE]) == (1000, 50)

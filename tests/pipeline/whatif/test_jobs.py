@@ -20,7 +20,7 @@ from tests.support.simulated_clients import (
     poisson,
     quota_config,
 )
-from tests.support.usage_rows import START_MS, frame
+from tests.support.usage_rows import START_MS, client_rows, frame
 
 SECONDS = 20
 
@@ -47,7 +47,11 @@ def test_the_job_its_curve_and_its_captures(spark: SparkSession) -> None:
     columns = {
         name: pa.array([r[name] for r in rows], kinds.get(name)) for name in candidate.columns()
     }
-    expected = [row for each in predict(pa.table(columns), candidate) for row in each.to_pylist()]
+    expected = [
+        row
+        for each in predict(client_rows(pa.table(columns)), candidate)
+        for row in each.to_pylist()
+    ]
     assert [_rounded(row) for row in sorted(found, key=_key)] == [
         _rounded(row) for row in sorted(expected, key=_key)
     ]

@@ -9,7 +9,7 @@ from pipeline.whatif.demand import MAX_CLIENTS_OF_BUCKET
 from pipeline.whatif.predict import Candidate, partition_columns, predict
 from pipeline.whatif.results import RESULT
 from policies.quota.config import QuotaLine
-from tests.support.usage_rows import START_MS, usage_row
+from tests.support.usage_rows import START_MS, client_rows, usage_row
 
 Rows = list[dict[str, Any]]
 
@@ -37,7 +37,7 @@ def table(rows: Rows, candidate: Candidate) -> pa.Table:
 
 def predicted(rows: Rows, *lines: QuotaLine, **settings: Any) -> Rows:
     candidate = Candidate(lines, **settings)
-    found = list(predict(table(rows, candidate), candidate))
+    found = list(predict(client_rows(table(rows, candidate)), candidate))
     assert all(each.schema == RESULT for each in found)
     return [row for each in found for row in each.to_pylist()]
 

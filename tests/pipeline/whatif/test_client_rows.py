@@ -1,0 +1,111 @@
+"""Packed rows of clients hold every row and every number."""
+
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.whatif.client_rows import NAMES, pack, since, unpack_rows
+from pipeline.whatif.predict import Candidate, predict
+from policies.quota.config import QuotaLine
+from tests.support.usage_rows import START_MS
+
+COLUMNS = (
+    *NAMES,
+    *("ts_ms", "charged", "connections", "blocked_ms", "enforcement", "quota_rate", "exempt"),
+)
+KINDS = {
+    **dict.fromkeys((*NAMES, "enforcement"), pa.string()),
+    "connections": pa.int32(),
+    "quota_rate": pa.float64(),
+}
+SCHEMA = pa.schema([(name, KINDS.get(name, pa.int64())) for name in COLUMNS])
+NAME = st.sampled_from([None, "", "a", "b", "\u00e9", "a name\x00", "x" * 300])
+NUMBER = st.one_of(st.none(), st.integers(0, 2**63 - 1))
+ROW = st.tuples(
+    *[NAME] * len(NAMES),
+    *(st.integers(0, 2**63 - 1), NUMBER, st.one_of(st.none(), st.integers(0, 2**31 - 1)), NUMBER),
+    st.sampled_from([None, "entity", "channel", "of a later version"]),
+    st.one_of(st.none(), st.floats(0, allow_infinity=False)),
+    NUMBER,
+)
+CODES = {"entity": 1, "channel": 2}
+
+
+def batches_of(rows: list[tuple[Any, ...]], sizes: list[int]) -> list[pa.RecordBatch]:
+    """Return the rows in batches of these sizes, the rest in one more."""
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in COLUMNS]
+    table = pa.table(dict(zip(COLUMNS, columns, strict=True)), schema=SCHEMA)
+    found: list[pa.RecordBatch] = []
+    at = 0
+    for size in (*sizes, len(rows)):
+        found += table.slice(at, size).to_batches()
+        at += size
+    return found
+
+
+@given(st.lists(ROW, min_size=1, max_size=40), st.lists(st.integers(0, 9), max_size=5))
+def test_packed_rows_hold_each_row(rows: list[tuple[Any, ...]], sizes: list[int]) -> None:
+    """A client is packed once by each task; what is missing is an empty name, 0, or no quota."""
+    parts = [part for some in batches_of(rows, sizes) for part in pack([some])]
+    known = unpack_rows(pa.Table.from_batches(parts), COLUMNS)
+    assert len(set(known.names)) == len(known.names)
+    found = Counter(
+        (*known.names[client], *values)
+        for client, *values in zip(
+            known.client.tolist(),
+            *(column.tolist() for column in known.columns.values()),
+            strict=True,
+        )
+    )
+    assert found == Counter(
+        (
+            *(name or "" for name in row[:4]),
+            *(row[place] or 0 for place in range(4, 8)),
+            CODES.get(row[8], 0),
+            row[9] or 0.0,
+            row[10] or 0,
+        )
+        for row in rows
+    )
+
+
+@given(st.lists(ROW, min_size=1, max_size=40), st.integers(0, 2**63 - 1))
+def test_rows_before_a_time_are_left_out(rows: list[tuple[Any, ...]], first_ms: int) -> None:
+    """The others are packed as if those had not been there; a client without another row is left out, too."""
+    (whole,) = pack(batches_of(rows, []))
+    found = since(pa.Table.from_batches([whole]), COLUMNS, first_ms)
+    others = [row for row in rows if row[4] >= first_ms]
+    expected = [each.to_pylist() for each in pack(batches_of(others, []))]
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, *(expected or [[]])))
+
+
+def test_nothing_is_packed_of_no_rows() -> None:
+    """Also of empty batches."""
+    assert list(pack([])) == []
+    assert list(pack(batches_of([], [0, 0]))) == []
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=20), st.lists(st.integers(0, 40)))
+def test_a_prediction_does_not_depend_on_how_rows_are_packed(
+    amounts: list[int], sizes: list[int]
+) -> None:
+    """Two clients of one bucket, their rows in batches of any size, packed by one task or by several."""
+    rows = [
+        ("i", "b", "alice", client_id, START_MS + at * 1000, amount, 1, 0, None, None, 0)
+        for at, amount in enumerate(amounts)
+        for client_id in ("x", "y")
+    ]
+    candidate = Candidate([QuotaLine(user="alice", request_rate=10)], "channel")
+    order = candidate.columns()
+
+    def found(parts: list[pa.RecordBatch]) -> list[dict[str, object]]:
+        known = unpack_rows(pa.Table.from_batches(parts), order)
+        return [row for each in predict(known, candidate) for row in each.to_pylist()]
+
+    batches = [batch.select(order) for batch in batches_of(rows, sizes)]
+    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    apart = [part for batch in batches for part in pack([batch])]
+    assert found(apart) == found(list(pack(batches))) == found(list(pack(whole)))
