@@ -1,15 +1,17 @@
-"""The driver steps the event loop while there is work, sleeps while there is none, and wakes for timers."""
+"""The driver steps the event loop while there is work, sleeps while there is none, and wakes for timers.
+
+The tests of Trio's other tasks while traffic flows are in test_driver_turns.py.
+"""
 
 from __future__ import annotations
-
-import socket
 
 import pytest
 import trio
 
-from proxy.shell.driver import TURN_MS, drive, nudge
+from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
 from tests.support import frames as f
+from tests.support.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.sockets import receive
 
 
@@ -24,62 +26,6 @@ async def test_a_request_and_its_reply_are_moved_by_the_driver_alone(bench, nurs
     await trio.lowlevel.wait_readable(client)
     assert receive(client, len(f.heartbeat_reply(1))) == f.heartbeat_reply(1)
     nursery.cancel_scope.cancel()
-
-
-class FakeEventLoop:
-    """Steps are counted; its descriptor never becomes readable."""
-
-    def __init__(self, events: list[int], clock: FakeClock) -> None:
-        self.events = events
-        self.clock = clock
-        self.waits: list[float] = []
-        self.arriving = 0
-        self.a, self.b = socket.socketpair()
-
-    def step(self, timeout_s: float) -> int:
-        self.waits.append(timeout_s)
-        self.clock.now_ms += 1
-        return self.events.pop(0) if self.events else 0
-
-    def fileno(self) -> int:
-        return self.a.fileno()
-
-    def close(self) -> None:
-        self.a.close()
-        self.b.close()
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.now_ms = 0
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-    def now_us(self) -> int:
-        return self.now_ms * 1000
-
-
-async def test_while_traffic_flows_other_tasks_run_every_few_milliseconds(bench):
-    """A turn is bounded, although a thousand steps have events."""
-    clock = FakeClock()
-    event_loop = FakeEventLoop([1] * 1000, clock)
-    turns = 0
-
-    async def other() -> None:
-        nonlocal turns
-        while event_loop.events:
-            turns += 1
-            await trio.lowlevel.checkpoint()
-
-    async with trio.open_nursery() as inner:
-        inner.start_soon(drive, event_loop, bench.engine, clock)
-        inner.start_soon(other)
-        while event_loop.events:
-            await trio.lowlevel.checkpoint()
-        inner.cancel_scope.cancel()
-    assert turns >= 1000 // (TURN_MS + 3)
-    event_loop.close()
 
 
 @pytest.mark.parametrize("place", [0, 1, 7])
@@ -108,19 +54,6 @@ async def test_a_step_of_more_than_five_milliseconds_is_reported_to_the_engine(
     event_loop.close()
 
 
-async def test_while_clients_are_being_connected_it_does_not_wait_for_traffic(bench, nursery):
-    """Trio connects them, and gets its turn each millisecond."""
-    clock = FakeClock()
-    event_loop = FakeEventLoop([1] * 40, clock)
-    event_loop.arriving = 1
-    nursery.start_soon(drive, event_loop, bench.engine, clock)
-    while event_loop.events:
-        await trio.lowlevel.checkpoint()
-    assert set(event_loop.waits) == {0.0}
-    nursery.cancel_scope.cancel()
-    event_loop.close()
-
-
 async def test_an_idle_driver_sleeps_until_the_next_timer(autojump_clock, bench, nursery):
     """In virtual time: an hour passes at once, and the event loop is stepped a handful of times."""
     clock = FakeClock()
@@ -138,19 +71,6 @@ async def test_an_idle_driver_sleeps_until_the_next_timer(autojump_clock, bench,
     assert len(event_loop.waits) < 10
     nursery.cancel_scope.cancel()
     event_loop.close()
-
-
-class TrioClock(FakeClock):
-    """Follows Trio's clock and starts at the engine's first millisecond."""
-
-    def __init__(self) -> None:
-        self.start_s = trio.current_time() - 1000
-
-    def __call__(self) -> int:
-        return round((trio.current_time() - self.start_s) * 1000)
-
-    def now_us(self) -> int:
-        return self() * 1000
 
 
 async def test_a_driver_that_is_nudged_takes_notice_of_a_new_timer(autojump_clock, bench, nursery):

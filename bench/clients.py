@@ -1,0 +1,213 @@
+"""`python -m bench.clients`: the proxies under real clients at fixed rates; writes its section of RESULTS.md.
+
+The clients are Kafka's own performance tools (Java), before a real Kafka of one broker. Each proxy has the first core;
+broker and clients may use all. A consumer reads what a producer sends directly to the broker at the fixed rate. All
+proxies run at once; in each round one is loaded after the other, in shuffled order, and CPU is read while records flow.
+"""
+
+import argparse
+import contextlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from bench.clients_report import BASE, Case, choose, goals, section
+from bench.compare import checkout
+from bench.figures import Sample, Samples
+from bench.goals import tell
+from bench.harness import BenchError
+from bench.harness.command import options, prints_errors
+from bench.harness.machine import describe, load_average, today
+from bench.harness.markdown import write_section
+from bench.harness.usage import cpu_ns
+from bench.kafka_clients import Client, Sent, await_records
+from bench.running import Running
+from bench.variants import HAPROXY, SLUICE, Variant, first_line, haproxy_command, parse_peer
+from bench.variants import sluice_command as command_of
+from tests.support.java import Java, KafkaUnavailableError, kafka_java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.kafka_jars import KAFKA_VERSION
+from tests.support.topics import Topics
+
+LISTENER: Final = "HAPROXY"
+"""The broker's listener that advertises HAProxy's port: HAProxy changes no address."""
+NETWORK: Final = 0
+"""The third byte of the broker's address, 127.0.0.1."""
+WARM_SECONDS: Final = 2
+"""Records of so many seconds pass before the first reading."""
+
+
+class AdvertisedListener:
+    """A listener of the broker for the clients of HAProxy."""
+
+    protocols: Final = {LISTENER: "PLAINTEXT"}
+
+    def properties(self, host: str) -> Iterator[str]:
+        """Yield nothing: the advertised address is set when HAProxy's port is known."""
+        yield from ()
+
+    def format_arguments(self) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+
+def variants(peers: list[str], base: Path | None) -> list[Variant]:
+    """Return Sluice, HAProxy if it is installed, the peers, and the base if there is one.
+
+    Raises:
+        ValueError: a peer is not NAME=COMMAND.
+    """
+    found = [_sluice(SLUICE, Path(sys.executable).with_name("sluice"))]
+    if path := shutil.which("haproxy"):
+        found.append(Variant(HAPROXY, first_line([path, "-v"]), haproxy_command(path)))
+    if base is not None:
+        found.append(_sluice(BASE, base / ".venv/bin/sluice"))
+    return found + [parse_peer(text) for text in peers]
+
+
+def _sluice(name: str, program: Path) -> Variant:
+    version = first_line([str(program), "version"])
+    return Variant(name, version, command_of(program, nodes="1-1"), peer=False)
+
+
+class Clients:
+    """A Kafka with its proxies, and the clients of one run at a time."""
+
+    def __init__(self, folder: Path, java: Java) -> None:
+        self._folder = folder
+        self._java = java
+        self._cluster = KafkaCluster(
+            folder / "kafka", 1, NETWORK, java, listeners=AdvertisedListener(), heap="1g"
+        )
+        self._runs = 0
+
+    @contextlib.contextmanager
+    def started(self, given: list[Variant]) -> Iterator[dict[str, Running]]:
+        """Run the proxies and the broker; yield the proxies by name.
+
+        Raises:
+            BenchError: a proxy does not accept connections.
+        """
+        broker = self._cluster.brokers[1]
+        with contextlib.ExitStack() as stack:
+            running = {}
+            for each in given:
+                upstream = broker.further[LISTENER] if each.name == HAPROXY else broker.port
+                proxy = Running(each, upstream, self._folder / each.name)
+                running[each.name] = stack.enter_context(proxy)
+            advertised = [f"PLAINTEXT://{broker.address}"]
+            if HAPROXY in running:
+                advertised.append(f"{LISTENER}://127.0.0.1:{running[HAPROXY].port}")
+            self._cluster.settings["advertised.listeners"] = ",".join(advertised)
+            stack.callback(self._cluster.stop)
+            self._cluster.start()
+            yield running
+
+    def run(self, case: Case, proxy: Running, nth: int, seconds: float) -> Sample:
+        """Run a case once; return what it cost.
+
+        Raises:
+            BenchError: the records do not flow, or a client has ended.
+        """
+        assert proxy.pid is not None, "the proxy does not run"
+        direct = self._cluster.bootstrap
+        topic = Topics(direct, 1).make(retention_bytes=str(256 << 20), segment_bytes=str(64 << 20))
+        through = f"127.0.0.1:{proxy.port}"
+        with contextlib.ExitStack() as stack:
+            clients: list[Client] = []
+            if case.consumes:
+                clients.append(stack.enter_context(self._consumer(topic, through)))
+            to = direct if case.consumes else through
+            clients.append(stack.enter_context(self._producer(case, topic, to)))
+            sent = stack.enter_context(contextlib.closing(Sent(direct, topic)))
+            await_records(lambda: sent.records() >= case.rate * WARM_SECONDS, "no records", clients)
+            if case.consumes:
+                await_records(clients[0].has_consumed, "the consumer reads nothing", clients)
+            began, before, records = time.monotonic(), cpu_ns(proxy.pid), sent.records()
+            time.sleep(seconds)
+            took_s, spent = time.monotonic() - began, cpu_ns(proxy.pid) - before
+            records = sent.records() - records
+            if not records or any(each.ended for each in clients):
+                raise BenchError(f"{case.title}: {'; '.join(each.said() for each in clients)}")
+        cpu_us = spent / 1000 / records
+        size = records * case.record_bytes
+        return Sample(case.name, proxy.name, nth, records, took_s, size, cpu_us, 0, 0)
+
+    def _producer(self, case: Case, topic: str, bootstrap: str) -> "Client":
+        return self._client(
+            "org.apache.kafka.tools.ProducerPerformance",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(10**9)),
+            *("--throughput", str(case.rate), "--record-size", str(case.record_bytes)),
+        )
+
+    def _consumer(self, topic: str, bootstrap: str) -> "Client":
+        return self._client(
+            "org.apache.kafka.tools.ConsumerPerformance",
+            *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(10**9)),
+            *("--timeout", "60000", "--show-detailed-stats", "--hide-header"),
+            *("--reporting-interval", "500"),
+        )
+
+    def _client(self, main: str, *arguments: str) -> "Client":
+        self._runs += 1
+        output = self._folder / f"client-{self._runs}"
+        return Client(self._java.start_tool(main, *arguments, output=output), output)
+
+
+def measure(given: argparse.Namespace) -> tuple[Samples, list[Case], list[Variant]]:
+    """Run what the command line asks for.
+
+    Raises:
+        BenchError: there is no Kafka, or a proxy does not start.
+        ValueError: a case is unknown.
+    """
+    cases = choose(given.cases)
+    try:
+        java = kafka_java()
+    except KafkaUnavailableError as error:
+        raise BenchError(f"no real Kafka: {error}") from error
+    samples, order = Samples(), random.Random(given.seed)
+    with contextlib.ExitStack() as stack:
+        base = stack.enter_context(checkout(given.base)) if given.base else None
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-clients-")))
+        chosen = variants(given.peer, base)
+        clients = Clients(folder, java)
+        running = stack.enter_context(clients.started(chosen))
+        for nth in range(given.rounds):
+            for case in order.sample(cases, len(cases)):
+                for name in order.sample(list(running), len(running)):
+                    samples.add(clients.run(case, running[name], nth, given.seconds))
+            print(f"round {nth + 1} of {given.rounds}", flush=True)
+    return samples, cases, chosen
+
+
+@prints_errors
+def main(arguments: list[str] | None = None) -> int:
+    """Run the benchmark; return the exit code."""
+    parser = options("bench.clients", __doc__, rounds=3, seconds=8.0, seed=1)
+    parser.add_argument("--cases", default="", help="comma-separated; default: all")
+    parser.add_argument("--base", default="", help="also measure this revision")
+    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
+    given = parser.parse_args(arguments)
+    samples, cases, chosen = measure(given)
+    facts = {
+        "date": today(),
+        "rounds": f"{given.rounds} of {given.seconds:g} s each",
+        "load average at the end": load_average(),
+        "Kafka": KAFKA_VERSION,
+        **describe(),
+        **{each.name: each.version for each in chosen},
+    }
+    names = [each.name for each in chosen]
+    write_section(given.out, "clients", section(samples, cases, names, facts))
+    tell(goals(samples, cases))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Kafka's own performance tools as running clients, and the count of the records that a broker has written."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.harness import BenchError
+from bench.harness.processes import end
+
+FIRST_RECORD_TIMEOUT_SECONDS: Final = 60
+
+
+class Client:
+    """A running tool; the end of the block ends it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
+        self._process = process
+        self._output = output
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        end(self._process)
+
+    @property
+    def ended(self) -> bool:
+        """Return whether it has ended by itself."""
+        return self._process.poll() is not None
+
+    def has_consumed(self) -> bool:
+        """Return whether the last report of a consumer has records: its seventh column is the records per second."""
+        lines = self._output.read_text().splitlines()
+        return bool(lines) and float(lines[-1].split(",")[5]) > 0
+
+    def said(self) -> str:
+        """Return the ends of its output and of its errors."""
+        files = (self._output, self._output.with_suffix(".err"))
+        return " ".join(file.read_text(errors="replace")[-200:].strip() for file in files)
+
+
+class Sent:
+    """Counts the records of a topic of one partition, by its end offset at the broker."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+        self._partition = TopicPartition(topic, 0)
+
+    def records(self) -> int:
+        """Return how many records were written."""
+        _, written = self._consumer.get_watermark_offsets(self._partition, timeout=30)
+        return int(written)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+
+def await_records(condition: Callable[[], bool], problem: str, clients: list[Client]) -> None:
+    """Wait until the condition holds.
+
+    Raises:
+        BenchError: a client has ended, or the time is up; with what the clients said.
+    """
+    give_up = time.monotonic() + FIRST_RECORD_TIMEOUT_SECONDS
+    while not condition():
+        if time.monotonic() > give_up or any(each.ended for each in clients):
+            raise BenchError(f"{problem}: {'; '.join(each.said() for each in clients)}")
+        time.sleep(0.1)

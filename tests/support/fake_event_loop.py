@@ -1,0 +1,58 @@
+"""An event loop without sockets, and clocks, for tests of the driver."""
+
+from __future__ import annotations
+
+import socket
+
+import trio
+
+from proxy.shell.poller import make_poller
+
+
+class FakeEventLoop:
+    """Steps are counted; its descriptor never becomes readable."""
+
+    def __init__(self, events: list[int], clock: FakeClock) -> None:
+        self.events = events
+        self.clock = clock
+        self.waits: list[float] = []
+        self.arriving = self.called = 0
+        self.poller = make_poller()
+        self.a, self.b = socket.socketpair()
+
+    def step(self, timeout_s: float) -> int:
+        self.waits.append(timeout_s)
+        self.clock.now_ms += 1
+        return self.events.pop(0) if self.events else 0
+
+    def fileno(self) -> int:
+        return self.a.fileno()
+
+    def close(self) -> None:
+        self.poller.close()
+        self.a.close()
+        self.b.close()
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.now_ms = 0
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def now_us(self) -> int:
+        return self.now_ms * 1000
+
+
+class TrioClock(FakeClock):
+    """Follows Trio's clock and starts at the engine's first millisecond."""
+
+    def __init__(self) -> None:
+        self.start_s = trio.current_time() - 1000
+
+    def __call__(self) -> int:
+        return round((trio.current_time() - self.start_s) * 1000)
+
+    def now_us(self) -> int:
+        return self() * 1000
