@@ -9,7 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-fairness bench-tls bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -27,9 +27,10 @@ report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the dat
 screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
 	$(BIN)/python -m tests.support.report_pictures $(REPORT)/report.html docs/img
 
-# The suites wait more than they compute, so they run side by side; each one's output is printed whole at its end.
+# The suites are idle half of the time, so two cores run three of them. Start the longest first. The output of a suite
+# is printed at its end.
 test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs jobs-end-to-end
+	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end jobs
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -76,11 +77,17 @@ bench-memory: $(STAMP)-test $(STAMP)-bench  ## memory limits, with a real Kafka;
 bench-telemetry: $(STAMP)-test  ## CPU cost of telemetry; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.telemetry
 
+bench-policies: $(STAMP)-test  ## CPU cost of policies by what they need; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.policy_costs
+
 bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.fairness
 
 bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.tls
+
+bench-clients: $(STAMP)-test  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.clients
 
 bench-image: $(STAMP)-test  ## size, start and memory of the image; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.image

@@ -1,4 +1,6 @@
-"""One session in this process, without sockets or kernel: the CPU time of a Produce v9 of 100 bytes and its reply.
+"""One session in this process, without sockets or kernel: the CPU time of a request and its reply.
+
+Unless a case has other frames, they are a Produce v9 of 100 bytes and its reply.
 
 Requests and replies come in batches, as the event loop delivers them. The session's clock is advanced by hand, so a
 throttle of a second takes no time. A round consists of slices of a few milliseconds in which all cases take turns, so
@@ -15,8 +17,11 @@ from typing import Final, NamedTuple
 
 from bench.harness.figures import Spread, spread
 from proxy.core.engine import Engine
+from proxy.core.session.channel import ATTENTION, Channel
 
 BATCH: Final = 16
+MAX_JOINED_BYTES: Final = 262_144
+"""The event loop offers the kernel so many bytes at once."""
 SLICES: Final = 20
 REQUESTS: Final = 16_000
 _RECORDS: Final = bytes(100)
@@ -60,7 +65,7 @@ class SessionLoop:
 
     A slice has `requests / SLICES` of them, `per_ms` batches in each millisecond of the session's clock. `yardstick`
     names the case to compare with (empty: none). `throttles`: every request must be throttled. `threads_ns` returns
-    the CPU time of other threads that work for it.
+    the CPU time of other threads that work for it. `frames` are the request and its reply, with correlation id 1.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class SessionLoop:
         per_ms: int = 1,
         throttles: bool = False,
         threads_ns: Callable[[], int] = lambda: 0,
+        frames: tuple[bytes, bytes] = (PRODUCE, PRODUCE_REPLY),
     ) -> None:
         session = engine.connect("127.0.0.1", 40000, None)
         if session is None:
@@ -88,8 +94,8 @@ class SessionLoop:
         self._per_ms = per_ms
         self._throttles = throttles
         self._now_ms = 1000
-        self._requests = bytearray(PRODUCE * batch)
-        self._replies = bytearray(PRODUCE_REPLY * batch)
+        self._requests = bytearray(frames[0] * batch)
+        self._replies = bytearray(frames[1] * batch)
 
     def run(self) -> int:
         """Run one slice; return the nanoseconds of this thread.
@@ -107,7 +113,11 @@ class SessionLoop:
             engine.advance(now_ms)
             sent = session.from_client(requests, 0, size, now_ms)
             muted |= session.client.muted
+            if sent == ATTENTION:
+                sent = _send(session.broker)
             left = session.from_broker(replies, 0, answer, now_ms)
+            if left == ATTENTION:
+                left = _send(session.client)
             if sent != size or left != answer:
                 break  # some bytes were kept
             while engine.turns.queue:
@@ -135,6 +145,15 @@ def measure(loops: Sequence[SessionLoop], rounds: int) -> list[Cost]:
         in_all = spread(ours.all_us - base.all_us for ours, base in pairs)
         costs.append(Cost(loop.name, own, added, in_all))
     return costs
+
+
+def _send(channel: Channel) -> int:
+    """Return how many bytes waited for this side; they count as sent, joined as the event loop does it."""
+    size_bytes = channel.unsent_bytes
+    if size_bytes:
+        channel.front(MAX_JOINED_BYTES)
+        channel.sent(size_bytes)
+    return size_bytes
 
 
 def _round(loops: Sequence[SessionLoop], first: int) -> list[Taken]:

@@ -132,11 +132,11 @@ def installed(programs: dict[str, Path], peers: list[str]) -> list[Variant]:
     return found + [parse_peer(text) for text in peers]
 
 
-def sluice_command(path: Path) -> Callable[[Place], list[str]]:
+def sluice_command(path: Path, nodes: str = "0-0") -> Callable[[Place], list[str]]:
     """Return the command of Sluice without a configuration file, for one node."""
     return lambda place: [
         *(str(path), "run", "--upstream", f"127.0.0.1:{place.upstream}"),
-        *("--listen", f"127.0.0.1:{place.listen}", "--nodes", "0-0"),
+        *("--listen", f"127.0.0.1:{place.listen}", "--nodes", nodes),
     ]
 
 

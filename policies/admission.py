@@ -37,7 +37,7 @@ from wire.fetch import FetchHead
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.api import Forward, Host, Outcome, Peer, Request
+    from policies.api import Forward, Host, Outcome, Peer, Request, Result
 
 NEVER_HELD: Final = frozenset(
     {
@@ -211,7 +211,9 @@ class Admission(Policy):
             return FORWARD
         return self._enqueue(broker, request, peer)
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         """Free the request's place, at the broker or in the queue."""
         broker = self._places.pop(id(request), None)
         if broker is None:

@@ -16,20 +16,19 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from policies.denial import Deny
+from policies.denial import Deny as Deny  # noqa: PLC0414 - re-exported for authors of policies
 from policies.host_tools import HostTools
+from policies.requests import ANONYMOUS as ANONYMOUS  # noqa: PLC0414 - re-exported for authors of policies
+from policies.requests import Peer as Peer  # noqa: PLC0414, TC001 - as above
+from policies.requests import Request as Request  # noqa: PLC0414, TC001 - as above
+from policies.requests import UnreadableRequestError as UnreadableRequestError  # noqa: PLC0414 - as above
+from policies.responses import PolicyRefusal as PolicyRefusal  # noqa: PLC0414 - as above
+from policies.responses import Replace as Replace  # noqa: PLC0414 - as above
+from policies.responses import Response as Response  # noqa: PLC0414 - as above
+from policies.responses import Result as Result  # noqa: PLC0414 - as above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
-
-    from wire.apis import Api
-    from wire.fetch import FetchHead
-    from wire.produce import ProduceWalker
-    from wire.request_names import TopicRef
-
-
-ANONYMOUS = "ANONYMOUS"
-"""Kafka's name for a client that has not authenticated."""
 
 
 class Need(IntEnum):
@@ -58,108 +57,6 @@ class Outcome(Enum):
     ANSWERED = "answered"  # by a policy; the broker never saw it
     EXPIRED = "expired"
     DISCONNECTED = "disconnected"
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The facts about a client connection. A new fact makes a new Peer; a Peer never changes."""
-
-    session_id: int
-    host: str
-    port: int
-    node_id: int | None = None
-    """The broker that this connection is for; None on the bootstrap port."""
-    client_id: str = ""
-    user: str = ANONYMOUS
-    principal_source: str = "none"
-    """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `tls` (the client's
-    certificate), `fixed` (the config sets it), or `unknown` (the broker accepted an authentication whose user cannot
-    be read from the bytes)."""
-
-
-class Request(Protocol):
-    """One request, with as much as `needs` asked for. It is valid until `on_complete` returns."""
-
-    @property
-    def id(self) -> int:
-        """A number that is unique in this process and the same in every hook of one request."""
-
-    @property
-    def peer(self) -> Peer:
-        """The client, as it was known when the request began."""
-
-    @property
-    def began_ms(self) -> int:
-        """When its first byte arrived, in ms since the epoch. In `on_complete` now_ms minus this is the whole delay."""
-
-    @property
-    def exchange_id(self) -> int:
-        """A number that is unique in this session and the same in every hook of one request."""
-
-    @property
-    def api(self) -> Api:
-        """The facts about this API and version."""
-
-    @property
-    def api_key(self) -> int:
-        """Kafka's number of the API."""
-
-    @property
-    def api_version(self) -> int:
-        """The version that the client chose."""
-
-    @property
-    def node_id(self) -> int | None:
-        """The broker that the request is for; None on the bootstrap port."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Header and body in bytes, without the four bytes of length (as in Kafka)."""
-
-    @property
-    def acks(self) -> int | None:
-        """-1, 0 or 1 for Produce, None for other APIs."""
-
-    @property
-    def head(self) -> ProduceWalker | FetchHead | None:
-        """The head of a Produce or Fetch, with Need.HEAD or Need.BODY; with Need.TOPICS that of a Fetch; else None."""
-
-    @property
-    def topics(self) -> tuple[TopicRef, ...]:
-        """The topics that the request names, with Need.TOPICS, while `on_request` judges it.
-
-        A TopicRef has `name`, `topic_id` and `partitions`. Its name is None if the request carries an id that no
-        Metadata reply has named to a client of this process. Raises LookupError later, with a smaller need, and for
-        an API that names neither topics nor groups.
-        """
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups that the request names, as `topics`."""
-
-    @property
-    def topics_complete(self) -> bool:
-        """Whether the request is about no other topics than `topics`.
-
-        False if it asks for all topics or for those of a pattern, if its version cannot be read, and if it continues a
-        session of fetches (KIP-227: such a Fetch never reaches the broker) or of a share group.
-        """
-
-    @property
-    def body(self) -> bytes | None:
-        """The whole body, with Need.BODY or more, until the verdict; else None."""
-
-
-class Response(Protocol):
-    """The reply, just before it is sent to the client."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Header and body in bytes, without the four bytes of length."""
-
-    @property
-    def throttle_time_ms(self) -> int:
-        """The broker's throttle in ms; 0 if the response has no such field, or if the field has not arrived yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +148,7 @@ class Throttle:
     """
 
     throttle_time_ms: int
-    forward: Forward | Respond | Reject | Deny = FORWARD
+    forward: Forward | Respond | Reject | Deny | Replace = FORWARD
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
@@ -272,7 +169,7 @@ class Hold:
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
-Verdict = Forward | Throttle | Hold | Respond | Reject | Deny
+Verdict = Forward | Throttle | Hold | Respond | Reject | Deny | Replace
 
 
 class PolicyConfigError(ValueError):
@@ -294,7 +191,7 @@ class Services(Protocol):
         """Call `call(now_ms)` once at `at_ms`, in ms since the epoch. Raises TypeError for a wrong argument."""
 
     def reconsider(self) -> None:
-        """Read this policy's `apis`, `response_apis` and `needs` again, because they have changed."""
+        """Read this policy's `apis`, `response_apis`, `hears_body` and `needs` again, because they have changed."""
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Shorten the throttles that this policy gave, after a limit has changed.
@@ -348,6 +245,8 @@ class Policy:
     """The API keys whose requests it judges; None = all. `__init__` may narrow it for the instance."""
     response_apis: frozenset[int] | None = None
     """Those of `apis` whose replies `on_response` gets; None = all of them."""
+    hears_body: frozenset[int] = frozenset()
+    """Those of `response_apis` whose replies are kept whole: `response.body`, `response.errors`, `result.errors`."""
     needs: Need | Mapping[int, Need] = Need.HEADER
     """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
     max_versions: Mapping[int, int] = MappingProxyType({})
@@ -383,11 +282,13 @@ class Policy:
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
-    ) -> Forward | Throttle:
+    ) -> Forward | Throttle | Replace:
         """Judge a reply just before it is sent: the broker's reply, or one that Sluice made."""
         return FORWARD
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         """Called exactly once for every request that `on_request` has judged."""
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:

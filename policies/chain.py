@@ -8,7 +8,8 @@ Rules:
 - A policy that raises, or returns something else than a verdict, has a bug and is reported. `on_error` says whether the
   connection closes or the request is forwarded. Every call of a hook is guarded (`policies.hook_runner`).
 - A request completes once: from then on its `asked` is COMPLETED.
-- The interests of an entry (`apis`, `response_apis`, `needs`, `tick_ms`) are read once, and again at `reconsider`.
+- The interests of an entry (`apis`, `response_apis`, `hears_body`, `needs`, `tick_ms`) are read once, and again at
+  `reconsider`.
 - An entry in mode `observe` is called like any other, but its refusals are only reported.
 """
 
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, is_no_op
 from policies.denial import Deny
-from policies.hook_runner import HookRunner, PolicyFault, Reporter
+from policies.hook_runner import HookRunner, PolicyFault, Reporter, refusing_unreadable
 from policies.hooks import (
     ASKED_ALL,
     COMPLETED,
@@ -36,7 +37,6 @@ from policies.verdicts import (
     check_effective_quota,
     check_patches,
     check_request,
-    check_response,
     merge,
 )
 from wire.errors import ErrorCode
@@ -44,7 +44,8 @@ from wire.errors import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from policies.api import EffectiveQuota, Outcome, Peer, Response, Verdict
+    from policies.api import EffectiveQuota, Peer, Verdict
+    from policies.hooks import OnComplete, OnResponse
     from policies.interests import Interests
 
 __all__ = [
@@ -115,7 +116,7 @@ class Chain:
                     entry.name, "on_connect", connect, peer, now_ms, check=check_connect
                 )
             except PolicyFault:
-                if _forwards_on_error(entry):
+                if entry.forwards_on_error:
                     passed.append(entry)
                     continue
                 verdict = Reject(ErrorCode.UNKNOWN_SERVER_ERROR, close=True)
@@ -176,7 +177,7 @@ class Chain:
     def forwards_on_error(self, api_key: int, hook: str) -> bool:
         """Return whether every entry with this hook for this API lets a request pass when the entry is at fault."""
         return all(
-            _forwards_on_error(entry) for entry in self.entries if self._wants(entry, api_key, hook)
+            entry.forwards_on_error for entry in self.entries if self._wants(entry, api_key, hook)
         )
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
@@ -209,32 +210,44 @@ class Chain:
         asked = [e for e in wanted if _overrides(e.policy, "on_request")]
         heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
+        hearing = tuple(
+            entry
+            for entry in self.entries
+            if api_key in self._interests[entry.name].hears_body
+            and (entry in heard or entry in told)
+        )
         using = (e for e in wanted if e in asked or e in heard or e in told)
         needs = {self._interests[e.name].need(api_key) for e in using}
         on_request, on_hold_over = (
-            self._join_requests(asked, timed=timed) if asked else (None, None)
+            self._join_requests(asked, api_key, timed=timed) if asked else (None, None)
         )
         return Hooks(
             need=joined_need(needs, api_key),
             wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
             on_request=on_request,
             on_hold_over=on_hold_over,
-            on_response=self._join_responses(heard[::-1], asked, timed=timed) if heard else None,
-            on_complete=self._join_completions(told, asked, timed=timed) if told else None,
+            on_response=self._join_responses(heard[::-1], asked, hearing, timed=timed),
+            on_complete=self._join_completions(told, asked, timed=timed),
             asked=tuple(entry.name for entry in asked),
+            hears_body=hearing,
         )
 
     def _call(self, entry: Entry, hook: str, *, timed: bool) -> Callable[..., Any]:
         call: Callable[..., Any] = getattr(entry.policy, hook)
         return self.hook_runner.timed(entry.name, hook, call) if timed else call
 
+    def _request_call(self, entry: Entry, api_key: int, *, timed: bool) -> Callable[..., Any]:
+        call = self._call(entry, "on_request", timed=timed)
+        reads = self._interests[entry.name].need(api_key) >= Need.BODY and entry.on_error == "close"
+        return refusing_unreadable(call) if reads else call
+
     def _join_requests(
-        self, asked: Sequence[Entry], *, timed: bool
+        self, asked: Sequence[Entry], api_key: int, *, timed: bool
     ) -> tuple[
         Callable[[ChainRequest, Peer, int], Verdict],
         Callable[[ChainRequest, Peer, int, Verdict | None], Verdict],
     ]:
-        calls = [self._call(entry, "on_request", timed=timed) for entry in asked]
+        calls = [self._request_call(entry, api_key, timed=timed) for entry in asked]
         hook_runner = self.hook_runner
 
         def judge(
@@ -255,7 +268,7 @@ class Chain:
                             check_patches(verdict, request)
                     except BaseException as error:
                         fault = hook_runner.fault(entry.name, "on_request", error)
-                        if not _forwards_on_error(entry):
+                        if not entry.forwards_on_error:
                             request.asked = place
                             raise fault from error
                         verdict = FORWARD
@@ -296,65 +309,48 @@ class Chain:
         return on_request, on_hold_over
 
     def _join_responses(
-        self, heard: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
-    ) -> Callable[[ChainRequest, Response, Peer, int], Forward | Throttle]:
-        places = [
-            (entry, _place(entry, asked), self._call(entry, "on_response", timed=timed))
+        self,
+        heard: Sequence[Entry],
+        asked: Sequence[Entry],
+        hearing: Sequence[Entry],
+        *,
+        timed: bool,
+    ) -> OnResponse | None:
+        if not heard:
+            return None
+        from policies.reply_hooks import (  # noqa: PLC0415 - a chain without it takes no memory for it
+            HeardEntry,
+            join_responses,
+        )
+
+        called = [
+            HeardEntry(
+                entry,
+                _place(entry, asked),
+                self._call(entry, "on_response", timed=timed),
+                entry in hearing,
+            )
             for entry in heard
         ]
-        hook_runner = self.hook_runner
-
-        def on_response(
-            request: ChainRequest, response: Response, peer: Peer, now_ms: int
-        ) -> Forward | Throttle:
-            largest: Forward | Throttle = FORWARD
-            for entry, place, call in places:
-                if place >= request.asked:
-                    continue  # the request was refused before this entry judged it
-                try:
-                    verdict = call(request, response, peer, now_ms)
-                    if verdict is not FORWARD:
-                        check_response(verdict)
-                except BaseException as error:
-                    fault = hook_runner.fault(entry.name, "on_response", error)
-                    if not _forwards_on_error(entry):
-                        raise fault from error
-                    continue
-                if isinstance(verdict, Throttle):
-                    if entry.mode == "observe":
-                        self._observe(entry.name, verdict, request.api.name, peer, now_ms)
-                    elif (
-                        not isinstance(largest, Throttle)
-                        or verdict.throttle_time_ms > largest.throttle_time_ms
-                    ):
-                        largest = verdict
-            return largest
-
-        entry, place, call = places[0]
-        lone = len(heard) == 1 and entry.mode == "enforce" and entry.on_error == "close"
-        if lone and place <= 0:
-            return call
-        return on_response
+        return join_responses(called, self.hook_runner, self._observe)
 
     def _join_completions(
         self, told: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
-    ) -> Callable[[ChainRequest, Outcome, int], None]:
-        places = [
-            (entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed))
+    ) -> OnComplete | None:
+        if not told:
+            return None
+        from policies.reply_hooks import (  # noqa: PLC0415 - as above
+            ToldEntry,
+            join_completions,
+        )
+
+        called = [
+            ToldEntry(
+                entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed)
+            )
             for entry in told
         ]
-        hook_runner = self.hook_runner
-
-        def on_complete(request: ChainRequest, outcome: Outcome, now_ms: int) -> None:
-            limit, request.asked = request.asked, COMPLETED
-            for name, place, call in places:
-                if place < limit:
-                    try:
-                        call(request, outcome, now_ms)
-                    except BaseException as error:  # noqa: BLE001 - see `policies.hook_runner`
-                        hook_runner.fault(name, "on_complete", error)
-
-        return on_complete
+        return join_completions(called, self.hook_runner)
 
     def _observe(self, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int) -> None:
         if not is_no_op(verdict):
@@ -385,11 +381,6 @@ class Chain:
 
 def _overrides(policy: Policy, hook: str) -> bool:
     return getattr(type(policy), hook) is not getattr(Policy, hook)
-
-
-def _forwards_on_error(entry: Entry) -> bool:
-    """Return whether a request is forwarded when this entry is at fault."""
-    return entry.on_error == "forward" or entry.mode == "observe"
 
 
 def _place(entry: Entry, asked: Sequence[Entry]) -> int:

@@ -46,8 +46,11 @@ class ToolServices(Protocol):
         work: Callable[[], object],
         then: Callable[[object, int], None],
         timeout_ms: int,
-    ) -> None:
-        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests."""
+    ) -> Callable[[], None]:
+        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests.
+
+        Returns a function that gives the call up.
+        """
 
 
 class EntryTools:
@@ -101,7 +104,7 @@ class EntryTools:
         work: Callable[[], T],
         then: Callable[[T | Exception, int], None],
         timeout_ms: int = BLOCKING_TIMEOUT_MS,
-    ) -> None:
+    ) -> Callable[[], None]:
         """Call `work` in a thread, as HostTools says."""
         if self._tools is None:
             raise RuntimeError(
@@ -113,7 +116,8 @@ class EntryTools:
         if type(timeout_ms) is not int or not 1 <= timeout_ms <= MAX_BLOCKING_TIMEOUT_MS:
             expected = f"an integer in 1..{MAX_BLOCKING_TIMEOUT_MS}"
             raise TypeError(f"timeout_ms is {short_repr(timeout_ms)}, expected {expected}")
-        self._tools.call_blocking(self.name, work, partial(self._deliver, then), timeout_ms)
+        deliver = partial(self._deliver, then)
+        return self._tools.call_blocking(self.name, work, deliver, timeout_ms)
 
     def watch_file(
         self, path: str, on_change: Callable[[bytes], None], max_bytes: int = MAX_FILE_BYTES

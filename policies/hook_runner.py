@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from policies.api import Reject, UnreadableRequestError
+from policies.denial import MAX_MESSAGE_CHARS
 from policies.verdicts import VerdictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.api import Request
+    from policies.api import Peer, Request, Verdict
     from policies.decision import PolicyDecision
     from policies.policy_log import MessageLevel
 
@@ -169,6 +171,20 @@ class HookRunner:
         if times is None:
             times = self.times[name, hook] = HookTime()
         return times
+
+
+def refusing_unreadable(
+    call: Callable[[Request, Peer, int], Verdict],
+) -> Callable[[Request, Peer, int], Verdict]:
+    """Return an `on_request` that refuses a request whose body cannot be read: the client's fault, not the policy's."""
+
+    def on_request(request: Request, peer: Peer, now_ms: int) -> Verdict:
+        try:
+            return call(request, peer, now_ms)
+        except UnreadableRequestError as error:
+            return Reject(error.code, message=str(error)[:MAX_MESSAGE_CHARS])
+
+    return on_request
 
 
 def _no_time() -> int:

@@ -6,12 +6,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from policies.api import FORWARD, Forward, Need, Policy, Request, Throttle
+from policies.responses import Response
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.api import Outcome, Peer, QuotaViolation, Response, Verdict
+    from policies.api import Outcome, Peer, QuotaViolation, Verdict
     from policies.entry_tools import EntryTools
+    from policies.responses import Replace, Result
+
+    OnResponse = Callable[
+        ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace
+    ]
+    OnComplete = Callable[["ChainRequest", Outcome, Peer, Result, int], None]
 
 ASKED_ALL = 1 << 30
 """`asked` of a request that no entry has refused or holds so far."""
@@ -26,6 +33,13 @@ class ChainRequest(Request, Protocol):
     held: ChainPosition | None
 
 
+class ChainResponse(Response, Protocol):
+    """A reply whose body the chain replaces, so that the next entry sees the new one."""
+
+    def replace(self, body: bytes) -> None:
+        """Use this body from now on. Raises VerdictError, and changes nothing, if the throttle time cannot be found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One entry of the config's `policies`."""
@@ -36,6 +50,11 @@ class Entry:
     on_error: Literal["close", "forward"] = "close"
     tools: EntryTools | None = field(default=None, compare=False)
     """The tools of its host; None in tests that need none."""
+
+    @property
+    def forwards_on_error(self) -> bool:
+        """Whether a request or reply passes when this entry is at fault."""
+        return self.on_error == "forward" or self.mode == "observe"
 
 
 class ChainPosition(NamedTuple):
@@ -54,12 +73,15 @@ class Hooks(NamedTuple):
     on_request: Callable[[ChainRequest, Peer, int], Verdict] | None = None
     on_hold_over: Callable[[ChainRequest, Peer, int, Verdict | None], Verdict] | None = None
     """Resumes a held request: calls the holding entry again, or takes the given verdict as its answer."""
-    on_response: Callable[[ChainRequest, Response, Peer, int], Forward | Throttle] | None = None
-    on_complete: Callable[[ChainRequest, Outcome, int], None] | None = None
+    on_response: OnResponse | None = None
+    """A Replace in its verdict was done already, by `ChainResponse.replace`."""
+    on_complete: OnComplete | None = None
     wants_head: bool = False
     """Whether an entry needs the head or the body, and not only the topics."""
     asked: tuple[str, ...] = ()
     """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""
+    hears_body: tuple[Entry, ...] = ()
+    """The entries that get the bodies of replies."""
 
 
 def adopt_metrics(entry: Entry, previous: Entry) -> None:

@@ -46,12 +46,15 @@ class HostTools(Protocol):
         work: Callable[[], T],
         then: Callable[[T | Exception, int], None],
         timeout_ms: int = BLOCKING_TIMEOUT_MS,
-    ) -> None:
+    ) -> Callable[[], None]:
         """Call `work` in a thread, and then `then(result, now_ms)` between two requests.
 
         The result is what `work` returns or the exception that it raises; a TimeoutError after `timeout_ms`, counted
         from this call (the thread is left alone then); or a TooManyCallsError. `work` may use nothing of the policy
         that changes, and nothing of the host. Raises RuntimeError in `__init__`, TypeError for a wrong argument.
+
+        Returns a function that gives the call up, for a client that has left: work that has not begun is not done, and
+        `then` is not called.
         """
 
     def watch_file(

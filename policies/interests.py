@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from policies.api import Policy
 
 _MAX_TICK_MS: Final = 2_147_483_647
+_UNHEARD: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+"""Used before a client is authenticated, and understood by Sluice itself."""
 
 
 class Interests(NamedTuple):
@@ -23,6 +25,7 @@ class Interests(NamedTuple):
 
     apis: frozenset[int] | None
     response_apis: frozenset[int] | None
+    hears_body: frozenset[int]
     needs: Need | Mapping[int, Need]
     tick_ms: int
     max_versions: Mapping[int, int]
@@ -44,9 +47,11 @@ def interests_of(policy: Policy) -> Interests:
         raise TypeError(
             f"tick_ms is {short_repr(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}"
         )
+    apis, response_apis = _keys("apis", policy.apis), _keys("response_apis", policy.response_apis)
     return Interests(
-        _keys("apis", policy.apis),
-        _keys("response_apis", policy.response_apis),
+        apis,
+        response_apis,
+        _hears_body(policy.hears_body, apis, response_apis),
         _needs(policy.needs),
         tick_ms,
         _max_versions(policy.max_versions),
@@ -74,6 +79,24 @@ def _keys(name: str, value: object) -> frozenset[int] | None:
     if not isinstance(value, frozenset | set) or not all(isinstance(key, int) for key in value):
         raise TypeError(f"{name} is {short_repr(value)}, expected a frozenset of API keys, or None")
     return frozenset(value)
+
+
+def _hears_body(
+    value: object, apis: frozenset[int] | None, response_apis: frozenset[int] | None
+) -> frozenset[int]:
+    keys = _keys("hears_body", value)
+    if keys is None:
+        raise TypeError("hears_body is None, expected a frozenset of API keys")
+    for key in keys:
+        if key not in OFFERED or key in _UNHEARD:
+            raise TypeError(
+                f"hears_body has the key {short_repr(key)}, expected the key of an API that Sluice offers, except "
+                f"ApiVersions, SaslHandshake and SaslAuthenticate"
+            )
+        for name, wanted in (("apis", apis), ("response_apis", response_apis)):
+            if wanted is not None and key not in wanted:
+                raise TypeError(f"hears_body has {name_of(key)}, which is not in {name}")
+    return keys
 
 
 def _needs(value: object) -> Need | Mapping[int, Need]:

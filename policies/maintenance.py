@@ -8,8 +8,9 @@
           - {topic: 'billing.*', user: reports}
         file: /etc/sluice/pauses.yaml     # more pauses; they apply two seconds after the file has changed
 
-Only Produce requests are paused. At the end of its wait a write gets REQUEST_TIMED_OUT, which clients retry: they wait
-instead of failing, until their own delivery timeout. Reads, commits and administration continue.
+Operators add and remove pauses over the admin server, too (`policies.live_changes`). Only Produce requests are paused.
+At the end of its wait a write gets REQUEST_TIMED_OUT, which clients retry: they wait instead of failing, until their
+own delivery timeout. Reads, commits and administration continue.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Iterator
+    from collections.abc import Hashable, Iterable, Iterator, Mapping
 
     from policies.api import Host, Peer, Request
 
 MAX_FILE_BYTES: Final = 16_384
+MAX_LIVE: Final = 1_000
+"""The most live pauses."""
 PIPELINED_MS: Final = 50
 """Requests that a client sent before it had the error arrive within this time; its retries come later, because every
 client backs off for 100 ms."""
@@ -62,8 +65,8 @@ class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield from pattern_mistake("topic", self.topic)
 
 
-class PauseFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The content of the file: YAML or JSON; an empty file has no pauses."""
+class PauseList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The content of the file, YAML or JSON, and of a live change; without the key there are no pauses."""
 
     pauses: tuple[Pause, ...] = ()
 
@@ -93,15 +96,39 @@ class Maintenance(Policy):
         self._refusal = Reject(
             ErrorCode.REQUEST_TIMED_OUT, message="writes are paused for maintenance"
         )
-        more: tuple[Pause, ...] = ()
-        if config.file is not None:
-            more = self._read_first(config.file)
-        self._pause(more)
+        self._live: tuple[Pause, ...] = ()
+        self._of_file = () if config.file is None else self._read_first(config.file)
+        self._pause()
 
     def adopt(self, previous: Policy) -> None:
-        """Continue the waits that have begun."""
+        """Continue the waits that have begun, and keep the live pauses."""
         if isinstance(previous, Maintenance):
             self._until_ms = previous._until_ms  # noqa: SLF001 - of its own class
+            self._live = previous._live  # noqa: SLF001 - as above
+            if self._live:
+                self._pause()
+                self.host.reconsider()
+
+    def live_state(self) -> dict[str, object]:
+        """Return the pauses by their origin: `pauses` are the live ones."""
+        return {
+            "pauses": self._live,
+            "settings": self._config.pauses,
+            "file": self._of_file,
+        }
+
+    def change_live(self, change: Mapping[str, object], now_ms: int) -> None:
+        """Replace the live pauses by those of a PauseList. Raises PolicyConfigError if it is none."""
+        asked, problems = try_convert(PauseList, dict(change))
+        if asked is None or problems:
+            first = problems[0]
+            raise PolicyConfigError(first.path, f"found {first.found}, expected {first.expected}")
+        if len(asked.pauses) > MAX_LIVE:
+            raise PolicyConfigError(
+                "pauses", f"found {len(asked.pauses)} pauses, expected at most {MAX_LIVE}"
+            )
+        self._live = asked.pauses
+        self._apply(now_ms)
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Hold | Reject:
         """Hold a paused write until its connection has waited for `hold_ms`."""
@@ -154,15 +181,19 @@ class Maintenance(Policy):
             problems = "; ".join(map(str, error.problems))
             self.host.log.error("pauses unchanged", problems=problems)  # noqa: TRY400 - no traceback: it is an operator's
             return
-        self._pause(pauses)
+        self._of_file = pauses
+        self._apply(self.host.now_ms())
+
+    def _apply(self, now_ms: int) -> None:
+        """Apply changed pauses, and let the requests that were held be judged again."""
+        self._pause()
         self.host.reconsider()
-        now_ms = self.host.now_ms()
         for shard in range(SHARDS):
             self.host.call_at(now_ms + shard, partial(self._wake, self._key(shard)))
 
-    def _pause(self, more: Iterable[Pause]) -> None:
-        """Apply the pauses of the settings and these of the file."""
-        pauses = (*self._config.pauses, *more)
+    def _pause(self) -> None:
+        """Find the paused topics of each user, from the pauses of all origins."""
+        pauses = (*self._config.pauses, *self._of_file, *self._live)
         self._paused = _by_user(pauses)
         needs_topics = not all(each.everything for each in self._paused.values())
         self.apis = frozenset({ApiKey.PRODUCE} if pauses else ())
@@ -181,7 +212,7 @@ def read_pauses(content: bytes, path: str) -> tuple[Pause, ...]:
     data, origins, problems = read_yaml(content, path)
     file = None
     if not problems:
-        file, problems = try_convert(PauseFile, data)
+        file, problems = try_convert(PauseList, data)
     if file is None:
         raise SettingsError([with_origin(each, origins) for each in problems])
     return file.pauses

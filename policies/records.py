@@ -17,11 +17,17 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Need, Policy, PolicyConfigError, Reject
+from policies.api import (
+    FORWARD,
+    Forward,
+    Need,
+    Policy,
+    PolicyConfigError,
+    Reject,
+)
 from policies.verdicts import short_repr
 from wire.apis import ApiKey
-from wire.batch_heads import read_batch_heads
-from wire.errors import ErrorCode, WireError
+from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from policies.api import Host, Peer, Request
@@ -66,11 +72,7 @@ class RecordRules(Policy):
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
         """Return FORWARD, or a Reject with the first broken rule."""
-        try:
-            heads = read_batch_heads(request.body or b"", request.api_version)
-        except WireError as error:
-            return Reject(ErrorCode.INVALID_RECORD, message=str(error))
-        for head in heads:
+        for head in request.batches:
             broken = self._broken_rule(head, now_ms)
             if broken is not None:
                 rule, code, message = broken
@@ -91,10 +93,12 @@ class RecordRules(Policy):
         if most is not None and head.records > most:
             words = f"a batch has {head.records} records, at most {most} are allowed"
             return "max_records", ErrorCode.POLICY_VIOLATION, words
-        is_small = head.codec == "none" and size < config.compression_min_bytes
-        if config.compression and head.codec not in config.compression and not is_small:
+        is_small = head.compression == "none" and size < config.compression_min_bytes
+        if config.compression and head.compression not in config.compression and not is_small:
             allowed = ", ".join(config.compression)
-            words = f"a batch has the compression {head.codec or 'unknown'}, allowed: {allowed}"
+            words = (
+                f"a batch has the compression {head.compression or 'unknown'}, allowed: {allowed}"
+            )
             return "compression", ErrorCode.POLICY_VIOLATION, words
         age_ms = now_ms - head.first_timestamp_ms
         if (

@@ -58,6 +58,9 @@ class TopicsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The rules in their order; the first that fits decides."""
     default: Literal["allow", "deny"] = "deny"
     """The decision where no rule fits."""
+    auto_creation: Literal["rules", "allow", "deny"] = "rules"
+    """Whether a broker may create a topic because a client asks for its metadata: `rules` if the client may manage it,
+    `allow` as the broker is set, `deny` never."""
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem if there is no rule."""

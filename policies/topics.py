@@ -7,13 +7,16 @@
           - {user: billing, topics: ['billing.*'], groups: ['billing-*']}
           - {user: reports, topics: ['billing.*'], access: [read]}
         default: deny
+        auto_creation: rules
 
 Rules:
 - A topic or group is judged by its name; an id without a known name is refused until the client has asked for it.
 - Topics that the client may not use are denied, and the rest of the request reaches the broker (`policies.denial`).
 - To see a topic, any access is enough: its metadata, its offsets, its settings.
-- A request about topics that it does not name needs the right to manage all of them, unless it only lists names or its
-  topics are judged elsewhere (`_OPEN`).
+- A request about topics that it does not name needs the right to manage all of them, unless its reply is cut or its
+  topics are judged elsewhere (`topic_access.OPEN`).
+- Replies that list topics and groups are cut: a client sees those of which it has any access (`policies.listings`).
+- Metadata of a topic that the client may not manage does not create it: the broker is told so, from v4 on.
 """
 
 from __future__ import annotations
@@ -21,57 +24,37 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from policies.api import FORWARD, Forward, Need, Policy, PolicyConfigError, Reject
+from policies import listings
+from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError, Reject
 from policies.denial import Deny
 from policies.name_patterns import NamePatterns
+from policies.topic_access import ANY, MANAGE, OPEN, access_needed
 from policies.topic_settings import Access, TopicsConfig
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
+from wire.metadata import auto_creation_at
 from wire.request_layouts import names_anything
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.api import Host, Peer, Request
+    from policies.api import Host, Peer, Replace, Request, Response
     from policies.denial import TopicKey
 
 
 MAX_CLIENTS: Final = 10_000
 """Clients whose rules are remembered; beyond it they are found again."""
-_SEEING: Final = frozenset(
-    {
-        ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_CONFIGS, ApiKey.DESCRIBE_ACLS,
-        ApiKey.DESCRIBE_PRODUCERS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_QUORUM,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.FIND_COORDINATOR, ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.SHARE_GROUP_DESCRIBE, ApiKey.STREAMS_GROUP_DESCRIBE, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    }
-)  # fmt: skip
-_READING: Final = frozenset(
-    {
-        ApiKey.FETCH, ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH,
-        ApiKey.SHARE_ACKNOWLEDGE, ApiKey.STREAMS_GROUP_HEARTBEAT,
-        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
-    }
-)  # fmt: skip
-_WRITING: Final = frozenset({ApiKey.PRODUCE, ApiKey.ADD_PARTITIONS_TO_TXN})
-_ANY: Final = frozenset(Access)
-_OPEN: Final = frozenset(
-    {
-        ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_ACLS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,  # a pattern: its records come by Fetch
-        ApiKey.SHARE_FETCH,  # its topics were judged when the session named them
-    }
-)  # fmt: skip
+_LISTING: Final = frozenset(key for key in listings.LISTED if not names_anything(key))
+"""They name neither topics nor groups; their replies are cut."""
+_FIRST_WITH_FLAG: Final = 4
+"""The first version of Metadata that says whether topics may be created."""
 _NO_GROUP: Final = Reject(ErrorCode.GROUP_AUTHORIZATION_FAILED, message="no rule allows this group")
 _NOT_ALL: Final = Reject(
     ErrorCode.TOPIC_AUTHORIZATION_FAILED, message="it is about topics that it does not name"
 )
 _NO_TOPIC: Final = "no rule allows this topic"
+_CREATES: Final = "Metadata below v4 would create the topic, which no rule allows"
 _Kind: TypeAlias = Literal[0, 1]
 _TOPICS: Final = 0
 _GROUPS: Final = 1
@@ -90,8 +73,9 @@ class TopicRules(Policy):
     """Denies topics and groups that no rule allows."""
 
     Config = TopicsConfig
-    apis = frozenset(key for key in OFFERED if names_anything(key))
-    response_apis = frozenset()
+    apis = frozenset(key for key in OFFERED if names_anything(key)) | _LISTING
+    response_apis = listings.LISTED - {ApiKey.DESCRIBE_CONFIGS}  # it names all its resources
+    hears_body = response_apis
     needs = Need.TOPICS
     max_versions: Mapping[int, int] = MappingProxyType(
         {ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE_GROUPS: 2, ApiKey.STREAMS_GROUP_DESCRIBE: 0}
@@ -103,6 +87,7 @@ class TopicRules(Policy):
         if not isinstance(config, TopicsConfig):
             raise PolicyConfigError("", f"expected a TopicsConfig, got {short_repr(config)}")
         self._default = config.default == "allow"
+        self._auto_creation = config.auto_creation
         self._rules = [
             (
                 NamePatterns.of([rule.user]),
@@ -124,9 +109,11 @@ class TopicRules(Policy):
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Deny | Reject:
         """Deny the topics that the client may not touch; refuse a request of a group that it may not use."""
         key = request.api_key
-        needed = _needed(key)
+        if key in _LISTING:
+            return FORWARD
+        needed = access_needed(key)
         steps = self._steps_of(peer)
-        if not request.topics_complete and key not in _OPEN and not self._may_manage_all(steps):
+        if not request.topics_complete and key not in OPEN and not self._may_manage_all(steps):
             self._denied.add(1, "unnamed")
             return _NOT_ALL
         for group in request.groups:
@@ -141,10 +128,33 @@ class TopicRules(Policy):
                     denied[topic.key] = ErrorCode.UNKNOWN_TOPIC_ID
             elif not self._allows(steps, _TOPICS, name, needed):
                 denied[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        if not denied:
+        if denied:
+            self._denied.add(len(denied), "topic")
+        creates = self._created_by(request, steps) - denied.keys()
+        if creates and request.api_version < _FIRST_WITH_FLAG:
+            self._denied.add(len(creates), "creation")
+            denied |= dict.fromkeys(creates, ErrorCode.UNSUPPORTED_VERSION)
+            return Deny(denied, _CREATES)
+        deny = Deny(denied, _NO_TOPIC, self.host.name)
+        if creates and (patches := _without_creation(request)):
+            return Forward(patches, denials=(deny,) if denied else ())
+        return deny if denied else FORWARD
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Replace:
+        """Cut the topics and groups out of a listing of which the client has no access."""
+        steps = self._steps_of(peer)
+        if self._default and all(step.allows for step in steps):
             return FORWARD
-        self._denied.add(len(denied), "topic")
-        return Deny(denied, _NO_TOPIC)
+        return listings.without(
+            request,
+            response,
+            keep_topic=lambda name: self._allows(steps, _TOPICS, name, ANY),
+            keep_group=lambda name: self._allows(steps, _GROUPS, name, ANY),
+            topic_name=self.host.topic_name,
+            log=self.host.log,
+        )
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Forget the rules of this client; they are found again for another connection."""
@@ -164,6 +174,18 @@ class TopicRules(Policy):
                 if self._default:
                     return True
         return False
+
+    def _created_by(self, request: Request, steps: tuple[_Step, ...]) -> set[TopicKey]:
+        """Return the topics that a Metadata request may not create, and would if they do not exist."""
+        if request.api_key != ApiKey.METADATA or self._auto_creation == "allow":
+            return set()
+        names = [topic.name for topic in request.topics if topic.topic_id is None]
+        return {
+            name
+            for name in names
+            if name is not None
+            and (self._auto_creation == "deny" or not self._allows(steps, _TOPICS, name, MANAGE))
+        }
 
     def _may_manage_all(self, steps: tuple[_Step, ...]) -> bool:
         for step in steps:
@@ -189,13 +211,8 @@ class TopicRules(Policy):
         return steps
 
 
-def _needed(api_key: int) -> frozenset[Access]:
-    """Return the kinds of access of which one is enough for requests of this API."""
-    if api_key in _SEEING:
-        return _ANY
-    if api_key in _READING:
-        return _READ
-    return _WRITE if api_key in _WRITING else _MANAGE
-
-
-_READ, _WRITE, _MANAGE = (frozenset({each}) for each in Access)
+def _without_creation(request: Request) -> tuple[Patch, ...]:
+    """Return the patch with which a Metadata request (v4+) creates no topic; none if it does not ask for that."""
+    body = request.body or b""
+    at = auto_creation_at(body, request.api_version)
+    return (Patch(at, b"\0"),) if body[at] else ()

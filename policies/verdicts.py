@@ -84,14 +84,6 @@ def check_bounds(patches: Iterable[Patch], body_bytes: int) -> None:
             raise VerdictError(f"Patch {patch.offset}..{stop} is outside 0..{body_bytes}, the body")
 
 
-def check_response(verdict: object) -> None:
-    """Raise VerdictError unless `on_response` may return this."""
-    if type(verdict) is Throttle:
-        _check_throttle(verdict)
-    elif type(verdict) is not Forward:
-        raise VerdictError(f"expected FORWARD or a Throttle, got {short_repr(verdict)}")
-
-
 def check_connect(verdict: object) -> None:
     """Raise VerdictError unless `on_connect` may return this."""
     if type(verdict) is Reject:
@@ -147,7 +139,7 @@ def _check_end(verdict: object, expected: str) -> None:
     if type(verdict) is Forward:
         _check_forward(verdict)
     elif type(verdict) is Respond:
-        _check_bytes("Respond.body", verdict.body)
+        check_bytes("Respond.body", verdict.body)
         refuses: object = verdict.refuses
         if type(refuses) is Reject:
             _check_reject(refuses)
@@ -162,13 +154,13 @@ def _check_end(verdict: object, expected: str) -> None:
 
 
 def _check_throttle(verdict: Throttle) -> None:
-    _check_int("Throttle.throttle_time_ms", verdict.throttle_time_ms, 0, MAX_MS)
+    check_int("Throttle.throttle_time_ms", verdict.throttle_time_ms, 0, MAX_MS)
     _check_end(verdict.forward, "a Forward, Respond or Reject as Throttle.forward")
-    _check_why("Throttle.why", verdict.why)
+    check_why("Throttle.why", verdict.why)
 
 
 def _check_hold(verdict: Hold) -> None:
-    _check_int("Hold.max_delay_ms", verdict.max_delay_ms, 0, MAX_MS)
+    check_int("Hold.max_delay_ms", verdict.max_delay_ms, 0, MAX_MS)
     try:
         hash(verdict.watch)
     except BaseException as error:
@@ -179,21 +171,21 @@ def _check_hold(verdict: Hold) -> None:
         raise VerdictError(f"expected a Forward or Reject as Hold.then, got {short_repr(then)}")
     _check_end(then, "a verdict")
     _check_bool("Hold.throttles", verdict.throttles)
-    _check_why("Hold.why", verdict.why)
+    check_why("Hold.why", verdict.why)
 
 
 def _check_forward(verdict: Forward) -> None:
     _check_bool("Forward.exempt", verdict.exempt)
     if verdict.body is not None:
-        _check_bytes("Forward.body", verdict.body)
+        check_bytes("Forward.body", verdict.body)
     patches: object = verdict.patches
     if type(patches) is not tuple:
         raise VerdictError(f"Forward.patches is {short_repr(patches)}, expected a tuple of Patch")
     for patch in patches:
         if type(patch) is not Patch:
             raise VerdictError(f"expected a Patch in Forward.patches, got {short_repr(patch)}")
-        _check_int("Patch.offset", patch.offset, 0, 2_147_483_647)
-        _check_bytes("Patch.data", patch.data)
+        check_int("Patch.offset", patch.offset, 0, 2_147_483_647)
+        check_bytes("Patch.data", patch.data)
 
 
 def _check_reject(verdict: Reject) -> None:
@@ -210,7 +202,8 @@ def _check_reject(verdict: Reject) -> None:
         raise VerdictError(f"Reject.message has {len(message)} characters, {words}")
 
 
-def _check_why(field: str, why: object) -> None:
+def check_why(field: str, why: object) -> None:
+    """Raise VerdictError unless this is a QuotaViolation or None."""
     if why is None:
         return
     if type(why) is not QuotaViolation:
@@ -224,7 +217,8 @@ def _check_why(field: str, why: object) -> None:
             )
 
 
-def _check_int(field: str, value: object, min_value: int, max_value: int) -> None:
+def check_int(field: str, value: object, min_value: int, max_value: int) -> None:
+    """Raise VerdictError unless this is an integer in the range."""
     if type(value) is not int or not min_value <= value <= max_value:
         raise VerdictError(
             f"{field} is {short_repr(value)}, expected an integer in {min_value}..{max_value}"
@@ -236,11 +230,12 @@ def _check_bool(field: str, value: object) -> None:
         raise VerdictError(f"{field} is {short_repr(value)}, expected True or False")
 
 
-def _check_bytes(field: str, value: object) -> None:
+def check_bytes(field: str, value: object, max_bytes: int = MAX_BODY_BYTES) -> None:
+    """Raise VerdictError unless this is `bytes`, and at most `max_bytes` of them."""
     if type(value) is not bytes:
         raise VerdictError(f"{field} is {short_repr(value)}, expected bytes")
-    if len(value) > MAX_BODY_BYTES:
-        raise VerdictError(f"{field} has {len(value)} bytes, expected {MAX_BODY_BYTES} at most")
+    if len(value) > max_bytes:
+        raise VerdictError(f"{field} has {len(value)} bytes, expected {max_bytes} at most")
 
 
 def _forward(verdict: Forward) -> Forward:

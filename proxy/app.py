@@ -43,7 +43,7 @@ from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from proxy.tls import Tls
 from proxy.upstream_credentials import custody_of, fetch_token
-from wire import messages
+from wire import codec
 
 if TYPE_CHECKING:
     import socket
@@ -154,7 +154,7 @@ class App:
                     if (
                         self._engine.chain.entries
                     ):  # so that the first refusal does not wait for the codec
-                        nursery.start_soon(trio.to_thread.run_sync, messages.prepare)
+                        nursery.start_soon(trio.to_thread.run_sync, codec.prepare)
                     await self._open_admin(nursery)
                     draining = trio.CancelScope()
                     nursery.start_soon(self._handle_signals, signals, draining)

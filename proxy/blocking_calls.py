@@ -6,6 +6,7 @@ Rules:
   inside the hook that asked.
 - At its deadline a call fails, wherever it is. A thread cannot be ended: it keeps its place until its work returns, but
   neither the end of the process nor a reload waits for it.
+- A call that is given up takes no thread if its work has not begun, and delivers nothing.
 - Work is done in bursts (`proxy.pacing`), so that it delays the event loop little.
 """
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -28,13 +29,34 @@ MAX_CALLS: Final = 256
 """Of one entry, the running ones included."""
 
 
-class _Call(NamedTuple):
-    name: str
-    work: Callable[[], object]
-    then: Callable[[object, int], None]
-    timeout_ms: int
-    ends_s: float
-    """The deadline, as Trio's time."""
+class _Call:
+    """One call. `scope` ends it at its deadline, or when it is given up."""
+
+    __slots__ = ("_is_given_up", "name", "scope", "then", "timeout_ms", "work")
+
+    def __init__(
+        self,
+        name: str,
+        work: Callable[[], object],
+        then: Callable[[object, int], None],
+        timeout_ms: int,
+    ) -> None:
+        self.name = name
+        self.work = work
+        self.then = then
+        self.timeout_ms = timeout_ms
+        self.scope = trio.CancelScope(deadline=trio.current_time() + timeout_ms / 1000)
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """End the call without a result."""
+        self._is_given_up = True
+        self.scope.cancel()
+
+    def finish(self, result: object, now_ms: int) -> None:
+        """Hand the result over, unless it is not wanted any more."""
+        if not self._is_given_up:
+            self.then(result, now_ms)
 
 
 class _Pool:
@@ -77,25 +99,28 @@ class BlockingCalls:
         work: Callable[[], object],
         then: Callable[[object, int], None],
         timeout_ms: int,
-    ) -> None:
+    ) -> Callable[[], None]:
         """Have `work` called in a thread of the entry `name`, and then `then(result, now_ms)`; the result may be an
         exception. Before `run` and after it no call is made, and no result is delivered.
+
+        Returns a function that gives the call up: it may be called at any time.
         """
+        call = _Call(name, work, then, timeout_ms)
         if self._nursery is None:
-            return
+            return call.give_up
         pool = self._pools[name]
         if pool.calls >= MAX_CALLS:
             error = TooManyCallsError(f"{pool.calls} calls of {name} wait, {MAX_CALLS} at most")
-            self._deliver(partial(then, error))
-            return
+            self._deliver(partial(call.finish, error))
+            return call.give_up
         pool.calls += 1
-        ends_s = trio.current_time() + timeout_ms / 1000
-        self._nursery.start_soon(self._serve, pool, _Call(name, work, then, timeout_ms, ends_s))
+        self._nursery.start_soon(self._serve, pool, call)
+        return call.give_up
 
     async def _serve(self, pool: _Pool, call: _Call) -> None:
         result: object = TimeoutError(f"no result after {call.timeout_ms} ms")
         try:
-            with trio.CancelScope(deadline=call.ends_s):
+            with call.scope:
                 result = await trio.to_thread.run_sync(
                     _result_of,
                     call.work,
@@ -105,7 +130,7 @@ class BlockingCalls:
                 )
         finally:
             pool.calls -= 1
-        self._deliver(partial(call.then, result))
+        self._deliver(partial(call.finish, result))
         self._wake()
 
 

@@ -4,6 +4,7 @@ Rules:
 - The file is read every POLL_S seconds, and at each reload. A file that cannot be used changes nothing: the old users
   stay, and the log says why.
 - A user that is no longer in the file is disconnected at once. A changed password counts at the next authentication.
+- A Sluice that authenticates no clients keeps none of the code in memory: it is imported when it is needed.
 - The key under which verified passwords are remembered is made at the start, and is in memory only.
 """
 
@@ -16,17 +17,15 @@ import structlog
 import trio
 
 from proxy.config.small_files import FileError
-from proxy.config.users_file import load_text, users_of
-from proxy.core.auth.passwords import Passwords
-from proxy.core.auth.sasl_server import SaslServer
 from proxy.pacing import run_in_bursts
 from proxy.shell.driver import nudge
-from proxy.shell.password_thread import PasswordThread
 
 if TYPE_CHECKING:
     from proxy.config.security import ListenSasl
+    from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.engine import Engine
     from proxy.shell.event_loop import EventLoop
+    from proxy.shell.password_thread import PasswordThread
 
 POLL_S: Final = 5.0
 KEY_BYTES: Final = 32
@@ -39,12 +38,18 @@ class ClientAuthentication:
     def __init__(self, settings: ListenSasl | None, engine: Engine, event_loop: EventLoop) -> None:
         self._engine = engine
         self._event_loop = event_loop
-        self._thread = PasswordThread(lambda: nudge(event_loop), engine.report)
         self._path = self._text = ""
         self._server: SaslServer | None = None
+        self._thread: PasswordThread | None = None
         self._log = structlog.get_logger()
         if settings is None:
             return
+        from proxy.config.users_file import load_text, users_of  # noqa: PLC0415 - see above
+        from proxy.core.auth.passwords import Passwords  # noqa: PLC0415 - see above
+        from proxy.core.auth.sasl_server import SaslServer  # noqa: PLC0415 - see above
+        from proxy.shell.password_thread import PasswordThread  # noqa: PLC0415 - see above
+
+        self._thread = PasswordThread(lambda: nudge(event_loop), engine.report)
         engine.newcomers.authenticates = True
         self._path = settings.users_file
         self._text = load_text(self._path)
@@ -59,7 +64,7 @@ class ClientAuthentication:
 
     async def run(self) -> None:
         """Verify passwords and load the changed file, until cancelled."""
-        if self._server is None:
+        if self._thread is None:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._thread.run)
@@ -72,6 +77,8 @@ class ClientAuthentication:
         server = self._server
         if server is None:
             return ""
+        from proxy.config.users_file import load_text, users_of  # noqa: PLC0415 - see above
+
         try:
             text = await trio.to_thread.run_sync(load_text, self._path)
             if text == self._text:

@@ -68,9 +68,12 @@ class PolicyServices:
         work: Callable[[], object],
         then: Callable[[object, int], None],
         timeout_ms: int,
-    ) -> None:
-        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests."""
-        self.blocking_calls.call(name, work, then, timeout_ms)
+    ) -> Callable[[], None]:
+        """Call `work` in a thread of the entry `name`, and `then` with the result between two requests.
+
+        Returns a function that gives the call up.
+        """
+        return self.blocking_calls.call(name, work, then, timeout_ms)
 
     def load(self, path: str) -> bytes | None:
         """Return the state that a policy saved at `path`; None if there is none. Raises OSError."""

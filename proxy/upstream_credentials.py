@@ -1,4 +1,7 @@
-"""The credentials in `upstream.sasl`, as the dialer and the sessions use them."""
+"""The credentials in `upstream.sasl`, as the dialer and the sessions use them.
+
+A Sluice without them keeps none of the code in memory: it is imported here when it is needed.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,13 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE, read_secret
-from proxy.shell.credentials import PasswordCredentials, TokenCredentials
-from proxy.shell.custody import Custody
 from proxy.shell.driver import nudge
-from proxy.shell.tokens import TokenEndpoint, TokenFile
 
 if TYPE_CHECKING:
     from proxy.config.security import UpstreamSasl
     from proxy.core.engine import Engine
     from proxy.shell.credentials import Credentials
+    from proxy.shell.custody import Custody
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.tokens import TokenSource
 
@@ -28,12 +29,19 @@ def custody_of(sasl: UpstreamSasl | None, engine: Engine, event_loop: EventLoop)
     """
     if sasl is None:
         return None
+    from proxy.shell.custody import Custody  # noqa: PLC0415 - see above
+
     engine.has_custody = True
     return Custody(credentials_of(sasl), partial(nudge, event_loop), engine.report)
 
 
 def credentials_of(sasl: UpstreamSasl) -> Credentials:
     """Return the credentials. Raises FileError if the secret cannot be read now; later it is read again."""
+    from proxy.shell.credentials import (  # noqa: PLC0415 - see above
+        PasswordCredentials,
+        TokenCredentials,
+    )
+
     if sasl.mechanism == "OAUTHBEARER":
         return TokenCredentials(_tokens(sasl))
     read = partial(read_secret, sasl.password_file, PASSWORD_VARIABLE)
@@ -49,6 +57,8 @@ def fetch_token(sasl: UpstreamSasl | None) -> str:
 
 
 def _tokens(sasl: UpstreamSasl) -> TokenSource:
+    from proxy.shell.tokens import TokenEndpoint, TokenFile  # noqa: PLC0415 - see above
+
     if sasl.token_file:  # it may be written later than Sluice starts
         return TokenFile(sasl.token_file, partial(read_secret, sasl.token_file))
     read = partial(read_secret, sasl.client_secret_file, CLIENT_SECRET_VARIABLE)

@@ -31,7 +31,7 @@ class BatchHead(NamedTuple):
     magic: int
     size_bytes: int = -1
     """All of the batch, as it is sent: compressed."""
-    codec: str = ""
+    compression: str = ""
     """One of CODECS; empty if the number is unknown."""
     records: int = -1
     first_timestamp_ms: int = -1
@@ -39,6 +39,9 @@ class BatchHead(NamedTuple):
     max_timestamp_ms: int = -1
     producer_id: int = -1
     """-1 if the producer is neither idempotent nor transactional."""
+    topic: str | bytes = ""
+    """The topic's name; the 16 bytes of its id from v13 on."""
+    partition: int = -1
 
 
 def read_batch_heads(body: bytes, version: int) -> list[BatchHead]:
@@ -54,16 +57,20 @@ def read_batch_heads(body: bytes, version: int) -> list[BatchHead]:
 
 
 class _HeadCollector(BatchCounter):
-    __slots__ = ("found",)
+    __slots__ = ("found", "place")
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[BatchHead] = []
+        self.place: tuple[str | bytes, int] = (
+            "",
+            -1,
+        )  # topic and partition of the field that is read
 
     def _count(self, buf: Buffer, at: int) -> int:
         if len(self.found) >= MAX_BATCHES:
             raise WireError(f"a Produce has more than {MAX_BATCHES} batches")
-        self.found.append(_head(buf, at))
+        self.found.append(_head(buf, at, *self.place))
         return super()._count(buf, at)
 
 
@@ -80,16 +87,27 @@ class _HeadReader(ProduceWalker):
         after = super()._partition(buf, pos, end)
         if after >= 0:
             self.collector.begin()
+            topic, partitions = self.topics[-1]
+            self.collector.place = topic, partitions[-1]
             self._counter = self.collector if self._skip_bytes else None
         return after
 
 
-def _head(buf: Buffer, at: int) -> BatchHead:
+def _head(buf: Buffer, at: int, topic: str | bytes, partition: int) -> BatchHead:
     if buf[at + _MAGIC_AT] != 2:
-        return BatchHead(buf[at + _MAGIC_AT])
+        return BatchHead(buf[at + _MAGIC_AT], topic=topic, partition=partition)
     length, magic, attributes, _, first_ms, max_ms, producer_id, _, _, records = (
         _FIELDS.unpack_from(buf, at)
     )
     number = attributes & _CODEC_BITS
-    codec = CODECS[number] if number < len(CODECS) else ""
-    return BatchHead(magic, length + _SIZED_FROM, codec, records, first_ms, max_ms, producer_id)
+    return BatchHead(
+        magic,
+        length + _SIZED_FROM,
+        CODECS[number] if number < len(CODECS) else "",
+        records,
+        first_ms,
+        max_ms,
+        producer_id,
+        topic,
+        partition,
+    )

@@ -13,7 +13,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast
 
-from wire.messages import decode_request
+from wire.codec import decode_request
 from wire.primitives import (
     INT16,
     Buffer,

@@ -26,6 +26,7 @@ from wire.primitives import (
     skip,
     skip_compact,
     skip_string,
+    skip_tags,
     spend,
     spend_tags,
     string_length,
@@ -85,6 +86,21 @@ def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
     return found
 
 
+def auto_creation_at(body: Buffer, version: int) -> int:
+    """Return the offset of `allow_auto_topic_creation`, a byte, in the body of a Metadata request (v4+).
+
+    Raises `WireError` if the body ends before it.
+    """
+    end, is_flexible = len(body), version >= 9
+    count, pos = (compact_count if is_flexible else array_count)(body, 0, end)
+    for _ in range(count):
+        pos = pos + _TOPIC_ID_BYTES if version >= 10 else pos
+        pos = (skip_compact if is_flexible else skip_string)(body, pos, end)
+        pos = skip_tags(body, pos, end) if is_flexible else pos
+    skip(pos, 1, end)
+    return pos
+
+
 def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[bytes, str]:
     """Return topic id (16 bytes) to name, from a Metadata v10+ response body; {} below v10.
 
@@ -113,13 +129,13 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
             names[topic_id] = topic_name(buf[at:id_at])
         partitions, pos = compact_count(buf, pos, end, _MIN_PARTITION_BYTES)
         budget = spend(budget, partitions)
-        pos, budget = _after_partitions(buf, pos, end, partitions, budget)
+        pos, budget = after_partitions(buf, pos, end, partitions, budget)
         pos, budget = spend_tags(buf, skip(pos, 4, end), end, budget)  # authorized operations
     return names
 
 
-def _after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
-    """Return the offset after `count` partitions, and what is left of `budget`.
+def after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:
+    """Return the offset after `count` partitions of a Metadata v9+, and what is left of `budget`.
 
     After two partitions of one shape (short arrays of the same sizes, no tags), the next `lookahead` partitions are
     compared in one go: their size bytes are at the same places. The work stays linear, because `lookahead` grows with

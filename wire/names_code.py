@@ -3,6 +3,8 @@
 - `dataclasses` makes its methods so, too: a loop over the layout would cost ten times as much for each request.
 - The code trusts no size: it never goes back, so one check after the last field finds all that end too early. An
   IndexError or `struct.error` says the same.
+- Bytes after the last field are ignored, as a broker ignores them: librdkafka 2.16 sends three in a Metadata of all
+  topics.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ class _Source:
         self._lines: list[str] = []
         self._depth = 1
         self._loops = 0
+        self._takes = "+="  # a partition is one of several
 
     def body(self, layout: tuple[Part, ...]) -> list[str]:
         """Return the lines of a function `read`, a `_Reader`."""
         self._lines = ["def read(buf, pos, end, budget, name_of):"]
         self._add("topics, groups, complete = [], [], True")
         self._struct(layout)
-        self._add("if pos != end: raise _not_at_end(pos, end)")
+        self._add("if pos > end: raise _beyond_end(pos, end)")
         self._add("return new(RequestNames, (tuple(topics), tuple(groups), complete))")
         return self._lines
 
@@ -76,7 +79,7 @@ class _Source:
             self._depth -= 1
             self._add("else: pos += 1")
         elif kind == "p":
-            self._add("partitions += int32_at(buf, pos)", "pos += 4")
+            self._add(f"partitions {self._takes} int32_at(buf, pos)", "pos += 4")
         elif kind == "e":
             self._add("if int32_at(buf, pos)[0] > 0: complete = False", "pos += 4")
         elif kind == "i":
@@ -158,7 +161,8 @@ class _Source:
             self._fixed_partitions(count, stride, part)
             return
         if has_partition:
-            self._add("partitions = []")
+            self._partitions(count, part)
+            return
         self._add(f"if {count} > 0:")
         self._depth += 1
         self._add(f"budget -= {count}")
@@ -170,8 +174,6 @@ class _Source:
             self._element(part)
             self._depth -= 1
         self._depth -= 1
-        if has_partition:
-            self._add("partitions = tuple(partitions)")
         self._add(*(after or ()))
 
     def _element(self, part: Part) -> None:
@@ -194,6 +196,25 @@ class _Source:
             self._add("    continue")
         fields = "(name_of.get(topic_id), topic_id, partitions)"
         self._add(f"topics.append(new(TopicRef, {fields}))")
+
+    def _partitions(self, count: str, part: Part) -> None:
+        """Read an array of partitions; most often there is one, which needs no loop and no list."""
+        self._add(f"if {count} == 1:")
+        self._depth += 1
+        self._add("budget -= 1")
+        self._takes = "="
+        self._element(part)
+        self._takes = "+="
+        self._depth -= 1
+        self._add(f"elif {count} > 0:")
+        self._depth += 1
+        self._add(f"budget -= {count}", "partitions = []", f"for _ in range({count}):")
+        self._depth += 1
+        self._element(part)
+        self._depth -= 1
+        self._add("partitions = tuple(partitions)")
+        self._depth -= 1
+        self._add("else: partitions = ()")
 
     def _fixed_partitions(self, count: str, stride: int, part: Part) -> None:
         """Read an array of partitions of which each has the same size; most often there is one."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wire import messages
+from wire import codec
 from wire.apis import Api, ApiKey, key_of
 from wire.errors import ErrorCode, WireError
 from wire.schema import Shape, make_message
@@ -169,13 +169,13 @@ def error_body(
     beside each code, in the APIs and versions that have one. Raises `WireError` if the codec does not know the version
     or the request is malformed. The acks of a Produce are ignored: the caller must not send a reply for acks=0.
     """
-    shape = messages.response_shape(api)
+    shape = codec.response_shape(api)
     values: dict[str, object] = {}
     top = code
     if api.key == ApiKey.FETCH and code not in _SESSION_CODES:
-        head = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+        head = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         if getattr(head, "session_id", 0) and getattr(head, "session_epoch", 0) > 0:
-            return messages.encode(make_message(shape, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+            return codec.encode(make_message(shape, ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
         top = 0
     elif api.key == ApiKey.METADATA and code != ErrorCode.REBOOTSTRAP_REQUIRED:
         values["brokers"] = _brokers(shape, brokers)
@@ -183,20 +183,20 @@ def error_body(
     for below, echo in _ECHOES.get(api.key, ()):
         if below is not None and api.version >= below:
             continue
-        request = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+        request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         earlier = values.get(echo.answered, ())
         answers = _answers(shape, echo, request, code, message)
         if answers is not None and isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
-    return messages.encode(make_message(shape, top, values, message))
+    return codec.encode(make_message(shape, top, values, message))
 
 
 def error_items(api: Api, request_body: bytes, code: int, message: str | None) -> list[bytes]:
     """Return the encoded items that refuse those of this request, in its order. Raises `WireError` as `error_body`."""
-    shape = messages.response_shape(api)
-    request = messages.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+    shape = codec.response_shape(api)
+    request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
     echo = next(e for below, e in _ECHOES[api.key] if below is None or api.version < below)
-    return [messages.encode(item) for item in _answers(shape, echo, request, code, message) or ()]
+    return [codec.encode(item) for item in _answers(shape, echo, request, code, message) or ()]
 
 
 def _brokers(shape: Shape, brokers: Iterable[tuple[int, str, int]]) -> tuple[object, ...]:

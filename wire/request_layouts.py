@@ -16,7 +16,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wire.apis import key_of
 
@@ -80,6 +80,10 @@ UNREADABLE: Final = frozenset({"StreamsGroupHeartbeat", "StreamsGroupTopologyDes
 """They name groups and topics too, but not in a way that is listed here."""
 
 
+Layouts: TypeAlias = "dict[int, tuple[str, tuple[str, ...] | None]]"
+"""Versions and tokens by API key; no tokens if it cannot be read."""
+
+
 class Part(NamedTuple):
     """One field, array or struct: its kind is the token, or `{`, `[`, `(`."""
 
@@ -102,7 +106,12 @@ def names_anything(api_key: int) -> bool:
 @cache
 def layout_of(api: Api) -> tuple[Part, ...] | None:
     """Return the parts of a request of this API and version; None if this version is not in the table."""
-    versions, tokens = _LAYOUTS[api.key]
+    return parts_of(_LAYOUTS, api)
+
+
+def parts_of(layouts: Layouts, api: Api) -> tuple[Part, ...] | None:
+    """Return the parts of this API and version; None if this version is not in the table."""
+    versions, tokens = layouts[api.key]
     if tokens is None or not _in_range(api.version, versions):
         return None
     found, _ = _parts(tokens, 0, api.version)
@@ -147,15 +156,16 @@ def _in_range(version: int, versions: str) -> bool:
     return int(first) <= version <= int(last if dash else first)
 
 
-def _read_table() -> dict[int, tuple[str, tuple[str, ...] | None]]:
+def read_table(table: str) -> Layouts:
+    """Return the lines of a table by API key. Raises LookupError for an API that is not in the table of APIs."""
     lines: list[str] = []
-    for line in _TABLE.strip().splitlines():
+    for line in table.strip().splitlines():
         if line.startswith(" "):
             lines[-1] += line
         else:
             lines.append(line)
-    found: dict[int, tuple[str, tuple[str, ...] | None]] = {}
-    for line in (*lines, *UNREADABLE):
+    found: Layouts = {}
+    for line in lines:
         name, _, text = line.partition(" ")
         name, _, versions = name.partition("@")
         key = key_of(name)
@@ -165,4 +175,4 @@ def _read_table() -> dict[int, tuple[str, tuple[str, ...] | None]]:
     return found
 
 
-_LAYOUTS: Final = _read_table()
+_LAYOUTS: Final = read_table("\n".join((_TABLE.strip(), *UNREADABLE)))

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from struct import error as struct_error
 from struct import unpack_from
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -97,19 +96,23 @@ def read_names(
     api: Api,
     buf: Buffer,
     body_at: int,
+    end: int,
     name_of: Mapping[bytes, str],
     budget: int = ELEMENT_BUDGET,
 ) -> RequestNames:
-    """Return what the request names whose body is `buf` from `body_at` to its end. `name_of`: topic names by id.
+    """Return what the request names whose body is buf[body_at:end]. `name_of`: topic names by id.
 
     Raises `WireError` if the body is malformed, and `BudgetError` if it has more than `budget` array elements and
     tagged fields.
     """
-    reader = _reader(api)
+    kind = api.key << 16 | api.version
+    reader = _READERS.get(kind)
+    if reader is None and kind not in _READERS:
+        reader = _READERS[kind] = _reader(api)
     if reader is None:
         return UNREAD
     try:
-        return reader(buf, body_at, len(buf), budget, name_of)
+        return reader(buf, body_at, end, budget, name_of)
     except (IndexError, struct_error) as error:
         raise WireError(f"{api.name} request ends inside its fields") from error
     except UnicodeDecodeError as error:
@@ -127,8 +130,8 @@ def _bad_size(size: int) -> WireError:
     return WireError(f"size {size} is below -1, which stands for null")
 
 
-def _not_at_end(pos: int, end: int) -> WireError:
-    return WireError(f"the fields of the request end at offset {pos}, expected {end}")
+def _beyond_end(pos: int, end: int) -> WireError:
+    return WireError(f"the fields of the request end at offset {pos}, expected {end} at most")
 
 
 def _partitions(
@@ -166,7 +169,7 @@ TOOLS: Final[dict[str, object]] = {
     "RequestNames": RequestNames,
     "TopicRef": TopicRef,
     "_bad_size": _bad_size,
-    "_not_at_end": _not_at_end,
+    "_beyond_end": _beyond_end,
     "_over_budget": _over_budget,
     "_partitions": _partitions,
     "new": tuple.__new__,
@@ -174,7 +177,10 @@ TOOLS: Final[dict[str, object]] = {
 """The names that the code of the readers uses."""
 
 
-@cache
+_READERS: Final[dict[int, _Reader | None]] = {}
+"""By `api_key << 16 | api_version`: an int has the quickest hash."""
+
+
 def _reader(api: Api) -> _Reader | None:
     """Return the reader of this API and version; None if its layout is not known."""
     layout = layout_of(api)

@@ -36,7 +36,7 @@ from wire.varint import uvarint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
+FIXED_BYTES: Final[Mapping[str, int]] = MappingProxyType(
     {
         "bool": 1,
         "int8": 1,
@@ -176,7 +176,7 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
     Raises `WireError` if the bytes do not have this shape, and `BudgetError` if the budget is too small.
     """
     for field in shape.untagged:
-        pos, budget = _check_field(field, shape.is_flexible, buf, pos, end, budget)
+        pos, budget = check_field(field, shape.is_flexible, buf, pos, end, budget)
     if not shape.is_flexible:
         return pos, budget
     count, pos = uvarint(buf, pos, end)
@@ -191,7 +191,7 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
         stop = skip(pos, size_bytes, end)
         known = shape.tagged.get(tag)
         if known is not None:
-            pos, budget = _check_field(known, True, buf, pos, stop, budget)
+            pos, budget = check_field(known, True, buf, pos, stop, budget)
             if pos != stop:
                 raise WireError(
                     f"tagged field {known.name} is {stop - pos} bytes shorter than its size"
@@ -200,7 +200,7 @@ def check(shape: Shape, buf: Buffer, pos: int, end: int, budget: int) -> tuple[i
     return pos, budget
 
 
-def _check_field(
+def check_field(
     field: FieldShape,
     is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
     buf: Buffer,
@@ -208,6 +208,7 @@ def _check_field(
     end: int,
     budget: int,
 ) -> tuple[int, int]:
+    """Return the offset after a field, and what is left of `budget`. Raises as `check`."""
     if not field.is_array:
         if field.shape is not None and field.is_nullable:
             marker_at, pos = pos, skip(pos, 1, end)
@@ -218,6 +219,8 @@ def _check_field(
     if count < 0 and not field.is_nullable:
         raise WireError(f"array {field.name} is null, expected 0 or more elements")
     budget = spend(budget, count)
+    if size_bytes := FIXED_BYTES.get(field.kafka_type):
+        return skip(pos, max(count, 0) * size_bytes, end), budget
     for _ in range(count):
         pos, budget = check_value(field, is_flexible, buf, pos, end, budget)
     return pos, budget
@@ -234,7 +237,7 @@ def check_value(
     """Return the offset after one value of a field (an element if it is an array), and what is left of `budget`."""
     if field.shape is not None:
         return check(field.shape, buf, pos, end, budget)
-    if size_bytes := _FIXED_BYTES.get(field.kafka_type):
+    if size_bytes := FIXED_BYTES.get(field.kafka_type):
         return skip(pos, size_bytes, end), budget
     if is_flexible:
         return skip_compact(buf, pos, end), budget

@@ -36,6 +36,11 @@ def describe() -> dict[str, str]:
     }
 
 
+def load_average() -> str:
+    """Return the load average of the last minute, which includes this benchmark."""
+    return f"{os.getloadavg()[0]:.1f}"
+
+
 def today() -> str:
     """Return the date and time, UTC, to the minute."""
     return dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,19 +1,28 @@
-"""The reference of the policy contract, from the source of `policies.api` and of the tools of its host."""
+"""The reference of the policy contract, from the source of `policies.api` and of the modules beside it."""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import re
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from policies import api, custom_metrics, host_tools, policy_log
+from wire import reply_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TOOLS = {"HostTools", "PolicyLog", "PolicyCounter", "PolicyHistogram", "TooManyCallsError"}
-"""The classes of the tools' modules that an author sees."""
+SHOWN = {
+    "HostTools",
+    "PolicyCounter",
+    "PolicyHistogram",
+    "PolicyLog",
+    "ReplyErrors",
+    "TooManyCallsError",
+}
+"""The classes of other modules that an author sees."""
 FIRST_ITEM = re.compile(r"(^(?!- ).+\n)(?=- )", re.MULTILINE)
 
 
@@ -67,17 +76,30 @@ def members(node: ast.ClassDef) -> str:
     return "\n".join(["| member | what it is |", "|---|---|", *rows, ""]) if rows else ""
 
 
+def re_exported(node: ast.stmt) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the definitions that `from module import Name as Name` brings to authors, with their documentation."""
+    if not isinstance(node, ast.ImportFrom) or not node.module:
+        return
+    names = {each.name for each in node.names if each.asname == each.name}
+    if names:
+        tree = ast.parse(inspect.getsource(import_module(node.module)))
+        for found, text in documented(tree.body):
+            if getattr(found, "name", None) in names:
+                yield found, text
+
+
 def policy_reference() -> str:
-    """Return a section for every public name of `policies.api`, in the order of its source, then for the tools."""
+    """Return a section for every public name of `policies.api`, those of other modules last, and for the tools."""
     tree = ast.parse(inspect.getsource(api))
     parts = [prose(ast.get_docstring(tree)) + "\n"]
     tools = [
         (node, text)
-        for module in (host_tools, policy_log, custom_metrics)
+        for module in (reply_errors, host_tools, policy_log, custom_metrics)
         for node, text in documented(ast.parse(inspect.getsource(module)).body)
-        if isinstance(node, ast.ClassDef) and node.name in TOOLS
+        if isinstance(node, ast.ClassDef) and node.name in SHOWN
     ]
-    for node, text in (*documented(tree.body), *tools):
+    moved = [each for node in tree.body for each in re_exported(node)]
+    for node, text in (*documented(tree.body), *moved, *tools):
         if isinstance(node, ast.ClassDef):
             bases = ", ".join(ast.unparse(each) for each in node.bases)
             parts.append(

@@ -17,7 +17,7 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from policies.api import Outcome
+    from policies.api import Outcome, Result
 
 
 class ClientIdsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,6 +46,8 @@ class ClientIds(Policy):
             return FORWARD
         return Reject(ErrorCode.POLICY_VIOLATION)
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         """Count the requests that were not answered by a policy."""
         self.admitted += outcome is not outcome.ANSWERED

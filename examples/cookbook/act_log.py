@@ -1,8 +1,8 @@
-"""`act_log`: logs which client created or deleted topics, and how that ended."""
+"""`act_log`: logs which client created or deleted topics, and what failed."""
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Host, Need, Outcome, Peer, Policy, Request
+from policies.api import FORWARD, Forward, Host, Need, Outcome, Peer, Policy, Request, Result
 from wire.apis import ApiKey
 
 
@@ -14,7 +14,7 @@ class ActLog(Policy):
     """Logs each request that creates or deletes topics."""
 
     Config = ActLogConfig
-    apis = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS})
+    apis = hears_body = frozenset({ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS})
     needs = Need.TOPICS
 
     def __init__(self, config: object, host: Host) -> None:
@@ -26,7 +26,9 @@ class ActLog(Policy):
         self._topics[request.id] = " ".join(each.name or "unknown" for each in request.topics)
         return FORWARD
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         """Write the line."""
-        topics, api = self._topics.pop(request.id, ""), request.api.name
-        self.host.log.info(api, user=request.peer.user, topics=topics, outcome=outcome.value)
+        topics, failed = self._topics.pop(request.id, ""), dict(result.errors or {})
+        self.host.log.info(request.api.name, user=peer.user, topics=topics, failed=str(failed))

@@ -78,11 +78,13 @@ def test_an_act_is_logged_with_its_end() -> None:
     bench = PolicyBench(ActLog)
     act = bench.request("DeleteTopics", topics=["orders", "stock"])
     bench.ask(act, replace(bench.peer, user="ann"))
-    bench.reply(act)
+    bench.reply(
+        act, fields={"responses": [{"name": "orders", "error_code": 29}, {"name": "stock"}]}
+    )
 
     ((level, text, fields),) = bench.reporter.messages
     assert (level, text, fields["topics"]) == ("info", "DeleteTopics", "orders stock")
-    assert fields["outcome"] == "replied"
+    assert (fields["user"], fields["failed"]) == ("ann", "{'orders': 29}")
 
 
 def test_large_requests_are_refused_except_for_some() -> None:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import Peer
+from policies.api import Forward, Peer, Reject, Respond, Throttle
+from policies.denial import Deny
 from policies.hooks import ASKED_ALL
+from policies.requests import BodyReader
+from policies.responses import PolicyRefusal
+from policies.testing.message_builder import response_body
 from wire.apis import ApiKey
+from wire.errors import WireError
 from wire.fetch import read_head
 from wire.produce import ProduceWalker
-from wire.request_names import NamesReader, read_names
+from wire.reply_errors import ReplyErrors
+from wire.request_names import read_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from policies.api import Verdict
+    from policies.audit_facts import AuditFacts
     from policies.hooks import ChainPosition, Hooks
+    from policies.messages import Fields
     from wire.apis import Api
+    from wire.codec import Message
     from wire.fetch import FetchHead
     from wire.request_names import RequestNames
 
@@ -27,7 +37,7 @@ BENCH_PEER = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
 
 
 @dataclass
-class BenchRequest(NamesReader):
+class BenchRequest(BodyReader):
     """A request whose fields a test sets."""
 
     api: Api
@@ -37,6 +47,7 @@ class BenchRequest(NamesReader):
     acks: int | None = None
     head: ProduceWalker | FetchHead | None = None
     body: bytes | None = None
+    decoded: Message | None = None
     names: RequestNames | None = None
     """The source of `topics`, `groups` and `topics_complete`."""
     asked: int = ASKED_ALL
@@ -47,6 +58,14 @@ class BenchRequest(NamesReader):
     """Those of the chain that was asked about the request."""
     peer: Peer = BENCH_PEER
     began_ms: int = 0
+    audited: AuditFacts | None = None
+    """The facts that a policy has told the audit log."""
+    refusals: tuple[PolicyRefusal, ...] = ()
+    """Those of the policies that were asked."""
+
+    def tell_audit(self, facts: AuditFacts) -> None:
+        """Keep the facts in `audited`."""
+        self.audited = facts
 
     @property
     def id(self) -> int:
@@ -74,15 +93,31 @@ class BenchRequest(NamesReader):
 
     def read_names(self, topics: Mapping[bytes, str]) -> None:
         """Set topics and groups, as the core does for Need.TOPICS; `topics` are names by id. Raises WireError."""
-        self.names = read_names(self.api, self.sent_body, 0, topics)
+        self.names = read_names(self.api, self.sent_body, 0, len(self.sent_body), topics)
 
 
 @dataclass
 class BenchResponse:
-    """A reply with this size in bytes and this throttle of the broker."""
+    """A reply with this size in bytes and this throttle of the broker; with a body if a policy hears it."""
 
     size_bytes: int = 100
     throttle_time_ms: int = 0
+    body: bytes | None = None
+    api: Api | None = None
+    topics: Mapping[bytes, str] = field(default_factory=dict)
+    """Names by id."""
+
+    @property
+    def errors(self) -> ReplyErrors | None:
+        """The error codes in the body; None without a body."""
+        if self.body is None or self.api is None:
+            return None
+        return ReplyErrors(self.api, self.body, 0, len(self.body), self.topics)
+
+    def replace(self, body: bytes) -> None:
+        """Use this body from now on, as the core does."""
+        header_bytes = self.size_bytes - len(self.body or b"")
+        self.body, self.size_bytes = body, header_bytes + len(body)
 
 
 class Released(NamedTuple):
@@ -91,3 +126,39 @@ class Released(NamedTuple):
     now_ms: int
     request: BenchRequest
     verdict: Verdict
+
+
+def refusals(request: BenchRequest, verdict: Verdict) -> Iterator[PolicyRefusal]:
+    """Yield what refuses the request, or a part of it, by this verdict of the chain."""
+    asked = request.hooks.asked if request.hooks is not None else ()
+    name = asked[min(request.asked, len(asked)) - 1] if asked else ""
+    ends = verdict.forward if isinstance(verdict, Throttle) else verdict
+    refuses = ends.refuses if isinstance(ends, Respond) else ends
+    if isinstance(refuses, Reject):
+        yield PolicyRefusal(name, refuses.code, refuses.message)
+    denials = ends.denials if isinstance(ends, Forward) else (ends,)
+    for denial in denials:
+        if isinstance(denial, Deny):
+            for code in sorted(set(denial.codes.values())):
+                yield PolicyRefusal(denial.policy or name, code, denial.message)
+
+
+def response_to(
+    request: BenchRequest,
+    size_bytes: int | None,
+    fields: Fields | None,
+    body: bytes | None,
+    topics: Mapping[bytes, str],
+    *,
+    heard: bool,
+) -> BenchResponse:
+    """Return the reply with these fields, or this body, or neither: a message of zeros, and none if it has a size."""
+    api = request.api
+    if body is None and fields is not None:
+        body = response_body(api, fields)
+    elif body is None and heard and size_bytes is None:
+        with suppress(WireError):  # the codec does not know the version
+            body = response_body(api, {})
+    if size_bytes is None:
+        size_bytes = 100 if body is None else 4 + api.response_header_version + len(body)
+    return BenchResponse(size_bytes, 0, body if heard else None, api, topics)

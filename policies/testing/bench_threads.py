@@ -34,8 +34,11 @@ class BenchThreads:
         work: Callable[[], object],
         then: Callable[[object, int], None],
         timeout_ms: int,
-    ) -> None:
-        """Set an alarm for the result; even without any delay it comes with the next `advance`."""
+    ) -> Callable[[], None]:
+        """Set an alarm for the result; even without any delay it comes with the next `advance`.
+
+        Returns a function that gives the call up: then nothing happens at the alarm.
+        """
         self.calls += 1
         error: Exception | None = None
         delay_ms = self.takes_ms
@@ -44,10 +47,14 @@ class BenchThreads:
         elif delay_ms > timeout_ms:
             error, delay_ms = TimeoutError(f"no result after {timeout_ms} ms"), timeout_ms
 
+        is_wanted = [True]
+
         def ring(now_ms: int) -> None:
-            then(error or result_of(work), now_ms)
+            if is_wanted:
+                then(error or result_of(work), now_ms)
 
         self.call_at(self.now_ms() + delay_ms, ring)
+        return is_wanted.clear
 
 
 def result_of(work: Callable[[], object]) -> object:

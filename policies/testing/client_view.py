@@ -8,7 +8,8 @@ from uuid import UUID
 
 from policies.api import Forward, Hold, Reject, Respond, Throttle
 from policies.decision import refusal_message
-from wire import messages
+from policies.responses import Replace
+from wire import codec
 from wire.errors import RETRIABLE, ErrorCode, WireError
 from wire.replies import error_body
 
@@ -79,7 +80,7 @@ def client_view(
     is_silent: bool = False,
     topics: Mapping[bytes, str] | None = None,
 ) -> ClientView:
-    """Return the view of the client after this verdict on its request.
+    """Return the view of the client after this verdict on its request or on its reply.
 
     `body` is the request's. `is_silent` is a request without a reply (acks=0): a refusal ends its connection. `topics`
     are names by id. Raises WireError if a policy's own reply cannot be decoded.
@@ -94,7 +95,7 @@ def client_view(
     if is_silent:
         return ClientView(waits_ms=waits_ms, closed=isinstance(verdict, Reject))
     closes = False
-    if isinstance(verdict, Respond):
+    if isinstance(verdict, Respond | Replace):
         reply = verdict.body
     else:
         assert isinstance(verdict, Reject)  # noqa: S101 - the last kind of verdict
@@ -104,7 +105,7 @@ def client_view(
         except WireError:  # no shape for it: the connection ends
             return ClientView(waits_ms=waits_ms, closed=True)
         closes = verdict.close
-    message = messages.decode_response(api, reply)
+    message = codec.decode_response(api, reply)
     return ClientView(tuple(_errors(message, (), topics or {})), waits_ms, closes, message)
 
 

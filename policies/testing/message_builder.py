@@ -1,27 +1,18 @@
-"""Bodies of requests and replies from plain values, for every API and version that the codec knows.
-
-A message is given as a mapping of Kafka's field names in snake_case; its structs are mappings too. Fields that are not
-named have the values that they have in an empty message. Times are in ms, topic ids are 16 bytes.
-"""
+"""Bodies of requests and replies from plain values (`policies.messages`), and topics in the shape of each API."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
-from enum import Enum
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
 
-from policies.type_names import nearest
-from wire import messages
-from wire.schema import FieldShape, Shape, make_message
+from policies import messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
+    from policies.messages import Fields
     from wire.apis import Api
+    from wire.schema import Shape
 
-Fields = Mapping[str, object]
 _LISTS: Final = (
     "subscribed_topic_names",
     "topics",
@@ -40,45 +31,12 @@ _TOPIC_RESOURCE: Final = 2
 
 def request_body(api: Api, fields: Fields) -> bytes:
     """Return the body of a request. Raises ValueError if a field is unknown, or its value does not fit."""
-    return messages.encode(make_struct(messages.request_shape(api), fields))
+    return messages.encode(messages.make_request(api, fields))
 
 
 def response_body(api: Api, fields: Fields) -> bytes:
     """Return the body of a reply. Raises ValueError if a field is unknown, or its value does not fit."""
-    return messages.encode(make_struct(messages.response_shape(api), fields))
-
-
-def make_struct(shape: Shape, fields: Fields) -> object:
-    """Return a message of this shape with the given fields. Raises ValueError if it has no such field."""
-    values: dict[str, object] = {}
-    for name, value in fields.items():
-        field = shape.field(name)
-        if field is None:
-            there = [each.name for each in (*shape.untagged, *shape.tagged.values())]
-            near = nearest(name, there)
-            hint = f"; did you mean {near}?" if near else ""
-            raise ValueError(
-                f"{shape.type_.__name__} has no field {name!r}, only {', '.join(there)}{hint}"
-            )
-        if field.is_array and isinstance(value, list | tuple):
-            values[name] = tuple(_value(field, each) for each in value)
-        else:
-            values[name] = _value(field, value)
-    return make_message(shape, 0, values)
-
-
-def _value(field: FieldShape, value: object) -> object:
-    if field.shape is not None and isinstance(value, Mapping):
-        return make_struct(field.shape, value)
-    if isinstance(value, int) and issubclass(field.python_type, Enum):
-        return field.python_type(value)
-    if isinstance(value, int) and field.kafka_type.startswith("timedelta"):
-        return timedelta(milliseconds=value)
-    if isinstance(value, int) and field.kafka_type == "datetime_i64":
-        return datetime.fromtimestamp(value / 1000, UTC)
-    if isinstance(value, bytes) and field.kafka_type == "uuid":
-        return UUID(bytes=value) if any(value) else None
-    return value
+    return messages.encode(messages.make_response(api, fields))
 
 
 def topic_fields(

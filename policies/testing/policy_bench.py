@@ -11,18 +11,26 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Throttle
 from policies.chain import Chain, Entry
 from policies.hooks import adopt_metrics, retire
+from policies.responses import Replace, Result
 from policies.testing.bench_host import BenchHost, BenchReporter
-from policies.testing.bench_request import BENCH_PEER, BenchRequest, BenchResponse, Released
+from policies.testing.bench_request import (
+    BENCH_PEER,
+    BenchRequest,
+    BenchResponse,
+    Released,
+    refusals,
+    response_to,
+)
 from policies.testing.bench_threads import BenchThreads
 from policies.testing.client_view import ClientView, client_view
-from policies.testing.message_builder import Fields, request_body, response_body, topic_fields
+from policies.testing.message_builder import request_body, topic_fields
 from policies.testing.record_writer import record_batch
 from policies.validation import SettingsError, try_convert
 from policies.verdicts import check_request
 from wire import apis
 from wire.apis import Api, ApiKey
+from wire.codec import request_shape
 from wire.errors import WireError
-from wire.messages import request_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from policies.api import Verdict
     from policies.hook_runner import HookRunner
     from policies.hooks import Hooks
+    from policies.messages import Fields
 
 _HEADER_BYTES = 10
 
@@ -201,7 +210,7 @@ class PolicyBench:
         request = BenchRequest(facts, self._ids, node_id, size_bytes, acks)
         request.sent_body, request.began_ms = sent or b"", self.now_ms
         if body is not None or hooks.need >= Need.BODY:
-            request.body = sent
+            request.body = sent or b""
         if hooks.need > Need.HEADER and sent is not None:
             with suppress(WireError):  # a hostile body: the core closes such a connection
                 request.read_head(sent)
@@ -260,6 +269,7 @@ class PolicyBench:
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
         if verdict is not FORWARD:
             check_request(verdict)
+        request.refusals = tuple(refusals(request, verdict))
         if isinstance(verdict, Hold):
             self._hold(request, peer, verdict)
         return verdict
@@ -270,32 +280,36 @@ class PolicyBench:
         size_bytes: int | None = None,
         *,
         fields: Fields | None = None,
+        body: bytes | None = None,
         throttle_time_ms: int = 0,
         peer: Peer | None = None,
-    ) -> Forward | Throttle:
+    ) -> Forward | Throttle | Replace:
         """Deliver the broker's reply and complete the request. Returns the decision of the chain about the reply.
 
-        `fields` are those of the reply's message; its size is 100 unless they or `size_bytes` are given.
+        `fields` are those of the reply's message, `body` is the whole body instead; the size is 100 unless one of them
+        or `size_bytes` is given. With `hears_body` the policies get the body: of a message of zeros if
+        nothing is given, and none if only `size_bytes` is, as of a reply that is too large to be kept.
         """
-        if size_bytes is None:
-            size_bytes = 100
-            if fields is not None:
-                size_bytes = 4 + len(response_body(request.api, fields))
         hooks = self._hooks_of(request)
         request.names = None
-        verdict: Forward | Throttle = FORWARD
+        heard = bool(hooks.hears_body)
+        response = response_to(request, size_bytes, fields, body, self.host.topics, heard=heard)
+        response.throttle_time_ms = throttle_time_ms
+        verdict: Forward | Throttle | Replace = FORWARD
         if hooks.on_response is not None:
-            response = BenchResponse(size_bytes, throttle_time_ms)
             verdict = hooks.on_response(request, response, peer or self.peer, self.now_ms)
-        self.complete(request, Outcome.REPLIED)
+        self.complete(request, Outcome.REPLIED, response)
         return verdict
 
-    def complete(self, request: BenchRequest, outcome: Outcome) -> None:
-        """End the request with this outcome."""
+    def complete(
+        self, request: BenchRequest, outcome: Outcome, response: BenchResponse | None = None
+    ) -> None:
+        """End the request with this outcome; `response` is the reply that its client got."""
         request.names = None
         on_complete = self._hooks_of(request).on_complete
         if on_complete is not None:
-            on_complete(request, outcome, self.now_ms)
+            result = Result(response, request.refusals)
+            on_complete(request, outcome, request.peer, result, self.now_ms)
 
     def disconnect(self, peer: Peer) -> None:
         """Disconnect the client; the requests that are held for it are dropped."""

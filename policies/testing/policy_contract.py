@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Outcome, Peer, Policy
 from policies.interests import interests_of
+from policies.reply_verdicts import check_response
 from policies.testing.policy_bench import PolicyBench
 from policies.testing.watched_calls import WatchedCalls, reachable_objects
 from policies.validation import SettingsError
-from policies.verdicts import check_request, check_response
+from policies.verdicts import check_request
 from wire.apis import OFFERED, ApiKey, name_of
 
 if TYPE_CHECKING:
@@ -96,6 +97,17 @@ class PolicyContract:
                 self._live(bench, hostile, bench.peer)
         self._no_errors(bench)
 
+    def test_it_survives_hostile_replies(self) -> None:
+        """A body that is no message, and a reply too large to be kept, are passed or replaced, without an exception."""
+        bench = self.bench()
+        for request in _requests(bench, newest=True):
+            if bench.chain.hooks(request.api_key).hears_body:
+                for body in (*_BODIES, None):
+                    size_bytes = 2_147_483_647 if body is None else None
+                    again = _request(bench, request.api.name, request.api_version, request.acks)
+                    self._live(bench, again, bench.peer, body, size_bytes)
+        self._no_errors(bench)
+
     def test_every_end_of_a_request_is_accepted(self) -> None:
         """`on_complete` is called once per request, with any outcome, also without a reply before it."""
         bench = self.bench()
@@ -158,18 +170,24 @@ class PolicyContract:
         bench.advance(_LATER_MS)
         bench.host.woken.clear()
 
-    def _live(self, bench: PolicyBench, request: BenchRequest, peer: Peer) -> None:
-        """Lead a request through its life, and check every verdict."""
+    def _live(
+        self,
+        bench: PolicyBench,
+        request: BenchRequest,
+        peer: Peer,
+        body: bytes | None = None,
+        size_bytes: int | None = None,
+    ) -> None:
+        """Lead a request through its life, with this reply, and check every verdict."""
         what = f"{request.api.name} v{request.api_version}"
-        hooks = bench.chain.hooks(request.api_key)
-        if hooks.on_request is None or not bench.reads(request):
+        if not bench.reads(request):
             return
         verdict = bench.ask(request, peer)
         self._check(what, verdict, check_request, EXEMPT if verdict is EXEMPT else FORWARD)
         if isinstance(verdict, Hold):
             bench.advance(min(verdict.max_delay_ms, _MOMENT_MS))
             bench.drain()
-        reply = bench.reply(request, peer=peer)
+        reply = bench.reply(request, size_bytes, body=body, peer=peer)
         self._check(what, reply, check_response, FORWARD)
 
     def _check(

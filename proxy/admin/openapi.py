@@ -12,37 +12,27 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from proxy.admin import schemas
-from proxy.admin.middleware import MAX_BODY_BYTES
+from proxy.admin.openapi_parts import (
+    ALWAYS,
+    CHANGES,
+    JSON,
+    NOTHING,
+    OPEN,
+    REF,
+    json_body,
+    json_content,
+    operation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-REF = "#/components/schemas/{name}"
-JSON = "application/json"
 _SCHEMAS = (
     schemas.State, schemas.Event, schemas.ConnectionList, schemas.PurgatoryState, schemas.PoolList,
     schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.QuotaChanges,
-    schemas.LogLevel, schemas.RunningConfig,
+    schemas.LogLevel, schemas.RunningConfig, schemas.PolicyState,
     schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
-_WHY = {
-    400: "the request is malformed",
-    401: "a token is required",
-    403: "an unknown host, or a cross-site request",
-    404: "not found",
-    405: "method not allowed",
-    408: "the body did not arrive in time",
-    409: "not possible now",
-    412: "the quotas changed since the revision in If-Match",
-    413: f"a body of more than {MAX_BODY_BYTES} bytes",
-    415: "the content type is not JSON",
-    429: "too many changes",
-    500: "failed; nothing was changed",
-    503: "too many clients, or too slow",
-}
-_ALWAYS = (400, 401, 403, 405, 408, 413, 503)
-_OPEN = (403, 405, 408, 413, 503)
-_CHANGES = (*_ALWAYS, 415, 429)
 _TEXT = {"schema": {"type": "string"}}
 _PAGE = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
 
@@ -64,21 +54,23 @@ def document() -> dict[str, Any]:
             "description": "Probes and metrics need no token. Everything else needs the socket or the token.",
         },
         "paths": {
-            "/startup": {"get": _open("Whether the proxy has started.", _json("Health"))},
-            "/live": {"get": _open("Whether the event loop answers.", _json("Health"))},
+            "/startup": {"get": _open("Whether the proxy has started.", json_content("Health"))},
+            "/live": {"get": _open("Whether the event loop answers.", json_content("Health"))},
             "/ready": {
-                "get": _open("Whether the proxy accepts new clients.", _json("Health"), 503)
+                "get": _open("Whether the proxy accepts new clients.", json_content("Health"), 503)
             },
-            "/version": {"get": _open("The version of Sluice and of Python.", _json("Version"))},
+            "/version": {
+                "get": _open("The version of Sluice and of Python.", json_content("Version"))
+            },
             "/metrics": {"get": _open("The metrics for Prometheus.", _PAGE)},
             "/v1/state": {
                 "get": _get("The whole state, with fifteen minutes of history.", "State")
             },
             "/v1/events": {
-                "get": _operation(
+                "get": operation(
                     "The state once per second, as server-sent events `state` with an Event each.",
                     {200: {"text/event-stream": _TEXT}},
-                    _ALWAYS,
+                    ALWAYS,
                 )
             },
             "/v1/connections": {
@@ -100,42 +92,43 @@ def document() -> dict[str, Any]:
             },
             "/v1/quotas": _quotas(),
             "/v1/quotas/usage": {
-                "get": _operation(
+                "get": operation(
                     "How much of each quota is used, the busiest first.",
-                    {200: _json("QuotaUsage")},
-                    (*_ALWAYS, 404),
+                    {200: json_content("QuotaUsage")},
+                    (*ALWAYS, 404),
                 )
             },
+            "/v1/policies/{name}": _policy(),
             "/v1/drain": {
-                "post": _operation(
+                "post": operation(
                     "Drain: answer the requests in flight, disconnect every client, stop.",
-                    {202: _json("Draining")},
-                    _CHANGES,
-                    body=_NOTHING,
+                    {202: json_content("Draining")},
+                    CHANGES,
+                    body=NOTHING,
                 )
             },
             "/v1/reload": {
-                "post": _operation(
+                "post": operation(
                     "Read the configuration again. 422: it is invalid, and nothing was changed.",
-                    {200: _json("Reloaded"), 422: _json("Reloaded")},
-                    (*_CHANGES, 409),
-                    body=_NOTHING,
+                    {200: json_content("Reloaded"), 422: json_content("Reloaded")},
+                    (*CHANGES, 409),
+                    body=NOTHING,
                 )
             },
             "/v1/config": {"get": _get("The settings in force.", "RunningConfig")},
             "/v1/log-level": {
                 "get": _get("The lowest level that is logged.", "LogLevel"),
-                "put": _operation(
+                "put": operation(
                     "Set the log level until the next start.",
-                    {200: _json("LogLevel")},
-                    _CHANGES,
-                    body=_body("LogLevel"),
+                    {200: json_content("LogLevel")},
+                    CHANGES,
+                    body=json_body("LogLevel"),
                 ),
             },
             "/v1/debug/tasks": {"get": _get("Where the tasks of the event loop wait.", "TaskList")},
             "/openapi.json": {
-                "get": _operation(
-                    "This document.", {200: {JSON: {"schema": {"type": "object"}}}}, _ALWAYS
+                "get": operation(
+                    "This document.", {200: {JSON: {"schema": {"type": "object"}}}}, ALWAYS
                 )
             },
         },
@@ -147,43 +140,17 @@ def document() -> dict[str, Any]:
     }
 
 
-_NOTHING = {
-    "required": False,
-    "content": {JSON: {"schema": {"type": "object", "additionalProperties": False}}},
-}
-
-
-def _operation(
-    summary: str,
-    answers: Mapping[int, Mapping[str, Any]],
-    why_not: tuple[int, ...],
-    parameters: list[dict[str, Any]] | None = None,
-    body: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    responses = {
-        str(code): {"description": _WHY[code], "content": _json("Error")} for code in why_not
-    }
-    for code, content in answers.items():
-        responses[str(code)] = {"description": summary, "content": dict(content)}
-    operation: dict[str, Any] = {"summary": summary, "responses": responses}
-    if parameters:
-        operation["parameters"] = parameters
-    if body is not None:
-        operation["requestBody"] = body
-    return operation
-
-
 def _get(
     summary: str, shape: str, parameters: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    return _operation(summary, {200: _json(shape)}, _ALWAYS, parameters)
+    return operation(summary, {200: json_content(shape)}, ALWAYS, parameters)
 
 
 def _open(summary: str, content: Mapping[str, Any], *more: int) -> dict[str, Any]:
     answers = dict.fromkeys((200, *more), content)
-    operation = _operation(summary, answers, tuple(code for code in _OPEN if code not in more))
-    operation["security"] = []
-    return operation
+    made = operation(summary, answers, tuple(code for code in OPEN if code not in more))
+    made["security"] = []
+    return made
 
 
 def _close() -> dict[str, Any]:
@@ -193,11 +160,22 @@ def _close() -> dict[str, Any]:
         "required": True,
         "schema": {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
     }
-    operation = _operation(
-        "Close one client's connection.", {}, (*_CHANGES, 404), [place], _NOTHING
-    )
-    operation["responses"]["204"] = {"description": "The connection was closed."}
-    return operation
+    made = operation("Close one client's connection.", {}, (*CHANGES, 404), [place], NOTHING)
+    made["responses"]["204"] = {"description": "The connection was closed."}
+    return made
+
+
+def _policy() -> dict[str, Any]:
+    text = {"type": "string", "minLength": 1}
+    place = [{"name": "name", "in": "path", "required": True, "schema": text}]
+    shown = {200: json_content("PolicyState")}
+    body = {"required": True, "content": {JSON: {"schema": {"type": "object"}}}}
+    get = "What a policy shows to operators, by the name of its entry."
+    put = "Change a policy until Sluice stops, as the policy's page says."
+    return {
+        "get": operation(get, shown, (*ALWAYS, 404, 409, 500), place),
+        "put": operation(put, shown, (*CHANGES, 404, 409, 500), place, body),
+    }
 
 
 def _quotas() -> dict[str, Any]:
@@ -220,17 +198,17 @@ def _quotas() -> dict[str, Any]:
         "description": "Remove only this quota.",
         "schema": {"enum": list(schemas.QuotaLimits.__struct_fields__)},
     }
-    why_not = (*_CHANGES, 404, 409, 412, 500)
-    changed = {200: _json("QuotaList")}
-    listed = _operation("Every quota in force.", changed, (*_ALWAYS, 404))
+    why_not = (*CHANGES, 404, 409, 412, 500)
+    changed = {200: json_content("QuotaList")}
+    listed = operation("Every quota in force.", changed, (*ALWAYS, 404))
     put = "Set live quotas of one entity: a user, a client id, or both together."
     delete = "Remove live quotas of one entity; those of the files are in force again."
     post = "Change live quotas of several entities: all, or none."
     return {
         "get": listed,
-        "post": _operation(post, changed, why_not, [if_match], _body("QuotaChanges")),
-        "put": _operation(put, changed, why_not, [*whose, if_match], _body("QuotaLimits")),
-        "delete": _operation(delete, changed, why_not, [*whose, which, if_match], _NOTHING),
+        "post": operation(post, changed, why_not, [if_match], json_body("QuotaChanges")),
+        "put": operation(put, changed, why_not, [*whose, if_match], json_body("QuotaLimits")),
+        "delete": operation(delete, changed, why_not, [*whose, which, if_match], NOTHING),
     }
 
 
@@ -240,11 +218,3 @@ def _limit(highest: int, default: int) -> dict[str, Any]:
         "in": "query",
         "schema": {"type": "integer", "minimum": 1, "maximum": highest, "default": default},
     }
-
-
-def _json(shape: str) -> dict[str, Any]:
-    return {JSON: {"schema": {"$ref": REF.format(name=shape)}}}
-
-
-def _body(shape: str) -> dict[str, Any]:
-    return {"required": True, "content": _json(shape)}

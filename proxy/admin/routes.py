@@ -69,6 +69,7 @@ class Routes:
             Route("/v1/quotas/usage", self.quota_usage, methods=get),
             Route("/v1/quotas", self.quotas, methods=[*get, *put, *delete]),
             Route("/v1/quotas", self.alter_quotas, methods=post),
+            Route("/v1/policies/{name}", self.policy, methods=[*get, *put]),
             Route("/v1/drain", self.drain, methods=post),
             Route("/v1/reload", self.reload, methods=post),
             Route("/v1/log-level", self.log_level, methods=[*get, *put]),
@@ -175,6 +176,16 @@ class Routes:
         quotas, now_ms = self._service.live_quotas, self._service.now_ms()
         rev = _revision(request)
         return _tagged(quotas.alter(asked.changes, rev, now_ms, dry_run=asked.dry_run))
+
+    async def policy(self, request: Request) -> Response:
+        """Return what a policy shows to operators, or change it. Raises AdminError."""
+        query_parameters(request, ())
+        name, policies = request.path_params["name"], self._service.live_policies
+        if request.method in {"GET", "HEAD"}:
+            return answer(policies.state(name))
+        change = await read(request, dict[str, object])
+        add_details(request.scope, policy=printable(name), keys=[printable(key) for key in change])
+        return answer(policies.change(name, change, self._service.now_ms()))
 
     async def close_connection(self, request: Request) -> Response:
         """Close one client's connection. Raises AdminError (404)."""

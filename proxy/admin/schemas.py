@@ -331,6 +331,13 @@ class RunningConfig(msgspec.Struct, frozen=True):
     live: tuple[str, ...]
 
 
+class PolicyState(msgspec.Struct, frozen=True):
+    """The state of a policy, for operators: an object of the policy's own shape."""
+
+    name: str
+    state: msgspec.Raw
+
+
 class Reloaded(msgspec.Struct, frozen=True):
     """The outcome of a reload. Nothing was changed unless `ok`."""
 

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from proxy.admin.errors import AdminError
+from proxy.admin.live_policies import LivePolicies
 from proxy.admin.live_quotas import LiveQuotas
 from proxy.admin.schemas import HealthCheck, Reloaded, RunningConfig
 from proxy.config_changes import shown
@@ -89,6 +90,7 @@ class AdminService:
         self.connection_times = connection_times
         self.signals = signals
         self.live_quotas = LiveQuotas(engine, event_loop, reloader)
+        self.live_policies = LivePolicies(engine, event_loop)
         self._event_loop = event_loop
         self._clock = clock
         self._reloader = reloader

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -125,6 +126,27 @@ def reload(client: AdminClient) -> None:
     """Make Sluice read its configuration again, as SIGHUP does."""
     changed = client.ask("POST", "/v1/reload")["changed"]
     click.echo(f"Changed: {', '.join(changed)}." if changed else "Nothing changed.")
+
+
+@ctl.command()
+@with_admin_client
+@click.argument("name")
+@click.option(
+    "--set", "change", metavar="JSON", help="Change it, by a JSON object or '-' (standard input)."
+)
+def policy(client: AdminClient, *, name: str, change: str | None) -> None:
+    """Print what the policy entry NAME shows to operators, or change it until Sluice stops."""
+    path = f"/v1/policies/{quote(name, safe='')}"
+    if change is None:
+        said = client.get(path)
+    else:
+        text = sys.stdin.read() if change == "-" else change
+        try:
+            asked = json.loads(text)
+        except ValueError as mistake:
+            raise click.BadParameter(f"not JSON: {mistake}", param_hint="--set") from mistake
+        said = client.ask("PUT", path, asked)
+    click.echo(json.dumps(said["state"], indent=2))
 
 
 @ctl.command("log-level")

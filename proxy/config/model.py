@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+_AUDIT = frozenset({"audit", "policies.audit:Audit"})
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,6 +94,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         yield from self._known_apis()
         yield from self._overlapping_ports()
         yield from self._upstream_loops()
+        yield from self._audit_without_file()
 
     def _known_apis(self) -> Iterator[Problem]:
         """An API of the table could carry a broker's address in a version outside it."""
@@ -105,6 +107,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                     f"{value!r}, which is in Sluice's table ({name_of(key)}, versions {low}..{high})",
                     "an API outside the table: another version of this one could carry a broker's address",
                 )
+
+    def _audit_without_file(self) -> Iterator[Problem]:
+        """The policy has no other place for what it finds."""
+        for place, entry in enumerate(self.policies):
+            if entry.use in _AUDIT and not self.audit.file:
+                words = "audit.file, the file that it adds to"
+                yield Problem(f"policies[{place}].use", f"{entry.use!r} without audit.file", words)
 
     def _overlapping_ports(self) -> Iterator[Problem]:
         ports = self.listen.client_ports()

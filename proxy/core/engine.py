@@ -323,10 +323,12 @@ class Engine(SharedState):
 
     def _look_at_chain(self) -> None:
         self.rewrites.offered = self.chain.offered()
-        needs = {key: self.chain.hooks(key).need for key in OFFERED}
+        hooks = {key: self.chain.hooks(key) for key in OFFERED}
         looked_into = any(
-            need is Need.TOPICS or (need > Need.HEADER and key in {ApiKey.PRODUCE, ApiKey.FETCH})
-            for key, need in needs.items()
+            each.need is Need.TOPICS
+            or (each.need > Need.HEADER and key in {ApiKey.PRODUCE, ApiKey.FETCH})
+            or each.hears_body
+            for key, each in hooks.items()
         )
         wanted = looked_into or self.keeps_traces or self.topic_usage is not None
         self.rewrites.want_topic_names(wanted=wanted)

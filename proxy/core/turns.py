@@ -58,14 +58,24 @@ class Turns:
     """The sessions that wait for a turn, in `queue` (a heap); the event loop takes one, and ends its turn.
 
     `labour_bytes` is the work on the general path that a read may do now; 0: requests of that path wait for a turn.
+    `in_place_bytes` may be judged in the read during the step that began at `in_place_us` (`read_in_place`).
     """
 
-    __slots__ = ("_added", "_current", "labour_bytes", "queue", "share_us")
+    __slots__ = (
+        "_added",
+        "_current",
+        "in_place_bytes",
+        "in_place_us",
+        "labour_bytes",
+        "queue",
+        "share_us",
+    )
 
     def __init__(self) -> None:
         self.queue: list[tuple[float, int, Scheduled, bool]] = []
         self.share_us = float(CREDIT_US)
         self.labour_bytes = TURN_LABOUR_BYTES
+        self.in_place_bytes, self.in_place_us = 0, -1
         self._added = 0
         self._current: Scheduled | None = None
 

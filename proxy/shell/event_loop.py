@@ -16,8 +16,7 @@ Rules:
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
 - Bytes that OpenSSL has decrypted and not yet given (`pending`) do not make a socket readable. They remain after a
   read that was smaller than a record; the session then has a turn, and its sides are read in it unless they are muted.
-- Operating-system errors of connections are caught here and in the dialer only. Any other exception ends the session
-  that it comes from.
+- Operating-system errors of connections are caught here and in the dialer only. Another exception ends its session.
 """
 
 from __future__ import annotations
@@ -85,9 +84,10 @@ class EventLoop:
         self._fired_ms = -1  # timers fire once per millisecond
         self._due = engine.timers.due
         self._pools = (engine.request_pool, engine.reply_pool)
-        self._poller = make_poller()
+        self.poller = make_poller()
         self._ends: dict[int, Endpoint] = {}
         self.arriving = 0  # clients that the acceptor is connecting
+        self.called = 0  # 1: Trio may have an event (`trio_scheduler`); the driver sets it to 0
         self.asleep: CancelScope | None = None  # the driver's wait (`driver.nudge`)
         self._closed: list[Endpoint] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
@@ -102,7 +102,7 @@ class EventLoop:
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while a socket is ready."""
-        return self._poller.fileno()
+        return self.poller.fileno()
 
     def attach(self, session: Session, client: Transport, broker: Transport) -> None:
         """Start to move bytes between two connected sides.
@@ -117,11 +117,11 @@ class EventLoop:
         watched: list[Endpoint] = []
         try:
             for end in (a, b):
-                self._poller.register(end.fd, IN)
+                self.poller.register(end.fd, IN)
                 watched.append(end)
         except OSError:  # the user has no watches left
             for end in watched:
-                self._poller.unregister(end.fd)
+                self.poller.unregister(end.fd)
             raise
         self._ends[a.fd], self._ends[b.fd] = a, b
         session.handle = a
@@ -144,7 +144,7 @@ class EventLoop:
             events = self._take_tail()
             now_us = self._now_us()
         else:
-            events = self._poller.poll(0 if ready else timeout_s, STEP_EVENTS)
+            events = self.poller.poll(0 if ready else timeout_s, STEP_EVENTS)
             now_us = self._now_us()
             if now_us - self._then_us > STALL_US or len(events) > CROWD_EVENTS or self._wary:
                 events = self._look_again(events, now_us)
@@ -178,8 +178,9 @@ class EventLoop:
                         budget -= SLICE_BYTES
                     try:
                         end = ends[fd]
-                    except KeyError:
-                        continue  # closed earlier in this step
+                    except KeyError:  # Trio's poll set, or a socket closed earlier in this step
+                        self.called = 1
+                        continue
                     if event != fast or end.expect != IN:
                         budget += left - self._unusual(end, event, now_ms)
                         left = _READ_CLOCK
@@ -243,7 +244,7 @@ class EventLoop:
         """Decide after a poll whether timers wait, because sockets may hold more; return the events to handle."""
         if now_us - self._then_us > STALL_US:
             # Nothing is lost by polling again: the set is level-triggered.
-            events = self._poller.poll(0, STEP_EVENTS)
+            events = self.poller.poll(0, STEP_EVENTS)
         self._unfired += len(events)
         self._behind = len(events) == STEP_EVENTS and self._unfired < len(self._ends)
         if not self._behind:
@@ -323,7 +324,7 @@ class EventLoop:
 
     def close(self) -> None:
         """Close the poll set."""
-        self._poller.close()
+        self.poller.close()
 
     @property
     def open_sockets(self) -> int:
@@ -469,7 +470,7 @@ class EventLoop:
         if end.lingering:
             if end.expect != _LINGERING:
                 end.expect = _LINGERING
-                self._poller.modify(end.fd, IN)
+                self.poller.modify(end.fd, IN)
             return
         channel = end.channel
         want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
@@ -479,7 +480,7 @@ class EventLoop:
             want |= RDHUP  # a client that disconnects frees its place and sockets
         if want != end.expect:
             end.expect = want
-            self._poller.modify(end.fd, want)
+            self.poller.modify(end.fd, want)
             if want & IN and self._has_pending(end):
                 self._engine.schedule(end.session)
 
@@ -552,7 +553,7 @@ class EventLoop:
         if end.timer is not None:
             end.timer.cancel()
         self._ends.pop(end.fd, None)
-        self._poller.unregister(end.fd)
+        self.poller.unregister(end.fd)
         end.transport.close()
         end.channel.clear()
         if not end.is_client:

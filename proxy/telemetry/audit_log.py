@@ -3,7 +3,8 @@
 Rules:
 - One line when an administrative request (`wire.administrative`) has ended, when any request that a policy refused
   has ended, when a client is refused at its connect, and when one fails to authenticate to Sluice. Names and figures
-  come from headers, never from a body; of an authentication only the mechanism and the claimed user.
+  come from headers; those of a body only from a policy (`policies.audit`), as names and error codes. Of an
+  authentication there are only the mechanism and the claimed user.
 - The loop makes the line and queues it; a thread writes it. Lines that the disk refuses are counted (`lost`), and a
   line `lines_lost` marks the gap. No request waits.
 - The file is bounded. Each user at each address has LINES_PER_SECOND, so one client cannot push out the lines of
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policies.api import Peer
+    from policies.audit_facts import AuditFacts, FailedItem
     from policies.decision import PolicyDecision
     from proxy.core.observer import AuthenticationFailure
     from proxy.core.stats.request_trace import RequestTrace
@@ -93,6 +95,8 @@ class AuditLog(Observer):
         }
         if is_refused:
             line |= _refusal(trace.refused_by, error_name(trace.refused), trace.refused_because)
+        if trace.facts is not None:
+            line |= _facts(trace.facts)
         self._put(line)
 
     def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
@@ -161,6 +165,27 @@ def _client(peer: Peer) -> dict[str, object]:
 
 def _refusal(policy: str, error: str, reason: str) -> dict[str, object]:
     return {"policy": policy, "error": error, "reason": reason}
+
+
+def _facts(facts: AuditFacts) -> dict[str, object]:
+    """Return the members of a line for what is known of the names and errors."""
+    found: dict[str, object] = {}
+    for member, names in (("topics", facts.topics), ("groups", facts.groups)):
+        if names is not None:
+            found[member] = [_text(name) for name in names]
+    if facts.errors is not None:
+        found["errors"] = [_failed(each) for each in facts.errors]
+    if facts.left_out:
+        found["left_out"] = facts.left_out
+    if facts.unread:
+        found["unread"] = _text(facts.unread)
+    return found
+
+
+def _failed(item: FailedItem) -> dict[str, object]:
+    name = {"name": _text(item.name)} if item.name else {}
+    partition = {} if item.partition is None else {"partition": item.partition}
+    return {**name, **partition, "error": item.error}
 
 
 def _text(text: str) -> str:

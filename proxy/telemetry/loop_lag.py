@@ -1,8 +1,8 @@
 """How late the event loop is: a task sleeps for a tenth of a second and measures the excess.
 
 Rules:
-- Every other task waits as long, the driver included. The driver yields to Trio every few milliseconds, so a lag of a
-  few milliseconds is usual under load.
+- Every other task waits as long, the driver included. Between events without a pause the driver yields to Trio after
+  a few milliseconds, so a lag of a few milliseconds is usual under load.
 - Percentiles are of the last ten seconds. The first second is left out: it measures the start of the process.
 - CPU time is a difference, so it is measured here, once a second.
 """

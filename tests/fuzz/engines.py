@@ -1,48 +1,23 @@
 """The engines of the fuzzer: every kind of chain and setting, small pools, a policy with random verdicts."""
 
-import random
 from collections.abc import Callable, Hashable
 from typing import Final
 
 from msgspec import convert, structs
 
 from policies.admission import Admission, AdmissionConfig
-from policies.api import (
-    EXEMPT,
-    FORWARD,
-    Forward,
-    Hold,
-    Need,
-    Outcome,
-    Patch,
-    Peer,
-    Policy,
-    Reject,
-    Request,
-    Respond,
-    Response,
-    Throttle,
-    Verdict,
-)
-from policies.denial import Deny
+from policies.api import Need, Policy
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.limits import Limits, LimitsConfig
 from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
-from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.stats.topic_usage import TopicUsage
-from tests.fuzz.grammar import Host
-from tests.fuzz.peers import OURS
-from tests.fuzz.stock import Stock
+from tests.fuzz.whims import HearingWhim, Whim
 from tests.support.sessions import make_engine
-from wire import messages
-from wire.errors import ErrorCode
 
-STOCK: Final = Stock()
-OUR_HOST: Final = Host(OURS.encode(), 19093)
 _TIMEOUT_MS: Final = 30_000
 _SMALL: Final = PoolLimits(
     request_bytes=20_000, response_bytes=20_000, read_limits=ReadLimits(5_000, 100)
@@ -81,7 +56,7 @@ _CHAIN: Final = (
 )
 KINDS: Final = (
     *("bare", "watched", "entity quota", "channel quota", "chain"),
-    *("whims of bodies", "whims of topics", "whims of heads"),
+    *("whims of bodies", "whims of topics", "whims of heads", "whims of replies"),
 )
 
 
@@ -113,54 +88,6 @@ class Services:
 
     def save(self, path: str, data: bytes) -> None:
         """Discard the data."""
-
-
-class Whim(Policy):
-    """Returns any verdict, chosen by the seed, and checks that each request's end is reported once."""
-
-    Config = dict
-
-    def __init__(self, needs: Need, seed: int) -> None:
-        super().__init__({}, BenchHost())
-        self.needs = needs
-        self.open: dict[int, Request] = {}
-        self._whim = random.Random(seed)
-
-    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        self.open[id(request)] = request
-        whim = self._whim
-        turn = whim.randrange(16)
-        if turn == 0:
-            return Throttle(whim.choice((0, 1, 50, 2000)))
-        if turn == 1:
-            return Hold(whim.choice((1, 40, 900)), whim.choice("ab"))
-        if turn == 2:
-            return Hold(20, "a", Reject(ErrorCode.POLICY_VIOLATION))
-        if turn == 3:
-            return Reject(ErrorCode.POLICY_VIOLATION, close=whim.random() < 0.2)
-        if turn == 4 and messages.is_known(request.api):
-            frame = STOCK.reply(request.api, 0, whim, host=OUR_HOST)
-            return Respond(frame[8 + request.api.response_header_version :])
-        if turn == 5:
-            return Throttle(30, Reject(ErrorCode.POLICY_VIOLATION))
-        if turn == 6:
-            return EXEMPT
-        if turn == 7 and request.body is not None:
-            return Forward(body=bytes(request.body))
-        if turn == 8 and request.body:
-            return Forward(patches=(Patch(0, bytes(request.body[:1])),))
-        if turn in {9, 10} and request.names is not None:  # type: ignore[attr-defined] # of Sluice's own requests
-            codes = (ErrorCode.POLICY_VIOLATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return Deny({t.key: whim.choice(codes) for t in request.topics if whim.random() < 0.6})
-        return FORWARD
-
-    def on_response(
-        self, request: Request, response: Response, peer: Peer, now_ms: int
-    ) -> Forward | Throttle:
-        return Throttle(20) if self._whim.random() < 0.05 else FORWARD
-
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
-        assert self.open.pop(id(request), None) is request, "a request completed that was not open"
 
 
 def configured(*policies: tuple[type[Policy], object], **options: object) -> Engine:
@@ -201,6 +128,11 @@ def engine_of(kind: str, seed: int) -> Engine:
         return make_engine([Whim(Need.BODY, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
     if kind == "whims of topics":
         return make_engine([Whim(Need.TOPICS, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+    if kind == "whims of replies":
+        policies = [HearingWhim(Need.BODY, seed), HearingWhim(Need.HEADER, seed + 1)]
+        return make_engine(
+            policies, bounds=_SMALL, keeps_traces=True, request_timeout_ms=_TIMEOUT_MS
+        )
     assert kind == "whims of heads", kind
     return make_engine(
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],

@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.support import frames as f
 from tests.support.stub_broker import ADDRESS
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api
 from wire.primitives import encode_compact, encode_compact_count, encode_string
 from wire.schema import FieldShape, Shape
@@ -81,19 +81,19 @@ def request(api: Api, correlation_id: int, chance: random.Random) -> bytes:
         head += encode_string(client_id)
     if api.request_header_version == 2:
         head += b"\x00"
-    if not messages.is_known(api):
+    if not codec.is_known(api):
         return f.frame(head + chance.randbytes(chance.randrange(60)))
-    return f.frame(head + body(messages.request_shape(api), chance, TRUE_HOST))
+    return f.frame(head + body(codec.request_shape(api), chance, TRUE_HOST))
 
 
 def reply(api: Api, correlation_id: int, chance: random.Random, host: Host = TRUE_HOST) -> bytes:
     """Return a grammatical reply frame whose brokers are at `host`."""
     head = struct.pack(">i", correlation_id) + b"\x00" * api.response_header_version
-    if not messages.is_known(api):
+    if not codec.is_known(api):
         return f.frame(head + chance.randbytes(chance.randrange(60)))
     if api.key in HOSTS_OF_CLIENTS:
         host = Host(CLIENT_HOST, host.port)
-    return f.frame(head + body(messages.response_shape(api), chance, host))
+    return f.frame(head + body(codec.response_shape(api), chance, host))
 
 
 def body(shape: Shape, chance: random.Random, host: Host, depth: int = 0) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Final, NamedTuple
 
 from tests.support.stub_broker import ADDRESS
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import WireError
 from wire.primitives import skip_compact, skip_string, skip_tags
@@ -100,7 +100,7 @@ class Answered:
 def check_hosts(api: Api, frame: bytes) -> None:
     """Check that every host in this reply is Sluice's or empty."""
     try:
-        message = messages.decode_response(api, frame[8 + api.response_header_version :])
+        message = codec.decode_response(api, frame[8 + api.response_header_version :])
     except WireError:
         return  # a body that cannot be decoded gives no client an address
     for struct_ in structs(message):

@@ -16,10 +16,11 @@ from typing import Final
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from tests.fuzz.conversations import Conversation
-from tests.fuzz.engines import KINDS, STOCK, Whim, engine_of
+from tests.fuzz.engines import KINDS, engine_of
 from tests.fuzz.grammar import LYING_HOST, TRUE_HOST
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import Answered, Asked
+from tests.fuzz.whims import STOCK, Whim
 from tests.support.sessions import Watcher, Wire
 
 CHUNKS: Final = (1, 2, 3, 7, 50, 300, 4096, 64 << 10, 256 << 10)

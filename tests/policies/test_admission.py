@@ -5,6 +5,7 @@ import pytest
 from policies.admission import NEVER_HELD, SHED, Admission, AdmissionConfig
 from policies.api import FORWARD, Hold, Need, Outcome, Policy, Reject
 from policies.chain import Chain, Entry
+from policies.responses import UNKNOWN
 from policies.validation import try_convert
 from tests.support.admitting import Room
 from wire.apis import ApiKey, name_of
@@ -189,7 +190,7 @@ def test_a_reload_keeps_the_counts_and_a_larger_bound_holds_at_once():
     after.adopt(room.policy)
     assert room.released() == [(second, FORWARD)]
     assert (after.in_flight(1), after.waiting(1)) == (2, 1)
-    after.on_complete(first, Outcome.REPLIED, 0)
+    after.on_complete(first, Outcome.REPLIED, room.bench.peer, UNKNOWN, 0)
     assert room.released() == [(third, FORWARD)]
     after.adopt(Policy({}, room.bench.host))  # of another kind: nothing to take over
     assert after.in_flight(1) == 2
@@ -206,7 +207,7 @@ def test_each_request_that_fails_when_woken_admits_the_next():
         request = line[len(woken)]
         woken.append(key)
         assert room.policy.on_request(request, room.bench.peer, 0) is FORWARD
-        room.policy.on_complete(request, Outcome.DISCONNECTED, 0)
+        room.policy.on_complete(request, Outcome.DISCONNECTED, room.bench.peer, UNKNOWN, 0)
         return 1
 
     room.bench.host.on_wake = wake
@@ -225,7 +226,7 @@ def test_in_mode_observe_the_counts_stay_right():
         assert hooks.on_request(request, room.bench.peer, 0) is FORWARD
     assert [type(each) for _, each in room.bench.reporter.observed] == [Hold, Reject, Reject]
     for request in requests:
-        hooks.on_complete(request, Outcome.REPLIED, 0)
+        hooks.on_complete(request, Outcome.REPLIED, room.bench.peer, UNKNOWN, 0)
         assert (room.policy.in_flight(1), room.policy.waiting(1)) == (0, 0)
     room.passes()
     room.waits()

@@ -20,6 +20,7 @@ from policies.api import (
     Respond,
     Throttle,
 )
+from policies.responses import UNKNOWN
 from policies.testing import BenchHost, BenchRequest, BenchResponse
 from wire import apis
 
@@ -48,7 +49,7 @@ def test_every_hook_that_only_listens_does_nothing_unless_overridden():
     """It neither raises nor changes the policy's state."""
     policy = make()
     before = dict(vars(policy))
-    policy.on_complete(request(), Outcome.REPLIED, 0)
+    policy.on_complete(request(), Outcome.REPLIED, PEER, UNKNOWN, 0)
     policy.on_disconnect(PEER, 0)
     policy.on_tick(0)
     policy.adopt(make())

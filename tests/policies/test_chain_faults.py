@@ -4,6 +4,7 @@ import pytest
 
 from policies.api import Outcome
 from policies.chain import PolicyFault
+from policies.responses import UNKNOWN
 from tests.support.chains import PEER, REFUSED, OnlyCounts, Told, make, request, walk
 from wire.apis import ApiKey
 
@@ -21,7 +22,7 @@ def test_a_guard_that_raises_is_reported_and_closes():
     assert hooks.on_complete is not None
     with pytest.raises(PolicyFault) as raised:
         hooks.on_request(asked, PEER, 0)
-    hooks.on_complete(asked, Outcome.DISCONNECTED, 0)
+    hooks.on_complete(asked, Outcome.DISCONNECTED, PEER, UNKNOWN, 0)
     assert (raised.value.name, raised.value.hook) == ("b", "on_request")
     assert reporter.errors == [("b", "on_request", bug)]
     assert diary == ["a request", "b request", "a complete", "b complete"]

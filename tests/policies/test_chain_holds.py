@@ -4,6 +4,7 @@ import pytest
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
+from policies.responses import UNKNOWN
 from tests.support.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
 from wire.apis import ApiKey
 
@@ -21,7 +22,7 @@ def chain_of(*verdicts, **options):
 def end(chain, asked) -> None:
     on_complete = chain.hooks(asked.api_key).on_complete
     assert on_complete is not None
-    on_complete(asked, Outcome.DISCONNECTED, 9)
+    on_complete(asked, Outcome.DISCONNECTED, PEER, UNKNOWN, 9)
 
 
 def test_only_the_holder_is_called_twice_and_later_policies_after_it():

@@ -9,6 +9,7 @@ import pytest
 
 from policies import discovery, registry
 from policies.admission import Admission
+from policies.audit import Audit
 from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.maintenance import Maintenance
@@ -61,6 +62,7 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
 
     assert discovery.available() == {
         "admission": Admission,
+        "audit": Audit,
         "fetch_floor": FetchFloor,
         "maintenance": Maintenance,
         "limits": Limits,

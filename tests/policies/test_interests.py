@@ -26,6 +26,7 @@ def test_interests_are_read_from_the_attributes():
     assert found.response_apis == frozenset()
     assert (found.need(1), found.need(0)) == (Need.BODY, Need.HEADER)
     assert found.tick_ms == 7
+    assert interests_of(policy(hears_body={3, 1})).hears_body == {1, 3}
     assert interests_of(policy(needs=Need.HEAD)).need(18) is Need.HEAD
 
 
@@ -37,6 +38,12 @@ def test_interests_are_read_from_the_attributes():
         ({"apis": 1}, "apis is 1, expected a frozenset of API keys, or None"),
         ({"apis": {"Fetch"}}, "apis is an object of type set"),
         ({"response_apis": [1]}, "response_apis is an object of type list"),
+        ({"hears_body": None}, "hears_body is None, expected a frozenset of API keys"),
+        ({"hears_body": [3]}, "hears_body is an object of type list"),
+        ({"hears_body": {4711}}, "hears_body has the key 4711, expected the key of an API that"),
+        ({"hears_body": {18}}, "hears_body has the key 18, expected the key of an API that Sluice"),
+        ({"hears_body": {3}, "apis": {1}}, "hears_body has Metadata, which is not in apis"),
+        ({"hears_body": {3}, "response_apis": {1}}, "has Metadata, which is not in response_apis"),
         ({"needs": "BODY"}, "needs is 'BODY', expected a Need, or a mapping"),
         ({"needs": {1: 2}}, "needs is an object of type dict"),
         ({"max_versions": [1]}, "max_versions is an object of type list, expected a mapping"),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from policies.api import FORWARD, Hold, Need, PolicyConfigError, Reject, Verdict
@@ -185,3 +186,51 @@ def test_nothing_is_kept_of_a_client_that_has_left() -> None:
     assert is_paused(bench, "orders")
     assert isinstance(bench.policy, Maintenance)
     assert bench.policy._until_ms == {}
+
+
+def test_an_operator_pauses_writes_and_lets_them_continue() -> None:
+    """The live pauses are beside those of the settings; held writes are judged again at once."""
+    bench = PolicyBench(Maintenance, {"pauses": [{"user": "bob"}], "hold_ms": 1_000})
+    policy = bench.policy
+    policy.change_live({"pauses": [{"topic": "orders"}]}, bench.now_ms)
+    assert is_paused(bench, "orders")
+    assert not is_paused(bench, "others")
+    assert msgspec.to_builtins(policy.live_state()) == {
+        "pauses": ({"topic": "orders", "user": None},),
+        "settings": ({"topic": None, "user": "bob"},),
+        "file": (),
+    }
+    assert isinstance(bench.ask(write(bench, "orders")), Hold)
+    policy.change_live({}, bench.now_ms)
+    bench.advance(SHARDS)
+    assert [released.verdict for released in bench.released] == [FORWARD]
+    assert not is_paused(bench, "orders")
+    assert is_paused(bench, "orders", user="bob")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pause": []}, "pause: found an unknown key"),
+        ({"pauses": [{"topic": "a*b"}]}, r"pauses\[0\].topic: "),
+        ({"pauses": [{}]}, r"pauses\[0\]: found a pause of nothing"),
+        ({"pauses": 7}, "pauses: found 7, expected a list"),
+        ({"pauses": [{"topic": "a"}] * 1_001}, "pauses: found 1001 pauses, expected at most 1000"),
+    ],
+)
+def test_a_wrong_live_change_changes_nothing(change, message) -> None:
+    """The error names the key."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    bench.policy.change_live({"pauses": [{"topic": "kept"}]}, bench.now_ms)
+    with pytest.raises(PolicyConfigError, match=message):
+        bench.policy.change_live(change, bench.now_ms)
+    assert is_paused(bench, "kept")
+
+
+def test_live_pauses_survive_a_reload() -> None:
+    """They end when Sluice stops, or by another change."""
+    bench = PolicyBench(Maintenance, {})
+    bench.policy.change_live({"pauses": [{"topic": "orders"}]}, bench.now_ms)
+    bench.reload({"hold_ms": 2_000})
+    assert is_paused(bench, "orders")
+    assert not is_paused(bench, "others")

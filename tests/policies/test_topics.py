@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.api import FORWARD, Reject
+from policies import listings
+from policies.api import FORWARD, Forward, Reject
 from policies.denial import Deny
 from policies.testing import PolicyBench
 from policies.topics import MAX_CLIENTS, TopicRules
@@ -38,11 +39,14 @@ def denied(bench: PolicyBench, user: str, api: str, *topics: str, **more: object
     if isinstance(verdict, Reject):
         assert verdict.message
         return verdict.code
-    if verdict is FORWARD:
-        return None
-    assert isinstance(verdict, Deny)
-    assert verdict.message
-    return dict(verdict.codes)
+    if isinstance(verdict, Forward):
+        denials = verdict.denials
+        assert all(each.policy == "bench" for each in denials)
+    else:
+        assert isinstance(verdict, Deny)
+        denials = (verdict,)
+    assert all(each.message for each in denials)
+    return {key: code for each in denials for key, code in each.codes.items()} or None
 
 
 @pytest.mark.parametrize("api", [*READS, *WRITES, *MANAGES, *SEES])
@@ -131,9 +135,10 @@ def test_every_api_that_names_topics_or_groups_is_judged() -> None:
     bench = PolicyBench(TopicRules, RULES)
     policy = bench.policy
     assert isinstance(policy, TopicRules)
-    assert policy.apis == {key for key in OFFERED if names_anything(key)}
+    named = {key for key in OFFERED if names_anything(key)}
+    assert policy.apis == named | listings.LISTED
     judged = set()
-    for key in policy.apis:
+    for key in named:
         try:
             got = denied(bench, "other", name_of(key), "orders")
         except ValueError:  # it names groups only

@@ -23,7 +23,6 @@ from policies.verdicts import (
     check_connect,
     check_effective_quota,
     check_request,
-    check_response,
     merge,
     without_exemption,
 )
@@ -137,19 +136,6 @@ def test_a_possible_payload_is_not_shown(verdict):
         check_request(verdict)
     assert "secret" not in str(raised.value)
     assert len(str(raised.value)) < 120
-
-
-@pytest.mark.parametrize("verdict", [FORWARD, EXEMPT, Throttle(3)])
-def test_a_reply_may_pass_or_throttle(verdict):
-    """These are the two verdicts of `on_response`."""
-    check_response(verdict)
-
-
-@pytest.mark.parametrize("verdict", [None, Reject(44), Hold(1, "k"), Respond(b""), Throttle(-1)])
-def test_a_reply_has_no_other_verdict(verdict):
-    """It cannot be refused, held or replaced."""
-    with pytest.raises(VerdictError):
-        check_response(verdict)
 
 
 @pytest.mark.parametrize("verdict", [None, Throttle(1), Hold(1, "k"), Respond(b""), Reject("x")])

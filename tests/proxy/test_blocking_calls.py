@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import trio
+import trio.testing
 
 from policies.host_tools import TooManyCallsError
 from proxy.blocking_calls import MAX_CALLS, MAX_THREADS, BlockingCalls
@@ -19,9 +20,11 @@ class Room:
         self.came = trio.Event()
         self.blocking_calls = BlockingCalls(lambda call: call(7))
 
-    def call(self, name: str, work: Callable[[], object], timeout_ms: int = 60_000) -> None:
-        """Ask for `work`."""
-        self.blocking_calls.call(name, work, self._note, timeout_ms)
+    def call(
+        self, name: str, work: Callable[[], object], timeout_ms: int = 60_000
+    ) -> Callable[[], None]:
+        """Ask for `work`; return the function that gives it up."""
+        return self.blocking_calls.call(name, work, self._note, timeout_ms)
 
     def wake(self) -> None:
         """Count the wake-ups of the event loop."""
@@ -126,3 +129,42 @@ async def test_neither_before_nor_after_its_task_is_anything_called(gate: thread
     room.call("a", lambda: 1)
     await trio.testing.wait_all_tasks_blocked()
     assert room.results == []
+
+
+async def test_work_that_is_given_up_before_it_begins_is_not_done(
+    room: Room, gate: threading.Event
+) -> None:
+    """Its place is free at once; work that runs has no result."""
+    done: list[str] = []
+    begun = threading.Semaphore(0)
+
+    def hang() -> None:
+        begun.release()
+        gate.wait()
+
+    hanging = [room.call("a", hang) for _ in range(MAX_THREADS)]
+    for _ in range(MAX_THREADS):
+        await trio.to_thread.run_sync(begun.acquire)
+    waiting = [room.call("a", lambda: done.append("x")) for _ in range(MAX_CALLS - MAX_THREADS)]
+    for give_up in (*waiting, *hanging):
+        give_up()
+        give_up()  # a second time changes nothing
+    await trio.testing.wait_all_tasks_blocked()
+    gate.set()
+    assert room.call("a", lambda: "after") is not None
+    await room.wait(1)
+    assert (done, room.results) == ([], [("after", 7)])
+
+
+async def test_a_result_that_waits_to_be_delivered_may_be_given_up(nursery: trio.Nursery) -> None:
+    """Between the end of the work and the next step."""
+    later: list[Callable[[int], None]] = []
+    calls = BlockingCalls(later.append)
+    came = trio.Event()
+    await nursery.start(calls.run, came.set)
+    results: list[object] = []
+    give_up = calls.call("a", lambda: 1, lambda result, _: results.append(result), 60_000)
+    await came.wait()
+    give_up()
+    later.pop()(7)
+    assert results == []

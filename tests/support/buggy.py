@@ -21,6 +21,7 @@ from policies.api import (
     Request,
     Respond,
     Response,
+    Result,
     Throttle,
     Verdict,
 )
@@ -116,7 +117,9 @@ class Buggy(Policy):
     ) -> Forward | Throttle:
         return None if peer.client_id == "heard" else FORWARD  # type: ignore[return-value]
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         sys.exit(3)
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> Key:  # type: ignore[override]

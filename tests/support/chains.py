@@ -2,6 +2,7 @@
 
 from policies.api import FORWARD, Forward, Need, Outcome, Peer, Policy, Reject, Throttle, Verdict
 from policies.chain import Chain, Entry
+from policies.responses import UNKNOWN
 from policies.testing import BenchHost, BenchReporter, BenchRequest, BenchResponse
 from wire import apis
 from wire.apis import ApiKey
@@ -45,7 +46,7 @@ class Told(Policy):
     def on_response(self, request, response, peer, now_ms):
         return self.answer("response")
 
-    def on_complete(self, request, outcome, now_ms):
+    def on_complete(self, request, outcome, peer, result, now_ms):
         self.answer("complete")
 
     def on_disconnect(self, peer, now_ms):
@@ -68,7 +69,7 @@ class OnlyCounts(Policy):
         self.needs = needs
         self.ends: list[Outcome] = []
 
-    def on_complete(self, request, outcome, now_ms):
+    def on_complete(self, request, outcome, peer, result, now_ms):
         self.ends.append(outcome)
 
 
@@ -125,7 +126,7 @@ def walk(chain: Chain, asked: BenchRequest | None = None) -> Verdict:
     verdict = hooks.on_request(asked, PEER, 5)
     if isinstance(verdict, Forward):
         hooks.on_response(asked, BenchResponse(), PEER, 6)
-        hooks.on_complete(asked, Outcome.REPLIED, 6)
+        hooks.on_complete(asked, Outcome.REPLIED, PEER, UNKNOWN, 6)
     else:
-        hooks.on_complete(asked, Outcome.ANSWERED, 5)
+        hooks.on_complete(asked, Outcome.ANSWERED, PEER, UNKNOWN, 5)
     return verdict

@@ -8,7 +8,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, known
 from wire.errors import ErrorCode, WireError
 from wire.primitives import skip_tags
@@ -29,7 +29,7 @@ _TEXT = st.text("abcü.-9", max_size=12) | st.integers(100, 300).map(lambda size
 
 def apis_known() -> list[Api]:
     """Every offered version that the codec knows."""
-    return [api for api in BY_KEY_AND_VERSION.values() if messages.is_known(api)]
+    return [api for api in BY_KEY_AND_VERSION.values() if codec.is_known(api)]
 
 
 def api_of(key: int, version: int) -> Api:
@@ -136,5 +136,5 @@ def asking(shape: Shape) -> object:
 def refused(key: int, version: int, request=None, code: int = ErrorCode.POLICY_VIOLATION):
     """Return the decoded error reply to this request, by default one with two elements in every list."""
     api = api_of(key, version)
-    body = messages.encode(request or asking(messages.request_shape(api)))
-    return messages.decode_response(api, error_body(api, body, code))
+    body = codec.encode(request or asking(codec.request_shape(api)))
+    return codec.decode_response(api, error_body(api, body, code))

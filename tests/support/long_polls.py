@@ -17,7 +17,7 @@ from kafka.record import MemoryRecordsBuilder
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.raw import api_versions_request, receive
-from wire import messages
+from wire import codec
 
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 11
@@ -84,7 +84,7 @@ def fetch(
 
 def read_produce(reply: bytes) -> list[Written]:
     """Parse a whole Produce reply frame."""
-    told = messages.decode_response(api_of(f.PRODUCE, PRODUCE_VERSION), reply[8:])
+    told = codec.decode_response(api_of(f.PRODUCE, PRODUCE_VERSION), reply[8:])
     return [
         Written(each.index, int(each.error_code), each.base_offset)
         for topic in told.responses
@@ -94,7 +94,7 @@ def read_produce(reply: bytes) -> list[Written]:
 
 def read_fetch(reply: bytes) -> Fetched:
     """Parse a whole Fetch reply frame."""
-    told = messages.decode_response(api_of(f.FETCH, FETCH_VERSION), reply[8:])
+    told = codec.decode_response(api_of(f.FETCH, FETCH_VERSION), reply[8:])
     partitions = [each for topic in told.responses for each in topic.partitions]
     codes = {int(told.error_code), *(int(each.error_code) for each in partitions)}
     assert len(codes) == 1, codes

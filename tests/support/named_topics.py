@@ -6,7 +6,7 @@ from policies.api import FORWARD, Need
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder
-from wire import messages
+from wire import codec
 from wire.schema import make_message
 
 ID = UUID(int=5)
@@ -25,28 +25,28 @@ class Watcher(Recorder):
         self.seen.append((request.topics, request.groups, request.topics_complete))
         return self.decide(request)
 
-    def on_complete(self, request, outcome, now_ms):
-        super().on_complete(request, outcome, now_ms)
+    def on_complete(self, request, outcome, peer, result, now_ms):
+        super().on_complete(request, outcome, peer, result, now_ms)
         self.later.append((request.body, request.names))
 
 
 def asked(key, version, **values):
     """A request frame with these fields; other fields hold zero values."""
     api = api_of(key, version)
-    body = messages.encode(make_message(messages.request_shape(api), 0, values))
+    body = codec.encode(make_message(codec.request_shape(api), 0, values))
     return f.request(key, version, 1, body, tagged=api.flexible)
 
 
 def item(key, version, array, **values):
     """One item of an array of that request."""
-    field = messages.request_shape(api_of(key, version)).field(array)
+    field = codec.request_shape(api_of(key, version)).field(array)
     return make_message(field.shape, 0, values)
 
 
 def fetch(session_id, epoch, version=13):
     """A Fetch of one topic by its id."""
     partition = make_message(
-        messages.request_shape(api_of(1, version)).field("topics").shape.field("partitions").shape,
+        codec.request_shape(api_of(1, version)).field("topics").shape.field("partitions").shape,
         0,
         {"partition": 3},
     )

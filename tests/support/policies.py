@@ -11,6 +11,7 @@ from policies.api import (
     Policy,
     Request,
     Response,
+    Result,
     Throttle,
     Verdict,
 )
@@ -63,7 +64,9 @@ class Recorder(Policy):
         self.said.append(response.throttle_time_ms)
         return self._hear(request)
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         self.completed.append((request.exchange_id, outcome))
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:

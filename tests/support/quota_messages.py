@@ -6,7 +6,7 @@ from typing import NamedTuple, get_args, get_type_hints
 from kio.index import load_request_schema
 
 from tests.support.kafka_messages import api_of
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 
 DESCRIBE = ApiKey.DESCRIBE_CLIENT_QUOTAS
@@ -41,7 +41,7 @@ def alter_body(
     request = load_request_schema(ALTER, version)
     entry_type = _item(request, "entries")
     entity_type, op_type = _item(entry_type, "entity"), _item(entry_type, "ops")
-    return messages.encode(
+    return codec.encode(
         request(
             entries=tuple(
                 entry_type(
@@ -68,18 +68,18 @@ def describe_body(
     request = load_request_schema(DESCRIBE, version)
     item = _item(request, "components")
     made = (item(entity_type=t, match_type=how, match=name) for t, how, name in components)
-    return messages.encode(request(components=tuple(made), strict=strict))
+    return codec.encode(request(components=tuple(made), strict=strict))
 
 
 def read_alter_reply(body: bytes, version: int = 1) -> list[Answer]:
     """Return every entry of the reply."""
-    told = messages.decode_response(api_of(ALTER, version), body)
+    told = codec.decode_response(api_of(ALTER, version), body)
     return [Answer(_named(e.entity), int(e.error_code), e.error_message) for e in told.entries]
 
 
 def read_describe_reply(body: bytes, version: int = 1) -> Description:
     """Return the whole reply."""
-    told = messages.decode_response(api_of(DESCRIBE, version), body)
+    told = codec.decode_response(api_of(DESCRIBE, version), body)
     values = None
     if told.entries is not None:
         values = {_named(e.entity): {v.key: v.value for v in e.values} for e in told.entries}

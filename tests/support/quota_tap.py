@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from tests.support.kafka_messages import api_of
-from wire import messages
+from wire import codec
 from wire.primitives import skip_tags
 
 _CHUNK: Final = 65_536
@@ -172,7 +172,7 @@ class _Replies(_Way):
         if exchange.api_key == _API_VERSIONS and payload[4:6] == _UNSUPPORTED:
             return  # answered as v0, for any version asked
         start = skip_tags(payload, 4, len(payload)) if api.response_header_version else 4
-        body = messages.decode_response(api, payload[start:])
+        body = codec.decode_response(api, payload[start:])
         throttle = getattr(body, "throttle_time", None)
         if throttle is not None:
             exchange.throttle_ms = round(throttle.total_seconds() * 1000)

@@ -172,7 +172,7 @@ class Model:
             (asked, said), self.judged = self.judged, None
             if said[0] == "raise":
                 raise PolicyRaisedError
-            if self.needs(asked) is Need.BODY:
+            if self.needs(asked) >= Need.BODY:
                 self.throttle_until_ms = 0
                 self.settle(asked, said)
                 self.take(asked)
@@ -189,14 +189,15 @@ class Model:
         asked = self.coming[0]
         if self.come_bytes < asked.head_bytes:
             return False
-        if self.needs(asked) is Need.BODY:
+        if self.needs(asked) >= Need.BODY:
             self.passing, self.mode, self.verdict = asked, "keep", None
         else:
             self.judge(asked, self.ask(asked))
         return True
 
     def needs(self, asked: Asked) -> Need:
-        return self.script.needs if self.script.policy else Need.HEADER
+        needs = self.script.needs if self.script.policy else Need.HEADER
+        return Need.HEADER if needs is Need.TOPICS and asked.kind == "versions" else needs
 
     def ask(self, asked: Asked) -> tuple:
         says = self.says[asked.number]

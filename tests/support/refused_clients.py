@@ -1,6 +1,7 @@
 """The errors that client libraries show of a refused Produce, Fetch or Metadata, each in a word."""
 
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -82,6 +83,24 @@ def librdkafka(api: str, bootstrap: str, topic: str, client_id: str, wait_second
     producer.flush(wait_seconds + 1)
     error = told[0] if told else None
     return NOTHING if error is None or error.code() == KafkaError._MSG_TIMED_OUT else error.name()
+
+
+def franz_client(program: Path) -> Show:
+    """Return the same for franz-go: the name of the error code."""
+
+    def show(api: str, bootstrap: str, topic: str, client_id: str, wait_seconds: int) -> str:
+        options = {"bootstrap": bootstrap, "topic": topic, "client-id": client_id, "shows": api}
+        command = [f"-{name}={value}" for name, value in options.items()]
+        done = subprocess.run(
+            [program, *command, f"-seconds={wait_seconds}"],
+            capture_output=True,
+            text=True,
+            timeout=wait_seconds + 60,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    return show
 
 
 def java_client(java: Java, folder: Path) -> Show:

@@ -12,7 +12,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import make_engine
-from wire.messages import encode
+from wire.codec import encode
 
 SHARE_FETCH = 78
 

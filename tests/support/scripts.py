@@ -21,6 +21,7 @@ from policies.api import (
     Request,
     Respond,
     Response,
+    Result,
     Verdict,
 )
 from policies.api import Throttle as ThrottleVerdict
@@ -28,6 +29,8 @@ from policies.testing import BenchHost
 from tests.support import frames as f
 from tests.support.throttled import KINDS, fetch, fetch_reply
 from wire.errors import ErrorCode
+from wire.request_layouts import names_anything
+from wire.request_names import TopicRef
 
 HEADER_BYTES = 19
 """Of every frame here: the client id is "tests"."""
@@ -154,7 +157,7 @@ def _ends(rng: Random, kind: str, needs: Need) -> tuple:
     if kind == "beat":
         choices += [("respond",), ("respond",), ("reject", False), ("reject", False)]
         choices += [("patch",)] if needs >= Need.HEAD else []
-        choices += [("body",)] if needs is Need.BODY else []
+        choices += [("body",)] if needs >= Need.BODY else []
         choices += [("reject", True)] if rng.random() < 0.1 else []
     if kind == "silent" and rng.random() < 0.1:
         choices += [("respond",), ("reject", False)]
@@ -177,7 +180,7 @@ def _says(rng: Random, kind: str, needs: Need) -> list[tuple]:
 def script(rng: Random, seed: int, *, faults: bool = True, policy: bool | None = None) -> Script:
     """One script. Without `faults` everything is answered in the end."""
     with_policy = rng.random() < 0.85 if policy is None else policy
-    needs = rng.choice([Need.HEADER, Need.HEADER, Need.HEAD, Need.BODY])
+    needs = rng.choice([Need.HEADER, Need.HEADER, Need.HEAD, Need.BODY, Need.TOPICS])
     hears = rng.random() < 0.6
     kinds = (
         _KINDS if rng.random() < 0.7 else ("produce", "bulk", "fetch", "fetch", "beat", "silent")
@@ -264,12 +267,17 @@ class Scripted(Policy):
         self.needs = made.needs
         self.asked: dict[int, list[tuple]] = {each.number: list(each.says) for each in made.asked}
         self.completed: dict[int, list[str]] = {}
+        self.named: list[tuple[int, tuple[TopicRef, ...], tuple[str, ...]]] = []
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        if self.needs is Need.TOPICS and names_anything(request.api_key):
+            self.named.append((request.correlation_id, request.topics, request.groups))
         says = self.asked[request.correlation_id]
         return verdict_of(says.pop(0) if says else ("forward",))
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         self.completed.setdefault(request.correlation_id, []).append(outcome.value)
 
 

@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.schema import FAMILIES, VERSION, WINDOW_MS
+from pipeline.whatif.client_rows import ClientRows, pack_rows, unpack_rows
 
 START_MS = 1_763_683_200_000  # 2025-11-21 00:00 UTC
 Row = dict[str, Any]
@@ -54,6 +56,12 @@ def frame(spark: SparkSession, family: str, rows: Iterable[Row]) -> DataFrame:
     return spark.createDataFrame(
         [tuple(row[name] for name in schema.names) for row in rows], schema
     )
+
+
+def client_rows(rows: pa.Table) -> ClientRows:
+    """Return rows of the family `entity` as a simulation has them."""
+    packed = pa.Table.from_batches([pack_rows(rows)])
+    return unpack_rows(packed, rows.column_names)
 
 
 def write_usage_log(folder: Path, rows: Iterable[Row]) -> None:

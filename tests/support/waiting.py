@@ -6,7 +6,7 @@ from policies.api import Forward, Need, Patch, Throttle
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
 from tests.support.policies import Recorder, Silent
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.primitives import (
@@ -60,7 +60,7 @@ def said_of(version: int, frame: bytes, key: int = ApiKey.PRODUCE):
     api = api_of(key, version)
     (one,) = f.split(frame)
     body = one[8 + api.response_header_version :]
-    return f.correlation_id(one), messages.decode_response(api, body)
+    return f.correlation_id(one), codec.decode_response(api, body)
 
 
 def refused(version: int, frame: bytes):

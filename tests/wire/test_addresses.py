@@ -12,7 +12,7 @@ from kio.schema.metadata.v12.response import MetadataResponse as MetadataRespons
 from kio.schema.metadata.v12.response import MetadataResponseBroker
 
 from tests.support.kafka_messages import api_of, changed, messages_of, name, survives
-from wire import messages
+from wire import codec
 from wire.addresses import LISTENER_APIS, rewriter
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.primitives import INT32, encode_compact, encode_compact_count
@@ -21,7 +21,7 @@ CARRIERS = [
     *(api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses),
     *(api_of(ApiKey.FETCH, version) for version in (16, 17, 18)),
 ]
-KNOWN = [api for api in CARRIERS if messages.is_known(api)]
+KNOWN = [api for api in CARRIERS if codec.is_known(api)]
 KAFKA_PYTHON = {
     ApiKey.METADATA: MetadataResponse,
     ApiKey.FIND_COORDINATOR: FindCoordinatorResponse,
@@ -62,9 +62,9 @@ def told_to_client(struct, owner):
 @given(data=st.data())
 def test_only_hosts_and_ports_change(api, data):
     """A rewritten response decodes to the same message; only hosts and ports differ."""
-    message = data.draw(messages_of(messages.response_shape(api)))
-    new = rewritten(api, messages.encode(message))
-    assert messages.decode_response(api, new) == changed(message, told_to_client)
+    message = data.draw(messages_of(codec.response_shape(api)))
+    new = rewritten(api, codec.encode(message))
+    assert codec.decode_response(api, new) == changed(message, told_to_client)
 
 
 @pytest.mark.parametrize("api", KNOWN, ids=name)
@@ -72,8 +72,8 @@ def test_only_hosts_and_ports_change(api, data):
 @given(data=st.data())
 def test_a_response_that_already_names_the_advertised_address_is_not_copied(api, data):
     """The rewriter returns None when no address in a response changes."""
-    message = data.draw(messages_of(messages.response_shape(api)))
-    body = bytearray(messages.encode(message))
+    message = data.draw(messages_of(codec.response_shape(api)))
+    body = bytearray(codec.encode(message))
     assert rewriter(api)(body, 0, len(body), lambda _, host, port: (host, port)) is None
 
 
@@ -82,7 +82,7 @@ def test_a_response_that_already_names_the_advertised_address_is_not_copied(api,
 @given(data=st.data())
 def test_damaged_bodies_raise_wire_error_only(api, data):
     """A rewriter of a cut or overwritten body returns or raises WireError, and nothing else."""
-    body = bytearray(messages.encode(data.draw(messages_of(messages.response_shape(api)))))
+    body = bytearray(codec.encode(data.draw(messages_of(codec.response_shape(api)))))
     for at, byte in data.draw(
         st.lists(st.tuples(st.integers(0, len(body) - 1), st.integers(0, 255)), max_size=4)
     ):
@@ -97,7 +97,7 @@ def test_damaged_bodies_raise_wire_error_only(api, data):
 @given(data=st.data())
 def test_bytes_after_the_end_do_not_change_the_outcome(api, data):
     """A body cut at any byte gives the same outcome with any bytes after the cut."""
-    body = messages.encode(data.draw(messages_of(messages.response_shape(api))))
+    body = codec.encode(data.draw(messages_of(codec.response_shape(api))))
     cut = data.draw(st.integers(0, len(body)))
     asked: list[list[tuple[int, bytes, int]]] = []
     outcomes = []
@@ -140,8 +140,8 @@ def test_the_table_agrees_with_the_schemas():
         return any(f.name == "host" or (f.shape and has_host(f.shape)) for f in every)
 
     for api in BY_KEY_AND_VERSION.values():
-        if messages.is_known(api) and api.key not in not_brokers:
-            assert has_host(messages.response_shape(api)) == api.carries_addresses, name(api)
+        if codec.is_known(api) and api.key not in not_brokers:
+            assert has_host(codec.response_shape(api)) == api.carries_addresses, name(api)
 
 
 def test_only_brokers_own_listeners_are_learnt():
@@ -236,7 +236,7 @@ def test_equal_and_different_neighbours_are_rewritten(rack):
     )
     message = MetadataResponse12(throttle_time=timedelta(0), brokers=brokers, topics=())
     api = api_of(ApiKey.METADATA, 12)
-    new = messages.decode_response(api, rewritten(api, messages.encode(message), by_id))
+    new = codec.decode_response(api, rewritten(api, codec.encode(message), by_id))
     told = [(b.host, b.port, b.rack) for b in new.brokers]
     assert told == [
         ("127.0.0.1", 19093 + n, broker.rack) if broker.host else ("", 9092, broker.rack)

@@ -15,9 +15,9 @@ from tests.support.kafka_messages import api_of, apis_known, messages_of, name, 
 from wire import (
     addresses,
     client_quotas,
+    codec,
     fetch,
     header,
-    messages,
     metadata,
     produce_partitions,
     sasl,
@@ -118,7 +118,7 @@ def test_any_body_is_decoded_or_refused(api, data, is_request):
     """Decoding any body raises no exception but WireError,
     because its structure is checked before the codec reads it.
     """
-    survives(messages.decode_request if is_request else messages.decode_response, api, data)
+    survives(codec.decode_request if is_request else codec.decode_response, api, data)
 
 
 @pytest.mark.parametrize("api", versions_of(ApiKey.ALTER_CLIENT_QUOTAS), ids=name)
@@ -126,7 +126,7 @@ def test_any_body_is_decoded_or_refused(api, data, is_request):
 @given(data=st.data())
 def test_a_damaged_alteration_is_read_or_refused(api, data):
     """A real body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
-    body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
+    body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))
     for at, byte in data.draw(
         st.lists(
             st.tuples(st.integers(0, len(body) - 1), st.sampled_from([0, 1, 0xFF])), max_size=4

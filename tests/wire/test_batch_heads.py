@@ -28,7 +28,7 @@ def test_a_head_says_what_the_client_wrote(version: int, codec: int, name: str) 
     """In every version of the request."""
     records = batch(7, codec=codec)
     (head,) = read_batch_heads(body(records, version), version)
-    assert head == BatchHead(2, len(records), name, 7, FIRST_MS, FIRST_MS + 6, -1)
+    assert head == BatchHead(2, len(records), name, 7, FIRST_MS, FIRST_MS + 6, -1, head.topic, 0)
 
 
 def test_each_partition_and_each_batch_has_its_head() -> None:
@@ -39,7 +39,9 @@ def test_each_partition_and_each_batch_has_its_head() -> None:
 
 def test_an_old_format_is_named() -> None:
     """Its other fields lie elsewhere."""
-    assert read_batch_heads(body(batch(1, magic=1)), 9) == [BatchHead(1)]
+    assert read_batch_heads(body(batch(1, magic=1)), 9) == [
+        BatchHead(1, topic="orders", partition=0)
+    ]
 
 
 def test_a_flood_of_heads_is_refused() -> None:

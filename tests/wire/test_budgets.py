@@ -17,7 +17,7 @@ from tests.support.kafka_messages import api_of, name
 from wire import (
     addresses,
     broker_lists,
-    messages,
+    codec,
     metadata,
     node_endpoints,
     schema,
@@ -92,7 +92,7 @@ class Maker:
     def _value(self, field: FieldShape, is_flexible: bool, path: str) -> None:  # noqa: FBT001 - handed down
         if field.shape is not None:
             self._struct(field.shape, path)
-        elif size_bytes := schema._FIXED_BYTES.get(field.kafka_type):
+        elif size_bytes := schema.FIXED_BYTES.get(field.kafka_type):
             value = 9092 if field.name == "port" else 0
             self.out += value.to_bytes(size_bytes, "big")
         elif is_flexible:
@@ -212,7 +212,7 @@ def least(reads: Callable[[int], object]) -> int:
 def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, version, paths):
     """The walker of each reply pays for each element it passes, listed in the table, exactly once."""
     api = api_of(key, version)
-    made = Maker(messages.response_shape(api))
+    made = Maker(codec.response_shape(api))
     assert paths <= made.paid.keys()
 
     def reads(budget: int) -> None:
@@ -228,7 +228,7 @@ def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, vers
 def test_every_nested_count_of_a_produce_costs_budget(version):
     """Both walkers of requests charge for topics, partitions and the tags of every struct."""
     api = api_of(ApiKey.PRODUCE, version)
-    made = Maker(messages.request_shape(api))
+    made = Maker(codec.request_shape(api))
     body = bytes(made.out)
     needed = made.paid.total()
     assert needed == EACH + EACH**2 + (TAGS * (1 + EACH + EACH**2) if version >= 9 else 0)
@@ -255,7 +255,7 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
 )
 def test_every_nested_count_of_a_decoded_request_costs_budget(key, version):
     """The check before decoding charges for lists of structs, lists of values, and tags."""
-    shape = messages.request_shape(api_of(key, version))
+    shape = codec.request_shape(api_of(key, version))
     made = Maker(shape)
     body = bytes(made.out)
     needed = least(lambda budget: schema.check(shape, body, 0, len(body), budget))

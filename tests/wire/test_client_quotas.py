@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as CodecError
 
 from tests.support.kafka_messages import api_of, messages_of
-from wire import messages
+from wire import codec
 from wire.apis import Api, ApiKey
 from wire.client_quotas import (
     MAX_REQUEST_ELEMENTS,
@@ -38,8 +38,8 @@ NUMBER = st.floats(allow_nan=False)
 @given(st.data())
 def test_a_filter_is_read_as_the_codec_reads_it(api: Api, data: st.DataObject) -> None:
     """The reader gives every component in order, and the strictness."""
-    message = data.draw(messages_of(messages.request_shape(api)))
-    told = read_describe(api, messages.encode(message))
+    message = data.draw(messages_of(codec.request_shape(api)))
+    told = read_describe(api, codec.encode(message))
     assert told == DescribeRequest(
         tuple(Component(c.entity_type, c.match_type, c.match) for c in message.components),
         message.strict,
@@ -50,8 +50,8 @@ def test_a_filter_is_read_as_the_codec_reads_it(api: Api, data: st.DataObject) -
 @given(st.data())
 def test_alterations_are_read_as_the_codec_reads_them(api: Api, data: st.DataObject) -> None:
     """The reader gives entities, keys and values; the value of a removal is ignored."""
-    message = data.draw(messages_of(messages.request_shape(api)))
-    told = read_alter(api, messages.encode(message))
+    message = data.draw(messages_of(codec.request_shape(api)))
+    told = read_alter(api, codec.encode(message))
     assert told.validate_only == message.validate_only
     for mine, entry in zip(told.entries, message.entries, strict=True):
         assert mine.entity == tuple((e.entity_type, e.entity_name) for e in entry.entity)
@@ -76,8 +76,8 @@ def test_a_description_is_what_the_codec_writes(
     """The reply equals the codec's byte for byte, in both versions."""
     rows = None if entries is None else [DescribedEntity(*entry) for entry in entries]
     body = describe_reply(api, rows, code, message)
-    told = messages.decode_response(api, body)
-    assert messages.encode(told) == body
+    told = codec.decode_response(api, body)
+    assert codec.encode(told) == body
     assert told.throttle_time == timedelta(0)
     assert (told.error_code, told.error_message) == (CodecError(code), message)
     seen = told.entries if told.entries is None else [plain(entry) for entry in told.entries]
@@ -91,8 +91,8 @@ def test_the_reply_to_alterations_is_what_the_codec_writes(
 ) -> None:
     """The reply equals the codec's byte for byte, in both versions."""
     body = alter_reply(api, [AlteredEntity(*entry) for entry in entries])
-    told = messages.decode_response(api, body)
-    assert messages.encode(told) == body
+    told = codec.decode_response(api, body)
+    assert codec.encode(told) == body
     assert [(named(e.entity), int(e.error_code), e.error_message) for e in told.entries] == entries
 
 

@@ -15,7 +15,7 @@ from kafka.protocol.consumer import FetchResponse
 from kafka.structs import TopicPartition
 
 from tests.support.kafka_messages import api_of, messages_of
-from wire import fetch, messages
+from wire import codec, fetch
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
 from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets
@@ -118,10 +118,10 @@ def test_empty_reply_in_every_version(version):
     """The codec reads the empty reply as: throttled, no error, no session, no topic."""
     api = api_of(ApiKey.FETCH, version)
     body = empty_reply(api, 2500)
-    if not messages.is_known(api):  # v1 to v3: throttle, topics
+    if not codec.is_known(api):  # v1 to v3: throttle, topics
         assert body == INT32.pack(2500) + INT32.pack(0)
         return
-    reply = messages.decode_response(api, body)
+    reply = codec.decode_response(api, body)
     assert reply.throttle_time == timedelta(milliseconds=2500)
     assert reply.responses == ()
     assert not getattr(reply, "error_code", 0)
@@ -143,8 +143,8 @@ def test_empty_reply_needs_a_throttle():
 @given(data=st.data())
 def test_head_agrees_with_the_codec(version, data):
     """The head's fields equal those that the codec reads, and are None until all of them have been read."""
-    message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.FETCH, version))))
-    body = messages.encode(message)
+    message = data.draw(messages_of(codec.request_shape(api_of(ApiKey.FETCH, version))))
+    body = codec.encode(message)
     head = fetch.read_head(b"xx" + body, 2, 2 + len(body), version)
     assert timedelta(milliseconds=head.max_wait_ms) == message.max_wait
     assert (head.min_bytes, head.max_bytes) == (message.min_bytes, message.max_bytes)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of, messages_of
 from tests.support.record_batches import batch
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.fetch_topics import FetchTopics
 from wire.primitives import (
@@ -48,8 +48,8 @@ def uses(reader: FetchTopics) -> list[tuple]:
 @given(data=st.data())
 def test_any_chunking_says_what_the_codec_reads(version, data):
     """Any reply of any version, cut anywhere, gives the topics, partitions and bytes that the codec reads."""
-    message = data.draw(messages_of(messages.response_shape(api_of(ApiKey.FETCH, version))))
-    frame = frame_of(version, messages.encode(message))
+    message = data.draw(messages_of(codec.response_shape(api_of(ApiKey.FETCH, version))))
+    frame = frame_of(version, codec.encode(message))
     cuts = data.draw(st.sets(st.integers(0, len(frame)), max_size=12))
 
     for reader in (read(version, frame), read(version, frame, cuts)):
@@ -72,8 +72,8 @@ def test_any_chunking_says_what_the_codec_reads(version, data):
 @given(data=st.data())
 def test_damage_raises_nothing(version, data):
     """A reader of overwritten bytes reads or gives up without raising, the same in one chunk and byte by byte."""
-    shape = messages.response_shape(api_of(ApiKey.FETCH, version))
-    frame = bytearray(frame_of(version, messages.encode(data.draw(messages_of(shape)))))
+    shape = codec.response_shape(api_of(ApiKey.FETCH, version))
+    frame = bytearray(frame_of(version, codec.encode(data.draw(messages_of(shape)))))
     frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
 
     whole = read(version, bytes(frame))

@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v1 import response as metadata1
 from kio.schema.metadata.v12 import response as metadata12
 
-from tests.support.kafka_messages import api_of, messages_of, survives
-from wire import messages
+from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.metadata import brokers_request, read_brokers, topic_names
+from wire.metadata import auto_creation_at, brokers_request, read_brokers, topic_names
 from wire.primitives import INT32
 
 V1 = api_of(ApiKey.METADATA, 1)
@@ -27,7 +27,7 @@ def reply(*hosts: tuple[int, str, int]) -> bytes:
         metadata1.MetadataResponseBroker(node_id=n, host=host, port=port, rack="r")
         for n, host, port in hosts
     )
-    body = messages.encode(metadata1.MetadataResponse(brokers=listed, topics=()))
+    body = codec.encode(metadata1.MetadataResponse(brokers=listed, topics=()))
     return INT32.pack(len(body) + 4) + INT32.pack(5) + body
 
 
@@ -101,7 +101,7 @@ def names_in(partitions) -> dict[bytes, str]:
         for n, name in ((1, "orders"), (2, "payments"))
     )
     broker = metadata12.MetadataResponseBroker(node_id=1, host="kafka-1", port=9092, rack=None)
-    body = messages.encode(
+    body = codec.encode(
         metadata12.MetadataResponse(throttle_time=timedelta(0), brokers=(broker,), topics=topics)
     )
     buf = bytearray(b"xx" + body + b"\x05stale")
@@ -134,8 +134,8 @@ def test_partitions_are_stepped_over(partitions):
 def test_names_agree_with_the_codec(version, data):
     """Names and ids equal those that the codec reads; damaged bytes raise only WireError."""
     api = api_of(ApiKey.METADATA, version)
-    message = data.draw(messages_of(messages.response_shape(api)))
-    body = bytearray(messages.encode(message))
+    message = data.draw(messages_of(codec.response_shape(api)))
+    body = bytearray(codec.encode(message))
     topics = [t for t in message.topics if t.topic_id and t.name and len(t.name.encode()) <= 249]
     meant = {topic.topic_id.bytes: topic.name for topic in topics}
     assert topic_names(body, 0, len(body), api) == meant
@@ -157,5 +157,22 @@ def test_a_topic_without_a_name_is_skipped():
     message = metadata12.MetadataResponse(
         throttle_time=timedelta(0), brokers=(), topics=(topic, replace(topic, name="b"))
     )
-    body = bytearray(messages.encode(message))
+    body = bytearray(codec.encode(message))
     assert topic_names(body, 0, len(body), api_of(ApiKey.METADATA, 12)) == {UUID(int=9).bytes: "b"}
+
+
+@pytest.mark.parametrize(
+    "api", [a for a in apis_known() if a.key == 3 and a.version >= 4], ids=name
+)
+@given(data=st.data())
+def test_the_place_of_auto_creation_is_found(api, data):
+    """The byte there is the field: another value of it changes nothing else. A body that ends before it is refused."""
+    message = data.draw(messages_of(codec.request_shape(api)))
+    body = bytearray(codec.encode(message))
+    at = auto_creation_at(body, api.version)
+    assert body[at] == message.allow_auto_topic_creation
+    body[at] ^= 1
+    other = replace(message, allow_auto_topic_creation=not message.allow_auto_topic_creation)
+    assert codec.encode(other) == body
+    with pytest.raises(WireError):
+        auto_creation_at(body[:at], api.version)

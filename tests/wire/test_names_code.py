@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.kafka_messages import api_of
-from wire import messages
+from wire import codec
 from wire.apis import Api, ApiKey
 from wire.errors import BudgetError, WireError
 from wire.names_code import source
@@ -14,7 +14,7 @@ from wire.schema import make_message
 
 def read(api: Api, body: bytes, budget: int = 20_000) -> RequestNames:
     """Read the names in this body."""
-    return read_names(api, bytearray(body), 0, {}, budget)
+    return read_names(api, bytearray(body), 0, len(body), {}, budget)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +29,12 @@ def test_an_announced_array_costs_nothing_before_its_elements(version, size):
 def metadata_of(count: int) -> bytes:
     """A Metadata v12 body that names `count` topics."""
     api = api_of(ApiKey.METADATA, 12)
-    shape = messages.request_shape(api)
+    shape = codec.request_shape(api)
     field = shape.field("topics")
     assert field is not None
     assert field.shape is not None
     names = (make_message(field.shape, 0, {"name": f"t{number}"}) for number in range(count))
-    return messages.encode(make_message(shape, 0, {"topics": tuple(names)}))
+    return codec.encode(make_message(shape, 0, {"topics": tuple(names)}))
 
 
 def test_elements_cost_budget():

@@ -15,7 +15,7 @@ from kio.schema.share_acknowledge.v1 import response as ack1
 from kio.schema.share_fetch.v1 import response as share1
 
 from tests.support.kafka_messages import api_of, with_unknown_tag
-from wire import messages
+from wire import codec
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.errors import WireError
@@ -75,8 +75,8 @@ def test_every_endpoint_of_a_produce_reply_is_rewritten(module, version, topics,
     message = produced(
         module, error=MOVED, nodes=endpoints(module), topics=topics, partitions=partitions
     )
-    new = rewritten(ApiKey.PRODUCE, version, messages.encode(message))
-    assert messages.decode_response(api_of(ApiKey.PRODUCE, version), new) == told(message)
+    new = rewritten(ApiKey.PRODUCE, version, codec.encode(message))
+    assert codec.decode_response(api_of(ApiKey.PRODUCE, version), new) == told(message)
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
@@ -85,7 +85,7 @@ def test_every_endpoint_of_a_produce_reply_is_rewritten(module, version, topics,
 def test_a_produce_reply_without_endpoints_is_unchanged(module, version, error, topics, partitions):
     """A reply without NodeEndpoints looks up no address and does not change."""
     message = produced(module, error=error, topics=topics, partitions=partitions)
-    assert rewritten(ApiKey.PRODUCE, version, messages.encode(message), never) is None
+    assert rewritten(ApiKey.PRODUCE, version, codec.encode(message), never) is None
 
 
 def test_a_two_byte_name_size_is_not_mistaken_for_the_quick_shape():
@@ -95,8 +95,8 @@ def test_a_two_byte_name_size_is_not_mistaken_for_the_quick_shape():
         message = produce12.ProduceResponse(
             responses=(replace(topic, name="n" * size),), node_endpoints=endpoints(produce12)[:1]
         )
-        new = rewritten(ApiKey.PRODUCE, 12, messages.encode(message))
-        assert messages.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
+        new = rewritten(ApiKey.PRODUCE, 12, codec.encode(message))
+        assert codec.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
 
 
 def quick_check(version, body: bytes, tags: bytes = b"\x00") -> bool:
@@ -109,12 +109,12 @@ def quick_check(version, body: bytes, tags: bytes = b"\x00") -> bool:
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 def test_the_quick_check_recognises_a_plain_reply(module, version):
     """One topic, one partition, with or without an error, and no tags: the reply has no address."""
-    usual = messages.encode(produced(module))
+    usual = codec.encode(produced(module))
     assert quick_check(version, usual)
     assert not quick_check(version, usual, tags=b"\x01\x05\x00")
-    assert not quick_check(version, messages.encode(produced(module, topics=2)))
-    assert not quick_check(version, messages.encode(produced(module, partitions=2)))
-    assert not quick_check(version, messages.encode(produced(module, error=MOVED)))  # CurrentLeader
+    assert not quick_check(version, codec.encode(produced(module, topics=2)))
+    assert not quick_check(version, codec.encode(produced(module, partitions=2)))
+    assert not quick_check(version, codec.encode(produced(module, error=MOVED)))  # CurrentLeader
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
@@ -128,14 +128,14 @@ def test_the_quick_check_never_overlooks_endpoints(module, version):
             responses = tuple(replace(topic, **naming) for topic in plain.responses)
             nodes = (replace(node, host="k" * (size % 40 + 1)),)
             message = replace(plain, responses=responses, node_endpoints=nodes)
-            assert not quick_check(version, messages.encode(message))
+            assert not quick_check(version, codec.encode(message))
 
 
 @pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
 @given(at=st.integers(0, 70), byte=st.integers(0, 255))
 def test_the_quick_check_agrees_with_the_walk(module, version, at, byte):
     """The walk finds each reply that the quick check accepts well-formed and without an address."""
-    body = bytearray(messages.encode(produced(module)))
+    body = bytearray(codec.encode(produced(module)))
     body[at % len(body)] = byte
     if quick_check(version, bytes(body)):
         assert rewritten(ApiKey.PRODUCE, version, bytes(body), never) is None
@@ -144,26 +144,26 @@ def test_the_quick_check_agrees_with_the_walk(module, version, at, byte):
 def test_unknown_tags_pass():
     """Tags after NodeEndpoints are kept, in order, byte for byte."""
     message = produced(produce12, error=MOVED, nodes=endpoints(produce12))
-    plain = messages.encode(produced(produce12, error=MOVED))
-    body = with_unknown_tag(messages.encode(message), len(plain) - 1)
+    plain = codec.encode(produced(produce12, error=MOVED))
+    body = with_unknown_tag(codec.encode(message), len(plain) - 1)
     new = rewritten(ApiKey.PRODUCE, 12, body)
-    assert new == with_unknown_tag(messages.encode(told(message)), len(plain) - 1)
+    assert new == with_unknown_tag(codec.encode(told(message)), len(plain) - 1)
     assert rewritten(ApiKey.PRODUCE, 12, with_unknown_tag(plain, len(plain) - 1), never) is None
 
 
 def test_bytes_after_the_tags_are_malformed():
     """Bytes after the last tag section could hide an address, so they are refused."""
-    body = messages.encode(produced(produce12))
+    body = codec.encode(produced(produce12))
     with pytest.raises(WireError):
         rewritten(ApiKey.PRODUCE, 12, body + b"\x00")
-    clean = messages.encode(produced(produce12, error=MOVED, nodes=endpoints(produce12)))
+    clean = codec.encode(produced(produce12, error=MOVED, nodes=endpoints(produce12)))
     with pytest.raises(WireError):
         rewritten(ApiKey.PRODUCE, 12, clean + b"\x00")
 
 
 def test_endpoints_shorter_than_their_tag_are_malformed():
     """A tagged field with bytes after its list is refused."""
-    plain = messages.encode(produced(produce12))
+    plain = codec.encode(produced(produce12))
     with pytest.raises(WireError):
         rewritten(ApiKey.PRODUCE, 12, plain[:-1] + b"\x01\x00\x03\x01\x00\x00")
 
@@ -185,8 +185,8 @@ def test_endpoints_of_a_fetch_are_found_after_records():
         responses=(topic, topic),
         node_endpoints=endpoints(fetch17),
     )
-    new = rewritten(ApiKey.FETCH, 17, messages.encode(message))
-    assert messages.decode_response(api_of(ApiKey.FETCH, 17), new) == told(message)
+    new = rewritten(ApiKey.FETCH, 17, codec.encode(message))
+    assert codec.decode_response(api_of(ApiKey.FETCH, 17), new) == told(message)
 
 
 def share_fetched():
@@ -210,7 +210,7 @@ def share_fetched():
 
 def test_share_fetch_of_the_early_access():
     """ShareFetch v0 lacks the acquisition lock timeout (bytes 7 to 11) and is rewritten too."""
-    body, meant = (messages.encode(m) for m in (share_fetched(), told(share_fetched())))
+    body, meant = (codec.encode(m) for m in (share_fetched(), told(share_fetched())))
     new = rewritten(ApiKey.SHARE_FETCH, 0, body[:7] + body[11:])
     assert new == meant[:7] + meant[11:]
 
@@ -229,8 +229,8 @@ def test_share_acknowledge_of_the_early_access():
         responses=(topic,),
         node_endpoints=endpoints(ack1),
     )
-    new = rewritten(ApiKey.SHARE_ACKNOWLEDGE, 0, messages.encode(message))
-    assert new == messages.encode(told(message))
+    new = rewritten(ApiKey.SHARE_ACKNOWLEDGE, 0, codec.encode(message))
+    assert new == codec.encode(told(message))
 
 
 def test_a_body_of_too_many_elements_is_refused():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of, messages_of, survives
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.primitives import INT32, encode_compact, encode_compact_count, encode_string
@@ -45,9 +45,9 @@ def skeleton(version: int, message) -> list:
 @given(data=st.data())
 def test_any_chunking_gives_the_same(version, data):
     """The walker reports, with any chunks, what the codec reads."""
-    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
+    shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
     message = data.draw(messages_of(shape))
-    body = messages.encode(message)
+    body = codec.encode(message)
     cuts = data.draw(st.sets(st.integers(0, len(body)), max_size=12))
     for walker in (walked(version, body), walked(version, body, cuts)):
         assert walker.done
@@ -61,8 +61,8 @@ def test_any_chunking_gives_the_same(version, data):
 @given(data=st.data())
 def test_damage_is_a_wire_error(version, data):
     """A walker of overwritten bytes reads or refuses, the same in one chunk and byte by byte."""
-    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
-    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(codec.encode(data.draw(messages_of(shape))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     whole = survives(walked, version, bytes(body))
     assert survives(walked, version, bytes(body), range(len(body))) == whole

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of, messages_of, survives
 from tests.support.waiting import body_of
-from wire import messages, produce_partitions
+from wire import codec, produce_partitions
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.primitives import ELEMENT_BUDGET, INT32, encode_compact_count, encode_count
@@ -53,8 +53,8 @@ def plain(found):
 @given(data=st.data())
 def test_it_agrees_with_the_walker(version, data):
     """Any body that the codec can write, in every version, gives what the walker reports."""
-    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
-    body = messages.encode(data.draw(messages_of(shape)))
+    shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = codec.encode(data.draw(messages_of(shape)))
     walker = walked(version, body)
     assert walker.done
     assert plain(skeleton(version, body)) == plain(walker.topics)
@@ -87,8 +87,8 @@ def test_records_and_tags_of_any_size_are_stepped_over(version, data):
 @given(data=st.data())
 def test_damage_is_a_wire_error(version, data):
     """An overwritten, cut or repeated body is read or refused, and never read beyond the frame."""
-    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
-    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(codec.encode(data.draw(messages_of(shape))))
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(
             st.sampled_from([0, 1, 2, 127, 128, 255]) | st.integers(0, 255)
@@ -158,8 +158,8 @@ def test_one_topic_and_one_partition_are_recognised(version, length):
 def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
     """When the head of a valid body is recognised, a walker finds exactly that topic and partition."""
     if data.draw(st.booleans()):
-        shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
-        body = messages.encode(data.draw(messages_of(shape)))
+        shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
+        body = codec.encode(data.draw(messages_of(shape)))
     else:
         name = (
             st.binary(min_size=16, max_size=16)
@@ -208,8 +208,8 @@ def test_the_reply_gives_every_partition_the_code(version, data):
     asked = data.draw(st.lists(st.tuples(name, partitions), max_size=3))
     api = api_of(ApiKey.PRODUCE, version)
     body = produce_partitions.error_reply(api, asked, ErrorCode.REQUEST_TIMED_OUT)
-    said = messages.decode_response(api, body)
-    assert messages.encode(said) == body
+    said = codec.decode_response(api, body)
+    assert codec.encode(said) == body
     assert said.throttle_time == timedelta(0)
     seen = [
         (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of, messages_of, survives
 from tests.support.record_batches import batch
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.primitives import INT32, encode_compact, encode_compact_count, encode_string
@@ -37,8 +37,8 @@ def uses(walker: ProduceTopics) -> list[tuple]:
 @given(data=st.data())
 def test_it_agrees_with_the_plain_walker_and_the_codec(version, data):
     """Any chunks give the same topics, acks and end as the plain walker, and the partitions and bytes of the codec."""
-    message = data.draw(messages_of(messages.request_shape(api_of(ApiKey.PRODUCE, version))))
-    body = messages.encode(message)
+    message = data.draw(messages_of(codec.request_shape(api_of(ApiKey.PRODUCE, version))))
+    body = codec.encode(message)
     cuts = data.draw(st.sets(st.integers(0, len(body)), max_size=12))
     plain = walked(ProduceWalker(version), body)
 
@@ -65,8 +65,8 @@ def test_it_agrees_with_the_plain_walker_and_the_codec(version, data):
 @given(data=st.data())
 def test_damage_is_a_wire_error_or_ignored(version, data):
     """In overwritten bytes, strict refuses what the plain walker refuses, and lenient never raises."""
-    shape = messages.request_shape(api_of(ApiKey.PRODUCE, version))
-    body = bytearray(messages.encode(data.draw(messages_of(shape))))
+    shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
+    body = bytearray(codec.encode(data.draw(messages_of(shape))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
 
     plain = survives(lambda: walked(ProduceWalker(version), bytes(body)))

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.kafka_messages import api_of, asking, refused
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.replies import error_body
@@ -26,7 +26,7 @@ def test_fetch_is_refused_at_its_partitions(version):
 
 def fetching(version: int, **fields: object):
     """Return the reply to a Fetch of two topics with these fields, refused with a topic's code."""
-    shape = messages.request_shape(api_of(ApiKey.FETCH, version))
+    shape = codec.request_shape(api_of(ApiKey.FETCH, version))
     topics = (asking(shape.field("topics").shape),) * 2
     request = make_message(shape, 0, {"topics": topics, **fields})
     return refused(ApiKey.FETCH, version, request)
@@ -58,10 +58,10 @@ def test_a_code_of_sessions_stands_at_the_top():
 def test_metadata_is_refused_at_its_topics_and_names_the_brokers(version):
     """A client that is refused its topics still finds its brokers."""
     api = api_of(ApiKey.METADATA, version)
-    shape = messages.request_shape(api)
-    body = messages.encode(make_message(shape, 0, {"topics": asking(shape).topics}))
+    shape = codec.request_shape(api)
+    body = codec.encode(make_message(shape, 0, {"topics": asking(shape).topics}))
     brokers = [(1, "127.0.0.1", 19093), (2, "sluice", 19094)]
-    reply = messages.decode_response(api, error_body(api, body, CODE, brokers=brokers))
+    reply = codec.decode_response(api, error_body(api, body, CODE, brokers=brokers))
     assert [(each.node_id, each.host, each.port) for each in reply.brokers] == brokers
     assert {each.error_code for each in reply.topics} == {CODE}
     assert getattr(reply, "error_code", 0) == 0

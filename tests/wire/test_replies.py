@@ -19,7 +19,7 @@ from tests.support.kafka_messages import (
     structs,
     survives,
 )
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.replies import MAX_REFUSED_ELEMENTS, error_body
@@ -44,8 +44,8 @@ def codes(message: object) -> list[int]:
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 def test_every_api_carries_the_code(api):
     """The reply decodes with the codec and carries the code; every other code in it is none."""
-    body = messages.encode(asking(messages.request_shape(api)))
-    found = codes(messages.decode_response(api, error_body(api, body, CODE)))
+    body = codec.encode(asking(codec.request_shape(api)))
+    found = codes(codec.decode_response(api, error_body(api, body, CODE)))
     assert CODE in found
     assert set(found) <= {CODE, *AT_THE_TOP.get(api.key, ())}
 
@@ -63,10 +63,10 @@ def texts(message: object) -> list[tuple[int, str | None]]:
 @pytest.mark.parametrize("api", apis_known(), ids=name)
 def test_the_message_of_a_refusal_stands_beside_each_code(api):
     """Every API and version with a field for a message carries it; without a message the field is null."""
-    body = messages.encode(asking(messages.request_shape(api)))
-    said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
+    body = codec.encode(asking(codec.request_shape(api)))
+    said = texts(codec.decode_response(api, error_body(api, body, CODE, WORDS)))
     assert said == [(CODE, WORDS)] * len(said)
-    silent = texts(messages.decode_response(api, error_body(api, body, CODE)))
+    silent = texts(codec.decode_response(api, error_body(api, body, CODE)))
     assert [code for code, _ in silent] == [code for code, _ in said]
     assert {text for _, text in silent} <= {None, ""}
 
@@ -86,8 +86,8 @@ def test_the_message_of_a_refusal_stands_beside_each_code(api):
 def test_these_apis_have_a_message_field(key, version, times):
     """The message stands once for each item of the request, and once at the top where Kafka has a field there."""
     api = api_of(key, version)
-    body = messages.encode(asking(messages.request_shape(api)))
-    said = texts(messages.decode_response(api, error_body(api, body, CODE, WORDS)))
+    body = codec.encode(asking(codec.request_shape(api)))
+    said = texts(codec.decode_response(api, error_body(api, body, CODE, WORDS)))
     assert [text for _, text in said if text == WORDS] == [WORDS] * times
 
 
@@ -96,8 +96,8 @@ def test_these_apis_have_a_message_field(key, version, times):
 @given(data=st.data())
 def test_any_request_can_be_refused(api, data):
     """A reply to any request decodes; damaged requests raise only WireError."""
-    body = bytearray(messages.encode(data.draw(messages_of(messages.request_shape(api)))))
-    reply = messages.decode_response(api, error_body(api, bytes(body), CODE))
+    body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))
+    reply = codec.decode_response(api, error_body(api, bytes(body), CODE))
     own = {0, int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)} if api.key in AT_THE_TOP else set()
     assert set(codes(reply)) <= {CODE} | own
     assert getattr(reply, "throttle_time", timedelta(0)) == timedelta(0)
@@ -107,7 +107,7 @@ def test_any_request_can_be_refused(api, data):
 
 
 @pytest.mark.parametrize(
-    "api", [a for a in BY_KEY_AND_VERSION.values() if not messages.is_known(a)], ids=name
+    "api", [a for a in BY_KEY_AND_VERSION.values() if not codec.is_known(a)], ids=name
 )
 def test_unknown_versions_have_no_reply(api):
     """A version that the codec does not know raises, so that the caller closes."""
@@ -128,7 +128,7 @@ def test_produce(version):
 
 def test_list_offsets_does_not_echo_the_timestamp():
     """The timestamp of the request is not repeated: unknown is -1."""
-    shape = messages.request_shape(api_of(ApiKey.LIST_OFFSETS, 7))
+    shape = codec.request_shape(api_of(ApiKey.LIST_OFFSETS, 7))
     partition = make_message(shape.field("topics").shape.field("partitions").shape, 0,
                       {"partition_index": 3, "timestamp": 12345})  # fmt: skip
     topic = make_message(shape.field("topics").shape, 0, {"name": "a", "partitions": (partition,)})
@@ -140,7 +140,7 @@ def test_list_offsets_does_not_echo_the_timestamp():
 def test_metadata_of_all_topics():
     """Null topics mean all: there is no topic to carry the code."""
     for version, found in ((12, []), (13, [0])):
-        shape = messages.request_shape(api_of(ApiKey.METADATA, version))
+        shape = codec.request_shape(api_of(ApiKey.METADATA, version))
         assert (
             codes(refused(ApiKey.METADATA, version, make_message(shape, 0, {"topics": None})))
             == found
@@ -185,7 +185,7 @@ def test_a_nested_request_is_answered_flat():
 def test_one_answer_per_user():
     """A user with a deletion and an upsertion is answered once."""
     api = api_of(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0)
-    shape = messages.request_shape(api)
+    shape = codec.request_shape(api)
     deletion = make_message(shape.field("deletions").shape, 0, {"name": "ann"})
     upsertions = tuple(
         make_message(shape.field("upsertions").shape, 0, {"name": user}) for user in ("ann", "bob")

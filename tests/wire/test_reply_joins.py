@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import apis_known, messages_of, name, survives
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION
 from wire.errors import WireError
 from wire.reply_joins import insert_items
@@ -24,16 +24,16 @@ def topics_of(reply: object) -> tuple[object, ...]:
 @given(data=st.data())
 def test_the_other_fields_and_items_stay(api, data):
     """A reply to which all items of another are added has both, and differs in nothing else."""
-    replies = messages_of(messages.response_shape(api))
+    replies = messages_of(codec.response_shape(api))
     first, second = data.draw(replies), data.draw(replies)
-    items = [messages.encode(item) for item in topics_of(second)]
-    body = b"head" + messages.encode(first) + b"tail"
+    items = [codec.encode(item) for item in topics_of(second)]
+    body = b"head" + codec.encode(first) + b"tail"
     joined = insert_items(api, body, 4, len(body) - 4, b"".join(items), len(items))
-    decoded = messages.decode_response(api, joined)
+    decoded = codec.decode_response(api, joined)
     assert topics_of(decoded) == (*topics_of(second), *topics_of(first))
-    again = insert_items(api, messages.encode(first), 0, len(messages.encode(first)), b"", 0)
-    assert len(joined) == len(messages.encode(decoded))
-    assert messages.decode_response(api, again) is not None
+    again = insert_items(api, codec.encode(first), 0, len(codec.encode(first)), b"", 0)
+    assert len(joined) == len(codec.encode(decoded))
+    assert codec.decode_response(api, again) is not None
 
 
 @pytest.mark.parametrize(

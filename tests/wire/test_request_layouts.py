@@ -3,10 +3,10 @@
 import pytest
 
 from tests.support.kafka_messages import apis_known, name
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey, key_of
 from wire.request_layouts import UNREADABLE, Part, layout_of, names_anything
-from wire.schema import _FIXED_BYTES, Shape
+from wire.schema import FIXED_BYTES, Shape
 
 NAMELESS = {
     ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE, ApiKey.LIST_GROUPS,
@@ -31,7 +31,7 @@ def told_by_codec(shape: Shape) -> list[object]:
         if field.shape is not None:
             one = ["{" if field.is_array else "(", *told_by_codec(field.shape)]
         else:
-            one = _FIXED_BYTES.get(field.kafka_type) or field.kafka_type[0].replace("r", "b")
+            one = FIXED_BYTES.get(field.kafka_type) or field.kafka_type[0].replace("r", "b")
             one = ["[", one] if field.is_array else one
         found.append(one)
     return found
@@ -58,7 +58,7 @@ def told_by_layout(parts: tuple[Part, ...], api: Api) -> list[object]:
 @pytest.mark.parametrize("api", READ, ids=name)
 def test_the_layout_is_the_codecs(api: Api) -> None:
     """Field by field: no version reads a byte of one field as another's."""
-    shape = messages.request_shape(api)
+    shape = codec.request_shape(api)
     layout = layout_of(api)
     assert layout is not None
     assert told_by_layout(layout, api) == told_by_codec(shape)
@@ -92,4 +92,4 @@ def test_no_known_tagged_field_comes_before_a_topic(api: Api) -> None:
         inner = [f.shape for f in (*shape.untagged, *shape.tagged.values()) if f.shape is not None]
         return inner + [each for one in inner for each in nested(one)]
 
-    assert not [shape.type_ for shape in nested(messages.request_shape(api)) if shape.tagged]
+    assert not [shape.type_ for shape in nested(codec.request_shape(api)) if shape.tagged]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of, apis_known, messages_of, name
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.request_names import read_names
@@ -17,7 +17,7 @@ HEAD = b"some head"
 
 def named(api, body):
     """(topic, partition) of each item, in order; None as partition of a topic without any."""
-    found = read_names(api, bytearray(body), 0, {})
+    found = read_names(api, bytearray(body), 0, len(body), {})
     return [(ref.key, p) for ref in found.topics for p in ref.partitions or (None,)]
 
 
@@ -26,7 +26,7 @@ def named(api, body):
 @given(data=st.data())
 def test_no_item_is_lost_or_changed(api, data):
     """The parts together name what the request names; one part alone is the request."""
-    body = messages.encode(data.draw(messages_of(messages.request_shape(api))))
+    body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
     everything = divide(api, bytearray(HEAD + body), len(HEAD), {}, lambda *_: "all")
     items = named(api, body)
     assert everything == ({"all": body} if items else {})
@@ -38,7 +38,7 @@ def test_no_item_is_lost_or_changed(api, data):
     for number, part in parts.items():
         expected = [item for item in items if hash(item) % 3 == number]
         assert named(api, part) == expected
-        assert messages.encode(messages.decode_request(api, part)) == part
+        assert codec.encode(codec.decode_request(api, part)) == part
     assert sum(len(named(api, part)) for part in parts.values()) == len(items)
 
 

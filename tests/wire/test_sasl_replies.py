@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import api_of
-from wire import messages, sasl, versions
+from wire import codec, sasl, versions
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
 from wire.sasl_replies import authenticate_body, handshake_body
@@ -23,7 +23,7 @@ def test_a_handshake_reply_is_read_by_the_codec(
 ) -> None:
     """The code and the mechanisms, in order."""
     body = handshake_body(code, mechanisms)
-    reply = messages.decode_response(api_of(ApiKey.SASL_HANDSHAKE, version), body)
+    reply = codec.decode_response(api_of(ApiKey.SASL_HANDSHAKE, version), body)
 
     assert reply.error_code == code  # type: ignore[attr-defined]
     assert list(reply.mechanisms) == mechanisms  # type: ignore[attr-defined]
@@ -35,7 +35,7 @@ def test_a_handshake_reply_is_read_by_the_codec(
 def test_a_success_is_read_by_the_codec(version: int, token: bytes, lifetime_ms: int) -> None:
     """The token and, from v1 on, the lifetime of the session."""
     body = authenticate_body(version, token, lifetime_ms)
-    reply = messages.decode_response(api_of(ApiKey.SASL_AUTHENTICATE, version), body)
+    reply = codec.decode_response(api_of(ApiKey.SASL_AUTHENTICATE, version), body)
 
     assert (reply.error_code, reply.error_message) == (0, None)  # type: ignore[attr-defined]
     assert reply.auth_bytes == token  # type: ignore[attr-defined]
@@ -48,7 +48,7 @@ def test_a_failure_is_read_by_the_codec(version: int, message: str) -> None:
     """The code and the message; the token is empty, not null."""
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
     body = authenticate_body(version, error_code=code, message=message)
-    reply = messages.decode_response(api_of(ApiKey.SASL_AUTHENTICATE, version), body)
+    reply = codec.decode_response(api_of(ApiKey.SASL_AUTHENTICATE, version), body)
 
     assert (reply.error_code, reply.error_message) == (code, message)  # type: ignore[attr-defined]
     assert reply.auth_bytes == b""  # type: ignore[attr-defined]

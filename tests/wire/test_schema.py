@@ -11,7 +11,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.produce.v12.response import ProduceResponse
 
 from tests.support.kafka_messages import apis_known, messages_of, name, structs, survives
-from wire import messages
+from wire import codec
 from wire.errors import WireError
 from wire.schema import check, make_message, shape_of
 
@@ -23,8 +23,8 @@ BUDGET = 20_000
 @given(data=st.data())
 def test_check_walks_what_the_codec_writes(api, data):
     """Any message of any API is walked to its last byte, and no byte further."""
-    for shape in (messages.request_shape(api), messages.response_shape(api)):
-        body = messages.encode(data.draw(messages_of(shape)))
+    for shape in (codec.request_shape(api), codec.response_shape(api)):
+        body = codec.encode(data.draw(messages_of(shape)))
         assert check(shape, body + b"\x01stale", 0, len(body), BUDGET)[0] == len(body)
         cut = data.draw(st.integers(0, len(body)))
         if cut < len(body):
@@ -87,9 +87,9 @@ def test_a_code_unknown_to_the_codec_is_refused():
 def test_every_blank_can_be_encoded(api):
     """The codec writes and reads a blank message of every request and response."""
     for shape, decode in (
-        (messages.request_shape(api), messages.decode_request),
-        (messages.response_shape(api), messages.decode_response),
+        (codec.request_shape(api), codec.decode_request),
+        (codec.response_shape(api), codec.decode_response),
     ):
         message = make_message(shape, 42)
         assert next(structs(message)) is message
-        assert type(decode(api, messages.encode(message))) is shape.type_
+        assert type(decode(api, codec.encode(message))) is shape.type_

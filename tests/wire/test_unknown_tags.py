@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.kafka_messages import apis_known, messages_of, name
-from wire import messages
+from wire import codec
 from wire.primitives import array_count, compact_count
 from wire.schema import FieldShape, Shape, check_value
 from wire.varint import encode_uvarint, uvarint
@@ -64,11 +64,11 @@ FLEXIBLE = [api for api in apis_known() if api.flexible]
 def test_a_body_with_tags_of_the_future_is_decoded_as_without(api, data):
     """Requests and replies of every flexible API and version decode alike with an unknown tag in each struct."""
     for shape, decode in (
-        (messages.request_shape(api), messages.decode_request),
-        (messages.response_shape(api), messages.decode_response),
+        (codec.request_shape(api), codec.decode_request),
+        (codec.response_shape(api), codec.decode_response),
     ):
         message = data.draw(messages_of(shape))
-        body = messages.encode(message)
+        body = codec.encode(message)
         strange = bytearray()
         with_strangers(shape, body, 0, strange)
         assert len(strange) > len(body)

@@ -142,6 +142,11 @@ class MemoryClaim:
 
     # -- waiting ---------------------------------------------------------------------------------
 
+    @property
+    def is_for_next(self) -> bool:
+        """Whether memory is reserved for the next request, or it has waited for some."""
+        return self.reserved_bytes > 0 or self.short_since_us > 0
+
     def stand_in(self, line: OrderedDict[MemoryClaim, int], whole_bytes: int) -> None:
         """Join the queue `line` to wait for `whole_bytes`; the caller mutes the client."""
         self.line = line

@@ -73,6 +73,11 @@ class Reservations:
         """Return how many claims wait."""
         return len(self._line) + sum(len(share.line) for share in self._shares.values())
 
+    @property
+    def is_contended(self) -> bool:
+        """Whether requests wait for memory, or too many are held."""
+        return bool(self._line or self._aside or self._called) or self._has_too_many()
+
     def is_closed(self) -> bool:
         """Return whether no new request may be processed: too many are held, or others wait."""
         if self.max_requests == NO_BOUND:

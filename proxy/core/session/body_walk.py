@@ -45,21 +45,21 @@ def read_head(
 
 
 def read_whole_head(
-    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int
+    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int, end: int
 ) -> None:
-    """Set `exchange.head` from a frame that was kept whole: the topics of a Produce are complete.
+    """Set `exchange.head` from the whole body in frame[body_at:end]: the topics of a Produce are complete.
 
     Raises ClientProtocolError if the body of a Produce ends too early, WireError if it is malformed or has more than
     MAX_WHOLE_ELEMENTS.
     """
     api = exchange.plan.api
     if api.key != ApiKey.PRODUCE:
-        read_head(shared, exchange, frame, body_at, len(frame))
+        read_head(shared, exchange, frame, body_at, end)
         return
     if not exchange.plan.hooks.wants_head:
         return
     exchange.head = walker = ProduceWalker(api.version, budget=MAX_WHOLE_ELEMENTS)
-    walker.feed(frame, body_at, len(frame))
+    walker.feed(frame, body_at, end)
     if not walker.done:
         raise ClientProtocolError("the Produce body ends inside a field")
 

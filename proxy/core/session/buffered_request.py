@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from proxy.core.session.plan import Plan
     from proxy.core.session.shared_state import SharedState
     from wire.apis import Api
+    from wire.fetch import FetchHead
 
 
 def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
@@ -31,20 +32,24 @@ def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
     return found
 
 
-def show(shared: SharedState, exchange: ObservedExchange, frame: bytearray, at: int) -> None:
-    """Set what the policies need of a whole request until `hide`: a copy of its body, or the names in it.
+def show(
+    shared: SharedState, exchange: ObservedExchange, frame: bytearray, at: int, end: int
+) -> None:
+    """Set what the policies need of a whole request until `hide`: a copy of its body, frame[at:end], or its names.
 
     A request that waits is shown again when it is judged again, so that it is not held in memory twice. Raises
     WireError if the names cannot be read.
     """
+    exchange.decoded = None
     if isinstance(exchange, NamingExchange):
-        exchange.show(frame, at, shared.rewrites.topics)
+        exchange.show(frame, at, end, shared.rewrites.topics)
     else:
-        exchange.body = bytes(memoryview(frame)[at:])
+        exchange.body = bytes(memoryview(frame)[at:end])
 
 
 def hide(exchange: ObservedExchange) -> None:
-    """Forget what `show` has set."""
+    """Forget what `show` has set, and the message that was decoded from it."""
+    exchange.decoded = None
     if isinstance(exchange, NamingExchange):
         exchange.hide()
     else:
@@ -74,18 +79,18 @@ def changed(
         return frame
 
 
-def leaves_session(api: Api, frame: bytearray, at: int) -> bool:
-    """Change a Fetch so that the broker opens no session for it: then each request names all its topics.
+def leaves_session(api: Api, frame: bytearray, at: int, head: FetchHead | None) -> bool:
+    """Change the Fetch with this head, whose body begins `at`, so that the broker opens no session for it.
 
-    Returns False for one that continues a session, and so does not name them all.
+    Then each request names all its topics. Returns False for one that continues a session: it does not name them.
     """
     offset = head_offsets(api.version).session_epoch
-    head = read_fetch_head(frame, at, len(frame), api.version)
     if offset is None or head is None:
         return True
-    if head.kind is FetchKind.FULL:
+    kind = head.kind
+    if kind is FetchKind.FULL:
         frame[at + offset : at + offset + 4] = INT32.pack(FINAL_EPOCH)
-    return head.kind is not FetchKind.INCREMENTAL
+    return kind is not FetchKind.INCREMENTAL
 
 
 def with_body(frame: bytearray, at: int, body: bytes) -> bytearray:

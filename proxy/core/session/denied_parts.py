@@ -26,9 +26,10 @@ from wire.reply_joins import insert_items
 from wire.request_parts import divide
 
 if TYPE_CHECKING:
-    from policies.api import Outcome
+    from policies.api import Outcome, Peer
     from policies.chain import ChainRequest
     from policies.denial import Deny
+    from policies.responses import Result
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.owner import Owner
     from wire.primitives import Buffer
@@ -146,12 +147,14 @@ def _join(owner: Owner, exchange: ObservedExchange, items: bytes, count: int) ->
         changed = None if rewrite is None else rewrite(buf, start, end)
         return join(buf, start, end) if changed is None else join(changed, 0, len(changed))
 
-    def complete(request: ChainRequest, outcome: Outcome, now_ms: int) -> None:
+    def complete(
+        request: ChainRequest, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         pool.release(len(items))
         if on_complete is None:
             request.asked = COMPLETED
         else:
-            on_complete(request, outcome, now_ms)
+            on_complete(request, outcome, peer, result, now_ms)
 
     pool.force_allocate(len(items))
     hooks = plan.hooks._replace(on_complete=complete)

@@ -12,16 +12,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.chain import ASKED_ALL
-from wire import throttle
-from wire.errors import WireError
-from wire.primitives import INT32
-from wire.request_names import NamesReader
+from policies.requests import BodyReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Peer, Response
+    from policies.api import Peer
+    from policies.audit_facts import AuditFacts
     from policies.chain import ChainPosition
+    from policies.responses import Result
     from proxy.core.session.plan import Plan
     from proxy.core.stats.capture import Seen
     from proxy.core.stats.request_trace import RequestTrace
@@ -74,7 +73,7 @@ class Exchange:
         return self.plan.api
 
 
-class ObservedExchange(Exchange, NamesReader):
+class ObservedExchange(Exchange, BodyReader):
     """A request on its way that is looked at: the `Request` that policies see.
 
     `arrived_us` is when its last byte was forwarded, if it took longer than one read; `began_us` when its first byte
@@ -87,10 +86,12 @@ class ObservedExchange(Exchange, NamesReader):
         "asked",
         "began_us",
         "body",
+        "decoded",
         "delayed",
         "exchange_id",
         "head",
         "held",
+        "result",
         "seen",
         "throttle_until_ms",
         "trace",
@@ -101,6 +102,8 @@ class ObservedExchange(Exchange, NamesReader):
     head: ProduceWalker | FetchHead | None
     body: bytes | None
     held: ChainPosition | None
+    result: Result | None
+    """Its refusals so far, and its reply if a policy hears the body, for `on_complete`."""
     delayed: bool
     throttle_until_ms: int
     seen: Seen | None
@@ -121,8 +124,14 @@ class ObservedExchange(Exchange, NamesReader):
         self.exchange_id = exchange_id
         self.asked = ASKED_ALL
         self.head = self.body = self.held = self.kept = self.seen = self.trace = None
+        self.result = None
         self.delayed = False
         self.throttle_until_ms = 0
+
+    def tell_audit(self, facts: AuditFacts) -> None:
+        """Add these facts to the request's line in the audit log, if it gets one."""
+        if self.trace is not None:
+            self.trace.facts = facts
 
     def wait_until(self, now_us: int) -> None:
         """Restart the time measurement at `now_us`, because a wait here ends then."""
@@ -219,31 +228,3 @@ class InsertedRequest(NamedTuple):
 
     frame: bytes
     exchange: ProxyExchange
-
-
-class Reply:
-    """The broker's reply (or one made here) as policies see it: a frame of which `end - pos` bytes are here."""
-
-    __slots__ = ("_api", "_buf", "_end", "_pos", "size_bytes")
-
-    def __init__(self, api: Api, size_bytes: int, buf: bytearray, pos: int, end: int) -> None:
-        self.size_bytes = size_bytes
-        self._api = api
-        self._buf = buf
-        self._pos = pos
-        self._end = end
-
-    @property
-    def throttle_time_ms(self) -> int:
-        """Return the throttle time of the reply in ms (KIP-219); 0 if it has no such field, or it cannot be found."""
-        try:
-            at = throttle.throttle_at(self._buf, self._pos, self._end, self._api)
-        except WireError:
-            return 0
-        return 0 if at is None else int(INT32.unpack_from(self._buf, at)[0])
-
-
-if TYPE_CHECKING:
-
-    def _(reply: Reply) -> Response:
-        return reply

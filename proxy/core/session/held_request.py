@@ -130,7 +130,7 @@ class HeldRequest(DelayedOperation):
         judged: Verdict | PolicyFault
         frame = owner.gathered
         if frame is not None:
-            show(owner.shared, exchange, frame, body_at(exchange, frame))
+            show(owner.shared, exchange, frame, body_at(exchange, frame), len(frame))
         try:
             judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:

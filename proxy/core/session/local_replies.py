@@ -15,7 +15,8 @@ from policies.api import Outcome
 from policies.chain import PolicyFault
 from policies.decision import refusal_message
 from proxy.core.errors import CloseReason
-from proxy.core.session.exchange import AnsweredExchange, Reply, SwallowedExchange
+from proxy.core.session.exchange import AnsweredExchange, SwallowedExchange
+from proxy.core.session.reply import Reply
 from proxy.core.session.traces import on_refused
 from wire import replies, throttle
 from wire.apis import ApiKey
@@ -41,16 +42,26 @@ def on_reply(
     pos: int,
     end: int,
     now_ms: int,
-) -> None:
+) -> bytearray | None:
     """Prepare a reply of `size` bytes, of which buf[pos:end] has arrived, for its client.
 
     The policies are told of it, and the remaining throttle time is written into it (KIP-219). A larger figure of the
-    broker stays, and throttles the client here, too. Raises PolicyFault; WireError if the field cannot be found.
+    broker stays, and throttles the client here, too. Returns the frame to send instead, if a policy has replaced the
+    body; else None. Raises PolicyFault; WireError if the field cannot be found.
     """
     plan = exchange.plan
     until_ms = known_ms = exchange.throttle_until_ms
-    why = None
-    if plan.hooks.on_response is not None:
+    why = changed = None
+    if plan.streamed is not None:
+        verdict, changed = owner.calls.hear_body(
+            exchange, Reply(plan.api, size, buf, pos, end, owner.shared.rewrites.topics), now_ms
+        )
+        if verdict is not None:
+            until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
+            why = verdict.why
+        if changed is not None:
+            buf, pos, end = changed, 0, len(changed)
+    elif plan.hooks.on_response is not None:
         reply = Reply(plan.api, size, buf, pos, end)
         verdict = owner.calls.on_response(exchange, reply, now_ms)
         if verdict is not None:
@@ -62,6 +73,7 @@ def on_reply(
         until_ms = max(until_ms, now_ms + said_ms)
         if until_ms > known_ms:  # else the client is throttled until then already
             owner.throttle(exchange, until_ms, now_ms, why)
+    return changed
 
 
 def frame_of(
@@ -72,15 +84,16 @@ def frame_of(
     tagged = api.response_header_version
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
-    size = len(reply) - 4
     try:
-        on_reply(owner, exchange, size, reply, 0, len(reply), now_ms)
+        changed = on_reply(owner, exchange, len(reply) - 4, reply, 0, len(reply), now_ms)
     except PolicyFault:
         owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
         raise
     except WireError as error:  # a policy's own body, and no response of this API
         raise owner.calls.blame(exchange, error, now_ms) from error
-    owner.usage.response_bytes += len(reply)
+    reply = reply if changed is None else changed
+    size = len(reply) - 4
+    owner.usage.response_bytes += 4 + size
     if exchange.trace is not None:
         exchange.trace.reply_bytes = size
     if exchange.seen is not None:

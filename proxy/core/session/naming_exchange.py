@@ -20,33 +20,40 @@ MAX_WHOLE_ELEMENTS = 1_000
 class NamingExchange(ObservedExchange):
     """A request whose policies need the topics and groups that it names. Its frame is here until the verdict."""
 
-    __slots__ = ("_at", "_frame", "names")
+    __slots__ = ("_at", "_end", "_frame", "names")
 
     names: RequestNames | None
+    _frame: bytearray | None
 
     def __init__(
         self, plan: Plan, correlation_id: int, size_bytes: int, arrived_us: int, exchange_id: int
     ) -> None:
-        self.hide()
+        self._frame = None
+        self.names = None
         super().__init__(plan, correlation_id, size_bytes, arrived_us, exchange_id)
 
-    def show(self, frame: bytearray, at: int, name_of: Mapping[bytes, str]) -> None:
-        """Read the names in the body of `frame`, which begins `at`. `name_of`: topic names by id.
+    def show(self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]) -> None:
+        """Read the names in the body, which is frame[at:end]. `name_of`: topic names by id.
 
         Raises WireError if they cannot be read, or there are more than MAX_WHOLE_ELEMENTS.
         """
-        self._frame, self._at = frame, at
-        self.names = read_names(self.plan.api, frame, at, name_of, MAX_WHOLE_ELEMENTS)
+        self._frame, self._at, self._end = frame, at, end
+        self.names = read_names(self.plan.api, frame, at, end, name_of, MAX_WHOLE_ELEMENTS)
 
     def hide(self) -> None:
         """Forget the frame and the names."""
-        self._frame, self._at = bytearray(), 0
+        self.forget_frame()
         self.names = None
+
+    def forget_frame(self) -> None:
+        """Forget the frame, whose bytes change now. The names stay."""
+        self._frame = None
 
     @property
     def body(self) -> bytes | None:
         """Return a copy of the whole body until the verdict; None later."""
-        return bytes(memoryview(self._frame)[self._at :]) if self._frame else None
+        frame = self._frame
+        return None if frame is None else bytes(memoryview(frame)[self._at : self._end])
 
     @body.setter
     def body(self, value: bytes | None) -> None:

@@ -24,7 +24,6 @@ from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFligh
 from proxy.core.session.mutes import Mutes
 from proxy.core.session.plan_book import PlanBook
 from proxy.core.session.request_stream import RequestStream
-from proxy.core.session.sasl_gate import SaslGate
 from proxy.core.session.sasl_listener import SaslListener
 from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.traces import trace_of
@@ -111,8 +110,11 @@ class SessionParts:
         self.in_flight: InFlight | None = None
         self._uncounted = UNCOUNTED  # with more exchanges in flight, what they cost is counted
         self.held: HeldRequest | None = None
-        server = shared.sasl_server
-        self.sasl: SaslSide | None = None if server is None else SaslGate(self, server)
+        self.sasl: SaslSide | None = None
+        if shared.sasl_server is not None:
+            from proxy.core.session.sasl_gate import SaslGate  # noqa: PLC0415 - others do not keep it
+
+            self.sasl = SaslGate(self, shared.sasl_server)
         self._ending: Ending | None = None
         self.questions: list[InsertedRequest] | None = None
 
@@ -210,12 +212,8 @@ class SessionParts:
 
     def on_arrived(self, exchange: ObservedExchange) -> None:
         """Count a request of the general path whose head has arrived."""
-        shared, size_bytes, usage, plan = (
-            self.shared,
-            exchange.size_bytes,
-            self.usage,
-            exchange.plan,
-        )
+        shared, usage, plan = self.shared, self.usage, exchange.plan
+        size_bytes = exchange.size_bytes
         if self in shared.newcomers:
             shared.newcomers.on_request(self, shared.now_ms)
         usage.requests += 1

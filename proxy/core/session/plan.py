@@ -47,8 +47,10 @@ class Plan:
     """The decisions about requests with the same `prefix`. `min_bytes` and `max_bytes` are the range of frame sizes.
 
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
-    `fast`: the fast loop may handle these requests.
+    `fast`: the fast loop may handle these requests by their header. `reads`: it may handle them, after it has read what
+    the policies need (`proxy.core.session.read_in_place`).
     `is_special`: they are either `spared`, or administrative and written to the audit log.
+    `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
     `simple`: no policy is asked about these requests, and each of them gets a reply.
     `plain`: no policy is asked about the replies, and they pass as they are.
     `glance`: no policy is asked about the replies, and those for which it returns True pass as they are.
@@ -58,6 +60,7 @@ class Plan:
         "acks",
         "answer",
         "api",
+        "body_at",
         "cut",
         "fast",
         "fine_us",
@@ -75,11 +78,13 @@ class Plan:
         "peer",
         "plain",
         "prefix",
+        "reads",
         "rewrite",
         "simple",
         "slow_us",
         "slow_variant",
         "spared",
+        "streamed",
         "tally",
         "topics",
         "upstream",
@@ -113,8 +118,7 @@ class Plan:
         self.answer: bytes | None = None  # a reply body made here, for any request
         self.min_bytes = 8 + len(prefix)
         self.max_bytes = min(max_bytes, api.request_max_bytes or max_bytes)
-        # Only a policy that is content with the header may be asked in the fast loop.
-        self.on_request = hooks.on_request if hooks.need is Need.HEADER else None
+        self.on_request = hooks.on_request
         self.spared = api.key in SIGN_ON  # no quota counts them
         audited = shared.observer.hears_audit and api.key in ADMINISTRATIVE
         self.is_special = self.spared or audited
@@ -122,7 +126,11 @@ class Plan:
         # Whether its body is walked for the usage records: what each topic costs.
         self.topics = shared.topic_usage is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}
         walked = self.topics and api.key == ApiKey.PRODUCE
-        self.fast = hooks.need is Need.HEADER and not (self.is_special or captured or walked)
+        ordinary = not (self.is_special or captured or walked)
+        self.fast = hooks.need is Need.HEADER and ordinary
+        walks = hooks.need is Need.HEAD and api.key == ApiKey.PRODUCE
+        self.reads = hooks.need is not Need.HEADER and ordinary and not walks
+        self.body_at = 0  # from the frame's start; for a plan that `reads`
         self.usage = usage
         self.meter = shared.meters.find(
             api.key, api.name, usage.user, usage.client_id, peer.node_id
@@ -150,6 +158,9 @@ class Plan:
         self.look = addresses.quick_check(api) if rewrite is not None else None
         self.glance = self.look if unheard else None
         self.slow_variant: Plan | None = None
+        self.streamed: tuple[Rewrite | None, Rewrite | None] | None = None
+        if hooks.hears_body:
+            self.keep_replies()
 
     def watched(self) -> Plan:
         """Return the variant for a request whose reply must be looked at: not `simple`, not `plain`, no `glance`."""
@@ -177,17 +188,40 @@ class Plan:
         variant.rewrite, variant.lead, variant.joins = rewrite, lead, join
         variant.plain = variant.fast = False
         variant.look = variant.glance = None
+        if hooks.hears_body:
+            variant.keep_replies()
         return variant
 
     def under(self, hooks: Hooks) -> Plan:
         """Return the plan with the hooks of another chain, for a held request."""
-        variant = copy(self)
+        variant = self.unheard()
         variant.hooks = hooks
         variant.on_request = variant.slow_variant = variant.glance = None
         variant.simple = variant.plain = False
+        if hooks.hears_body:
+            variant.keep_replies()
         return variant
+
+    def unheard(self) -> Plan:
+        """Return the plan for a reply that is too large to be kept: it streams, and no policy hears its body."""
+        variant = copy(self)
+        if self.streamed is not None:
+            variant.rewrite, variant.lead = self.streamed
+        variant.streamed = variant.slow_variant = None
+        return variant
+
+    def keep_replies(self) -> None:
+        """Have the replies kept whole, because a policy hears their bodies."""
+        self.streamed = self.rewrite, self.lead
+        self.rewrite = self.rewrite or _unchanged
+        self.lead = self.look = self.glance = None
+        self.plain = False
 
     @property
     def silent(self) -> bool:
         """Whether these requests get no reply (a Produce with acks=0)."""
         return self.acks == ACKS_NONE
+
+
+def _unchanged(_buf: bytearray, _start: int, _end: int) -> None:
+    """Rewrite nothing."""

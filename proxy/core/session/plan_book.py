@@ -137,6 +137,7 @@ class PlanBook:
         plan = Plan(
             api, peer, prefix, acks, hooks, rewrite, max_bytes, shared, speaker.usage, wait_ms
         )
+        plan.body_at = body_at - pos
         plan.cut = clamped and api.key == ApiKey.FETCH
         self.keeps = self.keeps or plan.keeps
         self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`

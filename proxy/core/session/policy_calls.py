@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 
 from policies.api import FORWARD, Forward, Outcome, Throttle
 from policies.chain import COMPLETED, PolicyFault
-from policies.verdicts import check_request, check_response, without_exemption
-from proxy.core.errors import ORDINARY
+from policies.reply_verdicts import check_response
+from policies.responses import UNKNOWN, Result
+from policies.verdicts import VerdictError, check_request, without_exemption
+from proxy.core.errors import ORDINARY, BrokerProtocolError
 from proxy.core.session.exchange import ObservedExchange, observed
+from proxy.core.session.reply import Reply
 from proxy.core.session.traces import finish_trace, trace_of
 
 if TYPE_CHECKING:
-    from policies.api import Response, Verdict
+    from policies.api import Verdict
     from proxy.core.errors import CloseReason
     from proxy.core.session.exchange import Exchange
     from proxy.core.session.shared_state import SharedState
@@ -74,9 +77,7 @@ class PolicyCalls:
             raise self.blame(exchange, error, now_ms) from error
         return verdict
 
-    def on_response(
-        self, exchange: ObservedExchange, response: Response, now_ms: int
-    ) -> Throttle | None:
+    def on_response(self, exchange: ObservedExchange, reply: Reply, now_ms: int) -> Throttle | None:
         """Tell the chain that a reply is about to leave; return how long the client is to be throttled for it.
 
         Raises PolicyFault; the request has not ended then.
@@ -85,15 +86,44 @@ class PolicyCalls:
         if on_response is None:
             return None
         try:
-            verdict = on_response(exchange, response, exchange.plan.peer, now_ms)
+            verdict = on_response(exchange, reply, exchange.plan.peer, now_ms)
             if verdict is not FORWARD:
-                check_response(verdict)
+                check_response(verdict, hears_body=bool(exchange.plan.hooks.hears_body))
         except BaseException as error:
             api_key = exchange.plan.api.key
             raise self._shared.chain.attribute_fault(api_key, "on_response", error) from error
         if exchange.seen is not None:
-            exchange.seen.heard(response, verdict, now_ms)
+            exchange.seen.heard(reply, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
+
+    def hear_body(
+        self, exchange: ObservedExchange, reply: Reply, now_ms: int
+    ) -> tuple[Throttle | None, bytearray | None]:
+        """Do as `on_response`, for a reply whose body policies hear. Return its frame, too, if they have changed it.
+
+        `on_complete` gets the errors of the reply as the client gets it.
+        """
+        verdict = self.on_response(exchange, reply, now_ms)
+        reply.end_hook()
+        if exchange.plan.hooks.on_complete is not None:
+            before = exchange.result or UNKNOWN
+            exchange.result = Result(reply, before.refusals)
+        return verdict, reply.changed
+
+    def pass_unheard(self, exchange: ObservedExchange, size: int, max_bytes: int) -> None:
+        """Let a reply stream that is too large to be kept for policies, and report it as a fault of each.
+
+        Raises BrokerProtocolError if one of them guards its connections.
+        """
+        plan = exchange.plan
+        words = f"a {plan.api.name} reply of {size} bytes is too large for hears_body, expected at most {max_bytes}"
+        entries = plan.hooks.hears_body
+        guards = [entry.name for entry in entries if not entry.forwards_on_error]
+        if guards:
+            raise BrokerProtocolError(f"{words}; policies that hear it: {', '.join(guards)}")
+        for entry in entries:
+            self._shared.chain.hook_runner.fault(entry.name, "on_response", VerdictError(words))
+        exchange.plan = plan.unheard()
 
     def blame(self, exchange: ObservedExchange, error: BaseException, now_ms: int) -> PolicyFault:
         """Return the fault of a policy that cannot judge the request, which ends here."""
@@ -113,11 +143,12 @@ class PolicyCalls:
 
         `forwarded`: whether it was sent to the broker. `reason`: why the session ends, if it ends.
         """
-        plan = exchange.plan
+        plan, on_complete = exchange.plan, None
         if isinstance(exchange, ObservedExchange):
             if exchange.asked == COMPLETED:
                 return
-            if plan.hooks.on_complete is None:
+            on_complete = plan.hooks.on_complete
+            if on_complete is None:
                 exchange.asked = COMPLETED
         if outcome is not Outcome.REPLIED:
             plan.meter.outcomes[outcome] += 1
@@ -127,8 +158,15 @@ class PolicyCalls:
                 trace_of(self._shared, exchange)
         if not isinstance(exchange, ObservedExchange):
             return
-        if plan.hooks.on_complete is not None:
-            plan.hooks.on_complete(exchange, outcome, now_ms)
+        if on_complete is not None:
+            result = exchange.result
+            if result is None:
+                on_complete(exchange, outcome, plan.peer, UNKNOWN, now_ms)
+            else:
+                on_complete(exchange, outcome, plan.peer, result, now_ms)
+                exchange.result = None
+                if isinstance(result.response, Reply):
+                    result.response.release()
         if exchange.trace is not None:
             finish_trace(self._shared, exchange, outcome, forwarded=forwarded)
         if self._shared.capture is not None:

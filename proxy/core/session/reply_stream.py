@@ -3,7 +3,7 @@
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
 - A reply with broker addresses (or API ranges) is kept, counted and rewritten: the part that has them, or all of it
-  (`proxy.core.session.kept_replies`). All other replies stream.
+  (`proxy.core.session.kept_replies`). One whose body a policy hears is kept whole. All other replies stream.
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
   are delivered. Later replies cannot be, because replies leave in order, so the session ends at once.
 """
@@ -47,6 +47,10 @@ if TYPE_CHECKING:
 _REPLY = Struct(">ii").unpack_from
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
+
+
+HEARD_COPIES = 4
+"""The copies of a reply while policies hear its body: frame, rewritten frame, body, and a body of a policy."""
 
 
 class ReplyStream:
@@ -140,6 +144,10 @@ class ReplyStream:
         if isinstance(exchange, ProxyExchange) and size > MAX_PROXY_REPLY_BYTES:
             expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
             raise BrokerProtocolError(f"a reply of {size} bytes to Sluice itself, {expected}")
+        if isinstance(exchange, ObservedExchange) and exchange.plan.streamed is not None:
+            max_bytes = owner.shared.reply_reservations.max_bytes // HEARD_COPIES
+            if size > max_bytes:
+                owner.calls.pass_unheard(exchange, size, max_bytes)
         if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
             leads, copies = _how_kept(exchange)
             self._kept = KeptReply(owner, size, leads=leads, copies=copies)
@@ -196,10 +204,10 @@ class ReplyStream:
         if plan.rewrite is not None:
             changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
         if changed is None:
-            self._hear(exchange, buf, pos, stop, now_ms)
+            changed = self._hear(exchange, buf, pos, stop, now_ms)
         else:
             self._size = len(changed) - 4
-            self._hear(exchange, changed, 0, len(changed), now_ms)
+            changed = self._hear(exchange, changed, 0, len(changed), now_ms) or changed
         return changed
 
     def _settle_whole(self, kept: KeptReply, now_ms: int) -> None:
@@ -219,7 +227,7 @@ class ReplyStream:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
                     frame = frame if changed is None else changed
                     self._size = len(frame) - 4
-                self._hear(head, frame, 0, len(frame), now_ms)
+                frame = self._hear(head, frame, 0, len(frame), now_ms) or frame
         except Exception:
             owner.client.pool.release(counted_bytes)
             raise
@@ -246,9 +254,16 @@ class ReplyStream:
         owner.client.put(lead, counted_bytes)
         owner.call_attention()
 
-    def _hear(self, exchange: Exchange, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
-        if isinstance(exchange, ObservedExchange):
-            on_reply(self._owner, exchange, self._size, buf, pos, end, now_ms)
+    def _hear(
+        self, exchange: Exchange, buf: bytearray, pos: int, end: int, now_ms: int
+    ) -> bytearray | None:
+        """Tell the policies. Return the frame to send instead, if one has replaced the body; else None."""
+        if not isinstance(exchange, ObservedExchange):
+            return None
+        changed = on_reply(self._owner, exchange, self._size, buf, pos, end, now_ms)
+        if changed is not None:
+            self._size = len(changed) - 4
+        return changed
 
     def _finish(self, now_ms: int) -> None:
         """Complete the exchange at the head, and send the replies made here that waited for it."""
@@ -316,6 +331,8 @@ def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
     """Return whether only its first part is kept, and how many copies of all of it memory may have at once."""
     if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
         return False, 1
+    if exchange.plan.streamed is not None:
+        return False, HEARD_COPIES
     last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
     return exchange.plan.lead is not None and not last, 2
 

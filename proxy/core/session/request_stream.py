@@ -400,8 +400,9 @@ class RequestStream:
         too_large = isinstance(ends, Reject) and whole > min(
             MAX_REFUSED_BYTES, shared.request_pool.max_single_bytes
         )
-        if not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
-            # Patches, a new body, or an error reply that echoes the body: all of it has to be here.
+        needs_whole = isinstance(ends, Hold) and exchange.plan.hooks.need >= Need.BODY
+        if needs_whole or not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
+            # Patches, a new body, an error reply that echoes the body, or a policy that needs it again.
             begun = self._keep_whole(Pending(exchange, ends), pos)
             if begun is None:
                 self.pending = Pending(exchange, verdict)
@@ -548,8 +549,8 @@ class RequestStream:
         assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
         body_at = whole_body_at(exchange, frame)
         if verdict is None:
-            read_whole_head(shared, exchange, frame, body_at)
-            show(shared, exchange, frame, body_at)
+            read_whole_head(shared, exchange, frame, body_at, len(frame))
+            show(shared, exchange, frame, body_at, len(frame))
             owner.usage.charge(exchange.size_bytes)
             verdict = self._ask(exchange, now_ms)
         while owner.ending and isinstance(verdict, Hold):  # no request is held any more

@@ -43,13 +43,22 @@ from proxy.core.session.local_replies import on_reply
 from proxy.core.session.parts import SessionParts
 from proxy.core.session.plan import ACKS_NONE
 from proxy.core.session.policy_calls import mark_exempt
+from proxy.core.session.read_in_place import (
+    MAX_FRAME_BYTES,
+    MAX_STEP_BYTES,
+    maybe_shown,
+    on_judged,
+)
 from proxy.core.session.reply_stream import ReplyStream, count_reply
 from proxy.core.session.request_stream import RequestStream
 from proxy.core.session.settled import Settled
 from proxy.core.stats.histogram import BUCKET
+from proxy.core.turns import TURN_LABOUR_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from proxy.core.session.plan import Plan
 
 
 _REQUEST = Struct(">iii").unpack_from  # size, api_key << 16 | api_version, correlation_id
@@ -124,22 +133,31 @@ class Session(SessionParts):
                         pos = stop
                         count += 1
                         continue
-                    if not plan.fast:
+                    if plan.fast:
+                        observed_exchange = _new_observed(
+                            ObservedExchange
+                        )  # its __init__ is too slow here
+                        observed_exchange.plan = plan
+                        observed_exchange.correlation_id = correlation_id
+                        observed_exchange.arrived_us = observed_exchange.began_us = now_us
+                        observed_exchange.arrived_ms = now_ms
+                        observed_exchange.size_bytes = size
+                        observed_exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
+                        observed_exchange.asked = ASKED_ALL
+                        observed_exchange.head = observed_exchange.body = observed_exchange.held = (
+                            None
+                        )
+                        observed_exchange.trace = observed_exchange.seen = None
+                        observed_exchange.result = None
+                        observed_exchange.delayed = False
+                        observed_exchange.throttle_until_ms = 0
+                    elif plan.reads and size <= MAX_FRAME_BYTES:
+                        shown = self._maybe_shown(plan, correlation_id, buf, pos, stop)
+                        if shown is None:
+                            break
+                        observed_exchange = shown
+                    else:
                         break
-                    observed_exchange = _new_observed(
-                        ObservedExchange
-                    )  # its __init__ is too slow here
-                    observed_exchange.plan = plan
-                    observed_exchange.correlation_id = correlation_id
-                    observed_exchange.arrived_us = observed_exchange.began_us = now_us
-                    observed_exchange.arrived_ms = now_ms
-                    observed_exchange.size_bytes = size
-                    observed_exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
-                    observed_exchange.asked = ASKED_ALL
-                    observed_exchange.head = observed_exchange.body = observed_exchange.held = None
-                    observed_exchange.trace = observed_exchange.seen = None
-                    observed_exchange.delayed = False
-                    observed_exchange.throttle_until_ms = 0
                     if plan.keeps:
                         if size < MAX_KEPT_BYTES:
                             observed_exchange.kept = buf[pos:stop]
@@ -159,15 +177,21 @@ class Session(SessionParts):
                             check_request(verdict)
                             if not isinstance(verdict, Throttle) or verdict.forward is not FORWARD:
                                 verdict = self.calls.without_exemption(observed_exchange, verdict)
+                            if isinstance(verdict, Throttle) and verdict.forward is FORWARD:
+                                mutes = self.mutes or self._mutes_now()
+                                time_ms, why = verdict.throttle_time_ms, verdict.why
+                                mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
+                            elif verdict is not FORWARD:
                                 asked = None
+                                if plan.reads:
+                                    on_judged(observed_exchange, buf, pos, passes=False)
                                 self._resume(observed_exchange, verdict)
                                 self.usage.requests += 1
                                 self.usage.request_bytes += 4 + size
                                 break
-                            mutes = self.mutes or self._mutes_now()
-                            time_ms = verdict.throttle_time_ms
-                            mutes.throttle_request(observed_exchange, time_ms, now_ms, verdict.why)
                         asked = None
+                    if plan.reads:
+                        on_judged(observed_exchange, buf, pos, passes=True)
                     if plan.acks == ACKS_NONE:
                         self.unanswered_ms = now_ms
                         self.calls.complete(observed_exchange, Outcome.NO_REPLY, now_ms)
@@ -280,6 +304,29 @@ class Session(SessionParts):
             self.in_flight.on_replies()
             self._set_threshold()
         return pos
+
+    def _maybe_shown(
+        self, plan: Plan, correlation_id: int, buf: bytearray, pos: int, stop: int
+    ) -> ObservedExchange | None:
+        """Return the request with what its policies need, if it may be judged in place now."""
+        shared, claim = self.shared, self._claim
+        if shared.turns.labour_bytes != TURN_LABOUR_BYTES or shared.reservations.is_contended:
+            return (
+                None  # sessions wait for turns, or memory: the general path lets this one wait, too
+            )
+        if claim is not None and claim.is_for_next:
+            return None
+        turns, size = shared.turns, stop - pos
+        if turns.in_place_us != shared.now_us:  # a new step
+            turns.in_place_us, turns.in_place_bytes = shared.now_us, MAX_STEP_BYTES
+        if size > turns.in_place_bytes:
+            return None
+        turns.in_place_bytes -= size
+        number = self.exchange_ids + 1
+        exchange = maybe_shown(shared, plan, correlation_id, number, buf, pos, stop)
+        if exchange is not None:
+            self.exchange_ids = number
+        return exchange
 
     def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
         """Return whether a watched reply, whole in buf[pos:stop], is forwarded unchanged; if so, complete it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.decision import PolicyDecision
+from policies.responses import UNKNOWN, PolicyRefusal, Result
 from proxy.core.stats.request_trace import RequestTrace, Stage
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ def on_refused(
     """Report a request that a policy (`name`; else the last that was asked) has refused. Return the policy's name."""
     plan = exchange.plan
     name = name or refuser(exchange)
+    if plan.hooks.on_complete is not None:
+        before = exchange.result or UNKNOWN
+        refusal = PolicyRefusal(name, verdict.code, verdict.message)
+        exchange.result = Result(before.response, (*before.refusals, refusal))
     trace = trace_of(shared, exchange)
     if trace is not None:
         trace.refused = verdict.code

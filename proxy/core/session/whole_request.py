@@ -12,7 +12,7 @@ from proxy.core.session.local_replies import answer
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
 from wire.apis import ApiKey
-from wire.fetch import session_gone
+from wire.fetch import read_head, session_gone
 
 if TYPE_CHECKING:
     from policies.api import Forward
@@ -44,7 +44,9 @@ def put_whole(
     if (
         plan.api.key == ApiKey.FETCH
         and isinstance(exchange, NamingExchange)
-        and not leaves_session(plan.api, sent_on, body_at)
+        and not leaves_session(
+            plan.api, sent_on, body_at, read_head(sent_on, body_at, len(sent_on), plan.api.version)
+        )
     ):
         answer(owner, exchange, session_gone(plan.api), now_ms)
         return False

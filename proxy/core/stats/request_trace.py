@@ -12,6 +12,7 @@ from policies.api import Outcome
 
 if TYPE_CHECKING:
     from policies.api import Peer, QuotaViolation
+    from policies.audit_facts import AuditFacts
     from wire.apis import Api
     from wire.produce import ProduceWalker
 
@@ -44,6 +45,7 @@ class RequestTrace:
         "correlation_id",
         "ended_us",
         "excess",
+        "facts",
         "forwarded_us",
         "kept",
         "outcome",
@@ -79,6 +81,7 @@ class RequestTrace:
         self.refused_by = ""  # that policy's entry
         self.refused_because = ""  # the policy's reason
         self.audited = False  # the request is administrative, and always reported
+        self.facts: AuditFacts | None = None  # names and errors that a policy tells the audit log
         self.sampled = False
         self.slow = False
         self.trace_id = ""  # the id given by the tracer, if the trace is exported

@@ -27,3 +27,13 @@ def test_work_that_takes_too_long_is_not_made() -> None:
     bench.advance(1_000)
     ((error, now_ms),) = seen
     assert (str(error), now_ms, made) == ("no result after 50 ms", 50, [])
+
+
+def test_a_call_that_is_given_up_has_no_result() -> None:
+    """And its work is not done."""
+    bench = PolicyBench(ToolUser, {})
+    seen: list[object] = []
+    give_up = bench.host.run_blocking(lambda: seen.append("done"), lambda *_: seen.append("told"))
+    give_up()
+    bench.advance(100)
+    assert seen == []

@@ -3,7 +3,17 @@
 import msgspec
 import pytest
 
-from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Reject, Throttle
+from policies.api import (
+    FORWARD,
+    Forward,
+    Hold,
+    Need,
+    Outcome,
+    Peer,
+    Policy,
+    Reject,
+    Throttle,
+)
 from policies.testing import BenchEntry, BenchHost, PolicyBench
 from policies.validation import SettingsError
 from wire.apis import OFFERED, ApiKey
@@ -38,7 +48,7 @@ class Diary(Policy):
         self.diary.append(("response", response.size_bytes, now_ms))
         return FORWARD
 
-    def on_complete(self, request, outcome, now_ms) -> None:
+    def on_complete(self, request, outcome, peer, result, now_ms) -> None:
         self.diary.append(("complete", outcome, now_ms))
 
     def on_tick(self, now_ms) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from policies.admission import Admission
 from policies.api import FORWARD, Need, Policy
+from policies.audit import Audit
 from policies.fetch_floor import FetchFloor
 from policies.limits import Limits
 from policies.maintenance import Maintenance
@@ -18,6 +19,8 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import PolicyContract
 from policies.topics import TopicRules
+from tests.support.reply_editor import ReplyEditor
+from wire.apis import ApiKey
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -27,6 +30,19 @@ class TestAdmission(PolicyContract):
 
     policy = Admission
     config: ClassVar = {"max_in_flight_requests_per_node": 2}
+
+
+class TestAudit(PolicyContract):
+    """`audit` has no settings."""
+
+    policy = Audit
+
+
+class TestReplyEditor(PolicyContract):
+    """A policy that replaces replies."""
+
+    policy = ReplyEditor
+    config: ClassVar = {"hidden": ["orders"]}
 
 
 class TestFetchFloor(PolicyContract):
@@ -152,6 +168,14 @@ class Trusting(Honest):
         return FORWARD
 
 
+class BelievesReplies(Honest):
+    apis = hears_body = frozenset({ApiKey.METADATA})
+
+    def on_response(self, request, response, peer, now_ms):
+        assert response.body[:1] != b"\xff"
+        return FORWARD
+
+
 class Hoarder(Honest):
     def __init__(self, config, host):
         super().__init__(config, host)
@@ -187,6 +211,7 @@ def contract_of(kind):
     ("kind", "test"),
     [
         (Lax, "test_unknown_settings_are_refused"),
+        (BelievesReplies, "test_it_survives_hostile_replies"),
         (Mute, "test_it_judges_every_request_that_it_declares"),
         (Clocked, "test_hooks_use_no_clock_no_thread_and_no_file"),
         (Opens, "test_hooks_use_no_clock_no_thread_and_no_file"),

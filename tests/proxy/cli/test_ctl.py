@@ -9,16 +9,19 @@ from click.testing import CliRunner
 
 from policies.validation import Problem, SettingsError
 from proxy.cli.ctl import ctl
+from proxy.config.model import PolicyEntry
 from proxy.config.sections import LogSettings
 from proxy.telemetry import log
 from tests.support.admin_room import config_of, opened, quota_entry
+
+POLICIES = (quota_entry(), PolicyEntry(use="maintenance"))
 
 
 @pytest.fixture
 async def room(tmp_path):
     before = log.level()
     with structlog.testing.capture_logs():
-        async with opened(tmp_path, policies=(quota_entry(),)) as made:
+        async with opened(tmp_path, policies=POLICIES) as made:
             yield made
     log.set_level(before)
 
@@ -81,12 +84,22 @@ async def test_the_log_level_is_printed_and_set(run):
     assert log.level() == "debug"
 
 
+async def test_a_policy_is_shown_and_changed(run):
+    """The change is an argument, or standard input."""
+    change = '{"pauses": [{"topic": "orders"}]}'
+    changed = await run("policy", "maintenance", "--set", change)
+    assert json.loads(changed)["pauses"] == [{"topic": "orders", "user": None}]
+    assert await run("policy", "maintenance") == changed
+    ended = await run("policy", "maintenance", "--set", "-", answer="{}")
+    assert json.loads(ended)["pauses"] == []
+    assert "not JSON" in await run("policy", "maintenance", "--set", "{", code=2)
+    assert "no policy entry has the name" in await run("policy", "none", code=1)
+
+
 async def test_a_reload_prints_the_changes_or_the_problems(room, run):
     """One problem a line."""
     assert await run("reload") == "Nothing changed.\n"
-    room.settings = config_of(
-        log=LogSettings(level="error"), policies=(quota_entry(),), admin=room.admin
-    )
+    room.settings = config_of(log=LogSettings(level="error"), policies=POLICIES, admin=room.admin)
     assert await run("reload") == "Changed: log.level.\n"
     problems = [Problem("listen.port", "0", "a port"), Problem("log.level", "'x'", "a level")]
     room.settings = SettingsError(problems)

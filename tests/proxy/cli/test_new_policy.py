@@ -87,7 +87,7 @@ def test_the_package_is_built_installed_tested_checked_and_run(tmp_path: Path, s
     )
     (package / "batch_guard.py").unlink()  # the tests find the installed module
 
-    assert "11 passed" in ran(
+    assert "12 passed" in ran(
         python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder=package
     )
     checked = ran(python, "-m", "proxy", "check", "--config", "sluice.yaml", folder=package)

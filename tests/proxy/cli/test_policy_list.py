@@ -17,6 +17,7 @@ def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None
     assert told.exit_code == 0
     assert [each["policy"] for each in found] == [
         "admission",
+        "audit",
         "fetch_floor",
         "limits",
         "maintenance",

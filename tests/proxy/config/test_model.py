@@ -188,3 +188,13 @@ def test_a_process_with_tls_or_sasl_has_secrets(
     config, _ = try_convert(Config, {"upstream": {**SERVERS, **upstream}, "listen": listen})
     assert config is not None
     assert config.has_secrets() is has
+
+
+@pytest.mark.parametrize("use", ["audit", "policies.audit:Audit"])
+def test_the_policy_audit_needs_a_file(use: str) -> None:
+    """Without one the administrator would miss the lines only when they are needed."""
+    policies = [{"use": "limits"}, {"use": use}]
+    assert problems_of(policies=policies) == [
+        f"policies[1].use: found '{use}' without audit.file, expected audit.file, the file that it adds to"
+    ]
+    assert problems_of(policies=policies, audit={"file": "audit.jsonl"}) == []

@@ -130,7 +130,7 @@ class Scripted(Policy):
         self.worth_telling.add(request.correlation_id)
         return Throttle(ms)
 
-    def on_complete(self, request, outcome, now_ms):
+    def on_complete(self, request, outcome, peer, result, now_ms):
         assert request.correlation_id not in self.outcomes
         self.outcomes[request.correlation_id] = outcome
         if outcome is Outcome.EXPIRED:

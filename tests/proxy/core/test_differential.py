@@ -68,6 +68,7 @@ def counted(seed: int, chunks: tuple[int, ...], *, fast: bool, topics: bool) -> 
         "expired": engine.expired,
         "completions": engine.completions,
         "completed": done.policy and done.policy.completed,
+        "named": done.policy and done.policy.named,
         "replies": done.wire.to_client,
     }
 

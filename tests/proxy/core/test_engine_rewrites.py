@@ -17,7 +17,7 @@ from tests.support.sessions import Watcher, Wire, make_engine
 from wire import apis
 from wire import metadata as wire_metadata
 from wire.apis import Api, ApiKey
-from wire.messages import encode
+from wire.codec import encode
 
 ONE, TWO, THREE = bytes(15) + b"\x01", bytes(15) + b"\x02", bytes(15) + b"\x03"
 

@@ -13,12 +13,12 @@ from tests.support.policies import Recorder, Silent
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS
 from tests.support.waiting import asked as produce
-from wire import messages
+from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 
 REAL = "real-broker.internal"
 CARRIERS = [
-    api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses and messages.is_known(api)
+    api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses and codec.is_known(api)
 ]
 HOOKS = {
     "no policy": list,
@@ -57,9 +57,9 @@ def request_of(api) -> bytes:
 @given(data=st.data())
 def test_no_real_address_reaches_a_client(api, data):
     """The replies before and after it arrive unchanged."""
-    shape = messages.response_shape(api)
+    shape = codec.response_shape(api)
     message = changed(data.draw(messages_of(shape).filter(names_a_broker)), really)
-    body = messages.encode(message)
+    body = codec.encode(message)
     assert REAL.encode() in body
     replies = (
         BEAT.reply(1, 0)

@@ -165,7 +165,7 @@ def test_an_exception_in_on_complete_is_only_reported():
     class Ends(Policy):
         Config = dict
 
-        def on_complete(self, request, outcome, now_ms):
+        def on_complete(self, request, outcome, peer, result, now_ms):
             raise SystemExit(3)
 
     wire = Wire(make_engine([Ends({}, None)]))  # type: ignore[arg-type]

@@ -10,7 +10,10 @@ import pytest
 import structlog
 
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
+from policies.audit import Audit
 from policies.decision import PolicyDecision
+from policies.testing import PolicyBench
+from policies.testing.message_builder import request_body, response_body
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
 from tests.support import frames as f
@@ -21,6 +24,7 @@ from tests.support.request_traces import EPOCH_US, PEER, trace
 from tests.support.sasl_service import sasl_server
 from tests.support.sessions import Wire, make_engine
 from wire.apis import ApiKey
+from wire.errors import ErrorCode
 
 SECRET = b"topic-of-a-secret-project"
 REFUSED = Reject(44, message="not today")
@@ -260,3 +264,52 @@ def ended(ident: int, *, peer: Peer = PEER, at_us: int = EPOCH_US):
     )
     made.correlation_id = ident
     return made
+
+
+def test_the_policy_audit_adds_names_and_errors(book):
+    """From the bodies, which it does not write: the value of a config is a secret."""
+    canary = "s3cret-of-a-topic"
+    bench = PolicyBench(Audit)
+    api = bench.request("IncrementalAlterConfigs", 1).api
+    configs = [{"name": "sasl.jaas.config", "config_operation": 0, "value": canary}]
+    resources = [{"resource_type": 2, "resource_name": "orders", "configs": configs}]
+    body = request_body(api, {"resources": resources, "validate_only": False})
+    failed = {
+        "resource_type": 2,
+        "resource_name": "orders",
+        "error_code": ErrorCode.POLICY_VIOLATION,
+    }
+    reply = response_body(api, {"responses": [{**failed, "error_message": canary}]})
+    for chunk in (1 << 18, 3):
+        wire = book.wire(bench.policy)
+        wire.client(f.request(api.key, api.version, 7, body, tagged=True), chunk)
+        wire.broker(f.reply(7, reply, tagged=True), chunk)
+        assert wire.to_client == f.reply(7, reply, tagged=True)
+        assert wire.held_bytes == 0
+    lines = book.lines()
+    assert canary.encode() not in book.path.read_bytes()
+    for line in lines:
+        assert line["topics"] == ["orders"]
+        assert line["groups"] == []
+        assert line["errors"] == [{"name": "orders", "error": "POLICY_VIOLATION"}]
+        assert "left_out" not in line
+
+
+def test_the_policy_audit_tells_of_refusals_and_of_what_is_missing(book):
+    """A refused request has the errors of Sluice's own reply; one without a reply has none."""
+    bench = PolicyBench(Audit)
+    refuses = Recorder(lambda _: REFUSED, apis={ApiKey.CREATE_PARTITIONS})
+    wire = book.wire(bench.policy, refuses)
+    api = bench.request("CreatePartitions", 2).api
+    fields = {
+        "topics": [{"name": "orders", "count": 3, "assignments": None}],
+        "timeout": 1,
+        "validate_only": False,
+    }
+    wire.client(f.request(api.key, api.version, 7, request_body(api, fields), tagged=True))
+    wire.client(widen(8))
+    first, second = book.lines()
+    assert (first["event"], first["topics"]) == ("refused", ["orders"])
+    assert first["errors"] == [{"name": "orders", "error": "POLICY_VIOLATION"}]
+    assert "topics" not in second
+    assert second["unread"]

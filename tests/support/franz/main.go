@@ -1,15 +1,19 @@
-// A franz-go producer that writes records one after another for some seconds, and says on its last line, as JSON,
-// what became of them and what throttle times it was told.
+// A franz-go client. As a producer it writes records one after another for some seconds, and says on its last line, as
+// JSON, what became of them and what throttle times it was told. With -shows it makes one Produce or Fetch, and says what
+// error its user gets.
 package main
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
@@ -32,6 +36,37 @@ type outcome struct {
 	ThrottleMs []int64  `json:"throttle_ms"`
 }
 
+// shown returns what the user of a client sees of a request: the name of Kafka's error code, or "-" for none in time.
+func shown(api, bootstrap, topic, clientID string, wait time.Duration) string {
+	options := []kgo.Opt{
+		kgo.SeedBrokers(bootstrap),
+		kgo.ClientID(clientID),
+		kgo.RecordDeliveryTimeout(wait),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	}
+	if api == "Fetch" {
+		offsets := map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}
+		options = append(options, kgo.ConsumePartitions(offsets))
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		panic(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	if api == "Fetch" {
+		err = client.PollFetches(ctx).Err()
+	} else {
+		err = client.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("x")}).FirstErr()
+	}
+	var code *kerr.Error
+	if errors.As(err, &code) {
+		return code.Message
+	}
+	return "-"
+}
+
 func main() {
 	bootstrap := flag.String("bootstrap", "", "host:port")
 	topic := flag.String("topic", "", "topic with one partition")
@@ -39,7 +74,14 @@ func main() {
 	password := flag.String("password", "", "its password")
 	clientID := flag.String("client-id", "", "client id")
 	seconds := flag.Float64("seconds", 10, "how long")
+	shows := flag.String("shows", "", "API of the one request")
 	flag.Parse()
+
+	if *shows != "" {
+		wait := time.Duration(*seconds * float64(time.Second))
+		fmt.Println(shown(*shows, *bootstrap, *topic, *clientID, wait))
+		return
+	}
 
 	heard := &throttles{}
 	client, err := kgo.NewClient(

@@ -13,7 +13,7 @@ from tests.support import frames as f
 from tests.support.kafka_messages import api_of, apis_known, name
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from wire import messages, replies
+from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.request_parts import DIVISIBLE
@@ -38,10 +38,10 @@ def denying(codes, **options):
 
 def body(api, topics):
     """A request body that names {topic: partitions}, each partition with a recognisable value."""
-    shape = messages.request_shape(api)
+    shape = codec.request_shape(api)
     array = ARRAYS.get(api.key, "topics")
     if api.key == ApiKey.DELETE_TOPICS and api.version < 6:
-        return messages.encode(make_message(shape, 0, {"topic_names": tuple(topics)}))
+        return codec.encode(make_message(shape, 0, {"topic_names": tuple(topics)}))
     field = shape.field(array)
     items = []
     for text, partitions in topics.items():
@@ -62,7 +62,7 @@ def body(api, topics):
     if api.key == ApiKey.PRODUCE:
         key = "timeout_ms" if shape.field("timeout_ms") else "timeout"
         acks = {"acks": -1, key: timedelta(milliseconds=30_000)}
-    return messages.encode(make_message(shape, 0, {array: tuple(items), **acks}))
+    return codec.encode(make_message(shape, 0, {array: tuple(items), **acks}))
 
 
 def asked(api, topics, number=1):
@@ -79,7 +79,7 @@ def answered(api, topics, code, number=1):
 def codes(api, frame):
     """Error code by (topic, partition) of a reply frame, and by topic where it has no partitions."""
     at = 9 if api.response_header_version else 8
-    reply = messages.decode_response(api, frame[at:])
+    reply = codec.decode_response(api, frame[at:])
     found = {}
     items = getattr(reply, "responses", None)
     for item in reply.topics if items is None else items:
@@ -196,7 +196,7 @@ def test_the_denials_of_several_policies_are_joined():
     assert codes(api, wire.to_client) == {
         ("good", 1): 6, ("bad", 0): DENIED, ("worse", 0): LATER,
     }  # fmt: skip
-    reply = messages.decode_response(api, wire.to_client[9:])
+    reply = codec.decode_response(api, wire.to_client[9:])
     assert reply.throttle_time.total_seconds() == 0.07
     assert [p.completed for p in (first, second, third)] == [[(1, Outcome.REPLIED)]] * 3
 

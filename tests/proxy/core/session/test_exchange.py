@@ -3,11 +3,10 @@
 import pytest
 
 from policies.api import FORWARD, Need
-from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, Reply
+from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
 from wire.apis import ApiKey
 
 
@@ -72,7 +71,7 @@ def test_exchange_ids_count_within_a_session():
 
 def test_an_exchange_has_slots_only():
     """Without a __dict__, because one is made per request."""
-    for kind in (Exchange, AnsweredExchange, ProxyExchange, Reply):
+    for kind in (Exchange, AnsweredExchange, ProxyExchange):
         assert not hasattr(kind.__new__(kind), "__dict__")
     assert "__init__" not in vars(Exchange)
 
@@ -83,23 +82,6 @@ def test_a_reply_says_its_size():
     wire = Wire(make_engine([watcher])).client(f.produce(1)).broker(f.produce_reply(1))
     assert wire.to_client == f.produce_reply(1)
     assert watcher.heard == [(1, len(f.produce_reply(1)) - 4)]
-
-
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-def test_a_reply_has_the_throttle_that_the_broker_wrote(kind):
-    """Wherever the field stands; 0 where the response has no such field."""
-    frame = kind.reply(1, 77)
-    exchange = Wire().client(kind.ask(1)).session.queue[0]
-    buf = bytearray(b"old" + frame + b"behind")
-    reply = Reply(exchange.api, len(frame) - 4, buf, 3, 3 + len(frame))
-    assert reply.throttle_time_ms == (77 if b"\x00\x00\x00\x4d" in frame else 0)
-    assert reply.size_bytes == len(frame) - 4
-
-
-def test_a_malformed_reply_has_no_throttle():
-    """It reads as 0 and raises nothing in a policy."""
-    api = Wire().client(f.beat(1)).session.queue[0].api
-    assert Reply(api, 6, bytearray(f.reply(1, b"\x00\x00")), 0, 10).throttle_time_ms == 0
 
 
 def test_an_answer_made_here_keeps_its_exchange_and_a_whole_frame():

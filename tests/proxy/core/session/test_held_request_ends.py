@@ -193,8 +193,8 @@ class Limiter(Silent):
         self.busy = verdict is FORWARD
         return verdict
 
-    def on_complete(self, request, outcome, now_ms):
-        super().on_complete(request, outcome, now_ms)
+    def on_complete(self, request, outcome, peer, result, now_ms):
+        super().on_complete(request, outcome, peer, result, now_ms)
         if self.busy:
             self.busy = False
             self.engine.wake("key")

@@ -15,7 +15,7 @@ from tests.support.quiet import Quiet
 from tests.support.session_state import is_unusual
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import produce9
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.schema import make_message
@@ -136,13 +136,13 @@ def test_an_error_reply_carries_its_throttle():
 def test_a_refused_client_is_told_by_which_policy_and_why(verdict, words):
     """Where the response has an error_message."""
     api = api_of(ApiKey.CREATE_PARTITIONS, 2)
-    shape = messages.request_shape(api)
+    shape = codec.request_shape(api)
     topic = make_message(shape.field("topics").shape, 0, {"name": "orders"})
-    body = messages.encode(make_message(shape, 0, {"topics": (topic,)}))
+    body = codec.encode(make_message(shape, 0, {"topics": (topic,)}))
     wire = Wire(make_engine([Recorder(), Recorder(lambda _: verdict), Recorder()]))
     wire.client(f.request(ApiKey.CREATE_PARTITIONS, 2, 1, body, tagged=True))
     (reply,) = f.split(wire.to_client)
-    (result,) = messages.decode_response(api, reply[9:]).results  # after size, id and tags
+    (result,) = codec.decode_response(api, reply[9:]).results  # after size, id and tags
     assert (result.name, int(result.error_code)) == ("orders", 44)
     assert result.error_message == f"refused by policy p1 of Sluice: {words}"
     assert wire.to_broker == b""

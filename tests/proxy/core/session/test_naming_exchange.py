@@ -10,7 +10,7 @@ from tests.support.kafka_messages import api_of
 from tests.support.named_topics import ID, Watcher, asked, fetch, item
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.request_names import TopicRef
@@ -116,7 +116,7 @@ def test_a_held_request_is_denied_by_the_names_that_its_policy_saw():
     wire.engine.rewrites.topics.clear()
     wire.client(b"")
     assert wire.to_broker == b""
-    reply = messages.decode_response(api_of(1, 13), wire.to_client[9:])
+    reply = codec.decode_response(api_of(1, 13), wire.to_client[9:])
     assert [int(p.error_code) for p in reply.responses[0].partitions] == [code]
 
 

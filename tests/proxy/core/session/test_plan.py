@@ -28,7 +28,7 @@ def on_response(request, response, peer, now_ms):
     return FORWARD
 
 
-def on_complete(request, outcome, now_ms):
+def on_complete(request, outcome, peer, result, now_ms):
     return None
 
 
@@ -84,11 +84,16 @@ def test_requests_with_a_hook_are_not_simple(hooks):
 @pytest.mark.parametrize(
     ("need", "fast"), [(Need.HEADER, True), (Need.HEAD, False), (Need.BODY, False)]
 )
-def test_only_policies_that_need_no_more_than_the_header_are_asked_in_the_fast_loop(need, fast):
-    """A head or a body has to be read first."""
+def test_what_a_policy_needs_beyond_the_header_is_read_first(need, fast):
+    """A head, a body or names are read, and then the policy is asked."""
     plan = make(Hooks(need=need, on_request=on_request))
-    assert plan.fast is fast
-    assert plan.on_request is (on_request if fast else None)
+    assert (plan.fast, plan.reads) == (fast, not fast)
+
+
+def test_a_produce_of_which_a_policy_needs_the_head_streams_past_a_walker():
+    """Its topics are complete only after its last byte, so it is not judged in the read."""
+    plan = make(Hooks(need=Need.HEAD, on_request=on_request), acks=-1, key=ApiKey.PRODUCE)
+    assert not plan.reads
 
 
 def test_a_produce_without_acks_gets_no_reply_and_is_fast_and_not_simple():

@@ -1,6 +1,6 @@
 """The facts about a request that a policy has in every hook: its number, its client, and when it began."""
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Request, Verdict
+from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Request, Result, Verdict
 from policies.testing import BenchHost
 from tests.support import frames as f
 from tests.support.sessions import Wire, make_engine
@@ -28,7 +28,9 @@ class Facts(Policy):
         self.note("response", request, now_ms)
         return FORWARD
 
-    def on_complete(self, request: Request, outcome: Outcome, now_ms: int) -> None:
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
         self.note("complete", request, now_ms)
 
 

@@ -5,7 +5,7 @@ from tests.support.kafka_messages import api_of
 from tests.support.named_topics import Watcher, fetch
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
-from wire import messages
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
@@ -26,7 +26,7 @@ def test_a_fetch_that_continues_a_session_is_answered_here():
     wire.client(fetch(9, 4))
     assert watcher.seen[0][2] is False
     assert wire.to_broker == b""
-    reply = messages.decode_response(api_of(1, 13), wire.to_client[9:])
+    reply = codec.decode_response(api_of(1, 13), wire.to_client[9:])
     assert (int(reply.error_code), reply.session_id, reply.responses) == (
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, (),
     )  # fmt: skip

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from wire.errors import WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer
@@ -22,7 +22,16 @@ from wire.unknown_tags import without_unknown_tags
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kio.static.protocol import Entity, Payload
+
     from wire.apis import Api
+
+    Message: TypeAlias = Payload
+    """A request or a reply."""
+    Struct: TypeAlias = Entity | Payload
+    """A message, or a struct in it."""
+else:
+    Message = Struct = object  # for annotations only: the codec is imported with the first message
 
 
 def prepare() -> None:
@@ -31,18 +40,21 @@ def prepare() -> None:
     import kio.serial  # noqa: PLC0415, F401 - lazily, see above
 
 
-def decode_request(api: Api, body: Buffer, budget: int = ELEMENT_BUDGET) -> object:
+def decode_request(api: Api, body: Buffer, budget: int = ELEMENT_BUDGET) -> Message:
     """Return the request whose whole body is `body`.
 
-    Raises `WireError` if it is malformed, and `BudgetError` if it has more than `budget` array elements and tagged
-    fields.
+    Bytes after its last field are ignored, as a broker ignores them: librdkafka 2.16 sends some. Raises `WireError` if
+    it is malformed, and `BudgetError` if it has more than `budget` array elements and tagged fields.
     """
-    return _decode(request_shape(api), body, budget)
+    return _decode(request_shape(api), body, budget)[0]
 
 
-def decode_response(api: Api, body: Buffer) -> object:
+def decode_response(api: Api, body: Buffer) -> Message:
     """Return the response whose whole body is `body`. Raises `WireError` if it is malformed."""
-    return _decode(response_shape(api), body, ELEMENT_BUDGET)
+    message, after = _decode(response_shape(api), body, ELEMENT_BUDGET)
+    if after != len(body):
+        raise WireError(f"{len(body) - after} bytes follow the last field of a {api.name} response")
+    return message
 
 
 def encode(message: object) -> bytes:
@@ -90,20 +102,16 @@ def _class_of(api: Api, kind: Literal["request", "response"]) -> type:
         raise WireError(f"the codec does not know {api.name} v{api.version}") from error
 
 
-def _decode(shape: Shape, body: Buffer, budget: int) -> object:
+def _decode(shape: Shape, body: Buffer, budget: int) -> tuple[Message, int]:
+    """Return the message, and the offset after its last field."""
     from kio.serial import entity_reader  # noqa: PLC0415 - lazily, see above
 
     body = bytes(body)
     after, _ = check(shape, body, 0, len(body), budget)
-    if after != len(body):
-        raise WireError(
-            f"{len(body) - after} bytes follow the last field of {shape.type_.__name__}"
-        )
     try:
-        message: object = _read(entity_reader(shape.type_), shape, body)
+        return cast("Message", _read(entity_reader(shape.type_), shape, body)), after
     except Exception as error:  # invalid text, a null where none may be, an unknown error code
         raise WireError(f"{shape.type_.__name__} cannot be decoded: {error!r}") from error
-    return message
 
 
 def _read(reader: Callable[[bytes, int], tuple[object, int]], shape: Shape, body: bytes) -> object:

@@ -1,0 +1,102 @@
+"""Joins the hooks of several entries for replies: `on_response` comes back up the chain, `on_complete` follows it.
+
+Rules:
+- An entry that never judged the request, because one above it refused, hears neither.
+- Of several throttles the largest counts. A body that replaces the reply's is what the entries above see.
+- In mode `observe` a Throttle or a Replace is only reported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.api import FORWARD, Throttle
+from policies.hooks import COMPLETED
+from policies.reply_verdicts import check_response, replacement
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from policies.api import Forward, Outcome, Peer, Verdict
+    from policies.hook_runner import HookRunner
+    from policies.hooks import ChainRequest, ChainResponse, Entry, OnComplete, OnResponse
+    from policies.responses import Replace, Result
+
+    Observe = Callable[[str, Verdict, str, Peer, int], None]
+
+
+class HeardEntry(NamedTuple):
+    """An entry, its place among those with `on_request` (-1: it has none), and its `on_response`."""
+
+    entry: Entry
+    place: int
+    on_response: Callable[..., Forward | Throttle | Replace]
+    hears_body: bool
+
+
+class ToldEntry(NamedTuple):
+    """The name of an entry, its place as in HeardEntry, and its `on_complete`."""
+
+    name: str
+    place: int
+    on_complete: Callable[..., None]
+
+
+def join_responses(
+    heard: Sequence[HeardEntry], hook_runner: HookRunner, observe: Observe
+) -> OnResponse:
+    """Return the `on_response` of these entries, in this order."""
+    first = heard[0]
+    lone = len(heard) == 1 and not first.entry.forwards_on_error
+    if lone and first.place <= 0 and not first.hears_body:
+        return first.on_response
+
+    def on_response(
+        request: ChainRequest, response: ChainResponse, peer: Peer, now_ms: int
+    ) -> Forward | Throttle | Replace:
+        longest: Throttle | None = None
+        newest: Replace | None = None
+        for entry, place, call, hears_body in heard:
+            if place >= request.asked:
+                continue  # the request was refused before this entry judged it
+            try:
+                verdict = call(request, response, peer, now_ms)
+                if verdict is FORWARD:
+                    continue
+                check_response(verdict, hears_body=hears_body)
+                new = replacement(verdict)
+                if new is not None and entry.mode == "enforce":
+                    response.replace(new.body)
+                    newest = new
+            except BaseException as error:
+                fault = hook_runner.fault(entry.name, "on_response", error)
+                if not entry.forwards_on_error:
+                    raise fault from error
+                continue
+            if entry.mode == "observe":
+                observe(entry.name, verdict, request.api.name, peer, now_ms)
+            elif isinstance(verdict, Throttle) and (
+                longest is None or verdict.throttle_time_ms > longest.throttle_time_ms
+            ):
+                longest = verdict
+        ends = newest or FORWARD
+        return Throttle(longest.throttle_time_ms, ends, longest.why) if longest else ends
+
+    return on_response
+
+
+def join_completions(told: Sequence[ToldEntry], hook_runner: HookRunner) -> OnComplete:
+    """Return the `on_complete` of these entries, in this order."""
+
+    def on_complete(
+        request: ChainRequest, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
+        limit, request.asked = request.asked, COMPLETED
+        for name, place, call in told:
+            if place < limit:
+                try:
+                    call(request, outcome, peer, result, now_ms)
+                except BaseException as error:  # noqa: BLE001 - see `policies.hook_runner`
+                    hook_runner.fault(name, "on_complete", error)
+
+    return on_complete

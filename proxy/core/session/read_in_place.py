@@ -1,0 +1,76 @@
+"""Requests that policies see whole, judged where they lie in the read: no copy, and no memory to wait for.
+
+Rules:
+- Frames of at most MAX_FRAME_BYTES that are whole in the read, and MAX_STEP_BYTES of them in a step of the event loop,
+  of all sessions: the loop reads its clock after a request of the general path, not after each of these. All others
+  take the general path, with the same verdicts, and the same bytes for the broker.
+- A request that cannot be read takes the general path, which reports it.
+- A verdict that changes, holds or answers the request is applied by the general path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from policies.api import Need
+from proxy.core.errors import ClientProtocolError
+from proxy.core.session.body_walk import read_whole_head
+from proxy.core.session.buffered_request import hide, leaves_session, show
+from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.naming_exchange import NamingExchange
+from wire.apis import ApiKey
+from wire.errors import WireError
+from wire.fetch import FetchHead, FetchKind
+
+if TYPE_CHECKING:
+    from proxy.core.session.plan import Plan
+    from proxy.core.session.shared_state import SharedState
+
+MAX_FRAME_BYTES: Final = 4_096
+_WITH_HEAD: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
+MAX_STEP_BYTES: Final = 8_192
+"""Names are read at about 0.3 µs a byte at worst, so a step takes some 2 ms more at most."""
+
+
+def maybe_shown(
+    shared: SharedState,
+    plan: Plan,
+    correlation_id: int,
+    exchange_id: int,
+    buf: bytearray,
+    pos: int,
+    stop: int,
+) -> ObservedExchange | None:
+    """Return the request in buf[pos:stop] with what its policies need; None if the general path has to judge it."""
+    api, need, body_at = plan.api, plan.hooks.need, pos + plan.body_at
+    kind = NamingExchange if need is Need.TOPICS else ObservedExchange
+    exchange = kind(plan, correlation_id, stop - pos - 4, shared.now_us, exchange_id)
+    try:
+        if api.key in _WITH_HEAD:
+            read_whole_head(shared, exchange, buf, body_at, stop)
+            if api.key == ApiKey.FETCH and not _is_complete(exchange):
+                return None
+        if need >= Need.BODY:
+            show(shared, exchange, buf, body_at, stop)
+    except (WireError, ClientProtocolError):
+        return None
+    return exchange
+
+
+def on_judged(exchange: ObservedExchange, buf: bytearray, pos: int, *, passes: bool) -> None:
+    """Forget the bytes of the request at `pos`, which was judged in place. `passes`: it is forwarded from the read."""
+    if not passes and isinstance(exchange, NamingExchange):
+        exchange.forget_frame()  # its verdict, which is not applied yet, may be about the names
+        return
+    hide(exchange)
+    head = exchange.head
+    if passes and isinstance(head, FetchHead) and isinstance(exchange, NamingExchange):
+        leaves_session(exchange.plan.api, buf, pos + exchange.plan.body_at, head)
+
+
+def _is_complete(exchange: ObservedExchange) -> bool:
+    """Return whether the head of a Fetch was read, and its topics, if they are needed, are all there."""
+    head = exchange.head
+    if not isinstance(head, FetchHead):
+        return False
+    return not isinstance(exchange, NamingExchange) or head.kind is not FetchKind.INCREMENTAL

@@ -1,0 +1,181 @@
+"""`topics` before a real Kafka: three client families list topics and groups, and look for topics that do not exist.
+
+The broker creates topics that clients ask for. The client `shy` may read some topics; the client `good` may do all.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka import KafkaAdminClient, KafkaProducer
+from kafka.errors import KafkaError as PythonError
+
+from tests.support.java import kafka_java
+from tests.support.kafka_cluster import KafkaCluster
+from tests.support.one_kafka import running
+from tests.support.sluice_process import SluiceProcess
+from tests.support.topics import Topics
+from tests.support.verifiable import PRODUCER, config_file
+
+pytestmark = pytest.mark.kafka
+
+GOOD, SHY = "good", "shy"
+"""Client ids. The first may do everything."""
+RULES = [
+    {"client_id": GOOD, "topics": ["*"], "groups": ["*"]},
+    {"client_id": SHY, "topics": ["seen-*"], "groups": ["seen-*"], "access": ["read"]},
+]
+TOPICS, GROUPS = ["hidden-topic", "seen-topic"], ["hidden-group", "seen-group"]
+LONG_SECONDS = 60
+Listing = Callable[[str, str], list[str]]
+"""Takes the bootstrap address and the client id."""
+Asking = Callable[[str, str, str, Path], None]
+"""Takes the topic that does not exist, and a folder, too."""
+
+
+@pytest.fixture(scope="module")
+def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A broker that creates topics when clients ask for their metadata, with two topics and two groups."""
+    settings = {"auto.create.topics.enable": "true"}
+    folder = tmp_path_factory.mktemp("creating")
+    for cluster in running(KafkaCluster(folder, 1, 79, kafka_java(), settings=settings)):
+        topics = Topics(cluster.bootstrap, 1)
+        for topic, group in zip(TOPICS, GROUPS, strict=True):
+            producer = Producer({"bootstrap.servers": cluster.bootstrap})
+            producer.produce(topic, b"x")
+            assert producer.flush(LONG_SECONDS) == 0
+            topics.await_leaders(topic, 1)
+            consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
+            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+            consumer.close()
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def sluice(
+    creating: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SluiceProcess]:
+    """A Sluice with the rules."""
+    settings: dict[str, object] = {"policies": [{"use": "topics", "config": {"rules": RULES}}]}
+    folder = tmp_path_factory.mktemp("sluice")
+    with SluiceProcess(creating.bootstrap, folder, settings=settings) as process:
+        yield process
+
+
+def python_topics(bootstrap: str, client_id: str) -> list[str]:
+    """By kafka-python."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
+    try:
+        return list(admin.list_topics())
+    finally:
+        admin.close()
+
+
+def python_groups(bootstrap: str, client_id: str) -> list[str]:
+    """By kafka-python."""
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
+    try:
+        return [
+            re.findall(r"(?:hidden|seen)-group", str(group))[0] for group in admin.list_groups()
+        ]
+    finally:
+        admin.close()
+
+
+def librdkafka_topics(bootstrap: str, client_id: str) -> list[str]:
+    """By librdkafka."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": client_id})
+    return list(admin.list_topics(timeout=LONG_SECONDS).topics)
+
+
+def librdkafka_groups(bootstrap: str, client_id: str) -> list[str]:
+    """By librdkafka."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": client_id})
+    return [each.group_id for each in admin.list_consumer_groups().result(LONG_SECONDS).valid]
+
+
+def java_tool(main: str, bootstrap: str, client_id: str, folder: Path) -> list[str]:
+    """A list of Kafka's own tools, a name a line."""
+    config = config_file(folder / f"{client_id}.properties", {"client.id": client_id})
+    words = ("--bootstrap-server", bootstrap, "--command-config", config, "--list")
+    return kafka_java().run_tool(main, *words).split()
+
+
+def ours(names: list[str]) -> list[str]:
+    """The names without Kafka's own topics, and those that other tests here have made."""
+    return sorted(each for each in names if each in {*TOPICS, *GROUPS})
+
+
+@pytest.mark.parametrize("listing", [python_topics, librdkafka_topics])
+def test_a_client_lists_the_topics_that_it_may_see(listing: Listing, sluice: SluiceProcess) -> None:
+    """A hidden topic is not there at all, with no error; the client with all rights sees all."""
+    assert ours(listing(sluice.bootstrap, SHY)) == TOPICS[1:]
+    assert "__consumer_offsets" not in listing(sluice.bootstrap, SHY)
+    assert ours(listing(sluice.bootstrap, GOOD)) == TOPICS
+
+
+@pytest.mark.parametrize("listing", [python_groups, librdkafka_groups])
+def test_a_client_lists_the_groups_that_it_may_see(listing: Listing, sluice: SluiceProcess) -> None:
+    """As topics."""
+    assert ours(listing(sluice.bootstrap, SHY)) == GROUPS[1:]
+    assert ours(listing(sluice.bootstrap, GOOD)) == GROUPS
+
+
+@pytest.mark.parametrize(
+    ("main", "names"),
+    [
+        ("org.apache.kafka.tools.TopicCommand", TOPICS),
+        ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", GROUPS),
+    ],
+)
+def test_java_lists_what_it_may_see(
+    main: str, names: list[str], sluice: SluiceProcess, tmp_path: Path
+) -> None:
+    """kafka-topics and kafka-consumer-groups."""
+    assert ours(java_tool(main, sluice.bootstrap, SHY, tmp_path)) == names[1:]
+    assert ours(java_tool(main, sluice.bootstrap, GOOD, tmp_path)) == names
+
+
+def python_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None:
+    """A producer of kafka-python looks for the partitions."""
+    producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=client_id, max_block_ms=4_000)
+    try:
+        with suppress(PythonError):
+            producer.partitions_for(topic)
+    finally:
+        producer.close()
+
+
+def librdkafka_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None:
+    """A producer of librdkafka."""
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "client.id": client_id, "message.timeout.ms": 4_000}
+    )
+    producer.produce(topic, b"x")
+    producer.flush(LONG_SECONDS)
+
+
+def java_asks(bootstrap: str, client_id: str, topic: str, folder: Path) -> None:
+    """Kafka's own producer."""
+    config = config_file(
+        folder / f"{topic}.properties", {"client.id": client_id, "max.block.ms": "4000"}
+    )
+    where = ("--bootstrap-server", bootstrap, "--topic", topic)
+    kafka_java().run_tool(PRODUCER, *where, "--max-messages", "1", "--command-config", config)
+
+
+@pytest.mark.parametrize("ask", [python_asks, librdkafka_asks, java_asks])
+def test_asking_for_a_topic_creates_it_only_for_a_client_that_may(
+    ask: Asking, sluice: SluiceProcess, creating: KafkaCluster, tmp_path: Path
+) -> None:
+    """Before the same broker, whose setting creates topics."""
+    admin = AdminClient({"bootstrap.servers": creating.bootstrap})
+    for client_id in (SHY, GOOD):
+        topic = f"seen-{ask.__name__}-{client_id}".replace("_", "-")
+        ask(sluice.bootstrap, client_id, topic, tmp_path)
+        there = admin.list_topics(timeout=LONG_SECONDS).topics
+        assert (topic in there) == (client_id == GOOD)

@@ -1,0 +1,144 @@
+"""audit: the names in administrative requests, and what came of them; nothing else of a body."""
+
+from uuid import UUID
+
+import pytest
+
+from policies.api import FORWARD, Outcome, Reject
+from policies.audit import MAX_NAMES, Audit
+from policies.audit_facts import AuditFacts, FailedItem
+from policies.limits import Limits
+from policies.testing import PolicyBench
+from policies.testing.policy_bench import BenchEntry
+from wire.administrative import ADMINISTRATIVE
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+
+def told(bench: PolicyBench, request, **reply) -> AuditFacts:
+    """The facts after a whole request."""
+    assert bench.ask(request) is FORWARD
+    assert bench.reply(request, **reply) is FORWARD
+    assert not bench.reporter.errors
+    return request.audited
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+def test_a_line_has_the_topics_and_what_failed(version):
+    """In every version of CreateTopics that the codec knows."""
+    bench = PolicyBench(Audit)
+    request = bench.request("CreateTopics", version, topics=["orders", "carts"])
+    failed = {
+        "topics": [
+            {"name": "orders", "error_code": ErrorCode.TOPIC_ALREADY_EXISTS},
+            {"name": "carts"},
+        ]
+    }
+    errors = (FailedItem("orders", None, "TOPIC_ALREADY_EXISTS"),)
+    assert told(bench, request, fields=failed) == AuditFacts(("orders", "carts"), (), errors)
+
+
+def test_all_done_is_an_empty_list_and_unknown_is_none():
+    """A request whose reply never came has no errors, and its names."""
+    bench = PolicyBench(Audit)
+    assert told(bench, bench.request("DeleteGroups", 2)).errors == ()
+    request = bench.request("CreatePartitions", topics=["orders"])
+    bench.ask(request)
+    bench.complete(request, Outcome.DISCONNECTED)
+    assert request.audited == AuditFacts(("orders",), ())
+
+
+def test_partitions_groups_and_the_whole_request_are_told_apart():
+    """A partition has its number; a failure of the whole request has no name."""
+    bench = PolicyBench(Audit)
+    request = bench.request(
+        "OffsetDelete", fields={"group_id": "payments", "topics": [{"name": "orders"}]}
+    )
+    partition = {"partition_index": 3, "error_code": ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+    reply = {
+        "topics": [{"name": "orders", "partitions": [partition]}],
+        "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
+    }
+    facts = told(bench, request, fields=reply)
+    assert (facts.topics, facts.groups) == (("orders",), ("payments",))
+    assert set(facts.errors or ()) == {
+        FailedItem("orders", 3, "GROUP_SUBSCRIBED_TO_TOPIC"),
+        FailedItem("", None, "GROUP_ID_NOT_FOUND"),
+    }
+
+
+def test_an_item_without_a_name_has_its_place():
+    """The second of three ACLs."""
+    bench = PolicyBench(Audit)
+    results = [{}, {"error_code": ErrorCode.INVALID_REQUEST}, {}]
+    facts = told(bench, bench.request("CreateAcls"), fields={"results": results})
+    assert facts.errors == (FailedItem("1", None, "INVALID_REQUEST"),)
+
+
+def test_an_id_becomes_a_name_or_is_printed_as_kafka_does():
+    """A topic of DeleteTopics v6 that no Metadata reply has named."""
+    bench = PolicyBench(Audit)
+    known, unknown = bench.topic_id("orders"), UUID(int=5)
+    fields = {
+        "topics": [
+            {"name": None, "topic_id": UUID(bytes=known)},
+            {"name": None, "topic_id": unknown},
+        ]
+    }
+    facts = told(bench, bench.request("DeleteTopics", 6, fields=fields))
+    assert facts.topics == ("orders", "AAAAAAAAAAAAAAAAAAAABQ")
+
+
+def test_a_line_is_bounded():
+    """A hundred names of 255 characters each; the rest is counted."""
+    bench = PolicyBench(Audit)
+    names = [f"{place:03}" + "x" * 300 for place in range(MAX_NAMES + 7)]
+    failed = [{"name": name, "error_code": ErrorCode.INVALID_TOPIC_EXCEPTION} for name in names]
+    facts = told(bench, bench.request("CreateTopics", 7, topics=names), fields={"topics": failed})
+    assert facts.topics is not None
+    assert facts.errors is not None
+    assert (len(facts.topics), len(facts.errors), facts.left_out) == (MAX_NAMES, MAX_NAMES, 14)
+    assert {len(name) for name in facts.topics} == {255}
+    assert {len(item.name) for item in facts.errors} == {255}
+
+
+@pytest.mark.parametrize("body", [b"\xff" * 30, b"\x00\x00\x7f\xff", b""])
+def test_a_request_or_reply_that_cannot_be_read_passes_and_says_why(body):
+    """The audit log is no guard: a broker answers such a request."""
+    bench = PolicyBench(Audit)
+    facts = told(bench, bench.request("CreateTopics", 7, body=body))
+    assert (facts.topics, facts.errors) == (None, ())
+    assert facts.unread
+    facts = told(bench, bench.request("CreateTopics", 7, topics=["orders"]), body=body)
+    assert (facts.topics, facts.errors) == (("orders",), None)
+    assert facts.unread
+
+
+def test_a_request_that_another_policy_refuses_has_names_if_audit_is_first():
+    """And the errors of the reply that Sluice makes."""
+    forbids = BenchEntry(Limits, {"forbidden_apis": ["DeleteTopics"]}, "limits")
+    bench = PolicyBench(Audit, then=[forbids])
+    request = bench.request("DeleteTopics", 6, topics=["orders"])
+    assert isinstance(bench.ask(request), Reject)
+    bench.complete(request, Outcome.ANSWERED)
+    assert request.audited == AuditFacts(("orders",), ())
+
+
+def test_it_asks_for_administrative_apis_only():
+    """Every other request costs nothing; bodies only where names stand in them."""
+    bench = PolicyBench(Audit)
+    assert set(Audit.apis) <= ADMINISTRATIVE
+    assert bench.chain.hooks(ApiKey.PRODUCE).on_complete is None
+    assert bench.ask(bench.request("AlterUserScramCredentials")) is FORWARD
+    assert bench.chain.hooks(ApiKey.ALTER_USER_SCRAM_CREDENTIALS).need == 0
+
+
+def test_it_keeps_nothing_of_requests_that_have_ended():
+    """By a reply, a disconnect or a refusal."""
+    bench = PolicyBench(Audit)
+    for outcome in Outcome:
+        request = bench.request("CreateTopics", topics=["orders"])
+        bench.ask(request)
+        bench.complete(request, outcome)
+    assert isinstance(bench.policy, Audit)
+    assert not bench.policy._names

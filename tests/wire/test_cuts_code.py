@@ -1,0 +1,41 @@
+"""The code that cuts listings is bounded: it steps over what it cannot cut, and never beyond the end."""
+
+import pytest
+
+from tests.support.kafka_messages import api_of, apis_known, name
+from wire.apis import Api, ApiKey
+from wire.cuts_code import source
+from wire.errors import WireError
+from wire.listing_cuts import LISTED, TOOLS, Keeps, cut, layout_of_reply
+
+LISTINGS = [api for api in apis_known() if api.key in LISTED]
+KEEPS = Keeps(lambda _: True, lambda _: True, lambda _: None)
+
+
+@pytest.mark.parametrize("key", sorted(LISTED))
+@pytest.mark.parametrize("count", [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff" * 40])
+def test_an_announced_array_costs_nothing_before_its_elements(key: ApiKey, count: bytes) -> None:
+    """A count of two thousand million is refused at once, wherever it stands."""
+    for api in (each for each in LISTINGS if each.key == key):
+        for at in range(30):
+            with pytest.raises(WireError):
+                cut(api, bytes(at) + count + b"\x7f" * 40, KEEPS)
+
+
+def test_elements_of_one_width_are_stepped_over_together() -> None:
+    """A loop over them would read nothing, and so would not end where the body ends."""
+    log_dirs = api_of(ApiKey.DESCRIBE_LOG_DIRS, 1)
+    topic = b"\0\1/" + b"\0\0\0\1" + b"\0\1a" + b"\x7f\xff\xff\xff"
+    with pytest.raises(WireError):
+        cut(log_dirs, bytes(4) + b"\0\0\0\1" + b"\0\0" + topic, KEEPS)
+
+
+@pytest.mark.parametrize("api", LISTINGS, ids=name)
+def test_the_code_uses_its_tools_only(api: Api) -> None:
+    """It is made from the layout, and nothing of a reply is in it."""
+    layout = layout_of_reply(api)
+    assert layout is not None
+    code = compile(source(api, layout), "<code>", "exec").co_consts[0]
+    assert set(code.co_names) <= TOOLS.keys() | {
+        "topic", "group", "append", "decode", "nameless", "topic_id", "len", "range", "bytes",
+    }  # fmt: skip
