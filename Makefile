@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
+BUILD_WHEEL = $(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation
 
 # The tests start hundreds of processes; each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -51,6 +52,9 @@ jobs: $(STAMP)-test $(STAMP)-tools
 
 jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
 	$(BIN)/python -m pytest tests/pipeline/end_to_end -q
+
+test-compiled: $(STAMP)-test $(STAMP)-build  ## the suites of the core against the compiled build, whole
+	SLUICE_COMPILED_SUITES=1 $(BIN)/python -m pytest tests/compiled -q
 
 fuzz: SECONDS ?= 300
 fuzz: SEED ?= $(shell date +%s)
@@ -126,6 +130,10 @@ image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is anot
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg VERSION=$(VERSION) \
 	  --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) --tag sluice:$(VERSION) .
 
+wheel: $(STAMP)-build  ## dist/: the pure wheel, and the compiled one for this platform (needs a C compiler)
+	$(BUILD_WHEEL) -w dist .
+	SLUICE_COMPILE=1 $(BUILD_WHEEL) -w dist .
+
 docs: $(STAMP)-test  ## the site, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file .mkdocs.yml
 
@@ -133,7 +141,7 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
 lock:  ## pin requirements/*.in again (needs uv)
-	for name in run demo pipeline test bench; do uv pip compile -q --universal --python-version 3.11 \
+	for name in run demo pipeline test bench build; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
 
 # Tools that pip does not have: a browser and promtool. If they cannot be installed, their tests skip and say so.

@@ -10,12 +10,13 @@ import gc
 import inspect
 import sys
 
-from proxy import hangup
+from proxy import builds, hangup
 from proxy.late_module import import_late
 
 
 def main() -> None:
     """Run the command that the arguments name."""
+    builds.choose()
     if "run" in sys.argv[1:]:
         hangup.note()
         gc.disable()  # until `app.run` has collected once: a tenth of the start

@@ -173,15 +173,17 @@ def demo(
 
 @main.command()
 def version() -> None:
-    """Print the version."""
+    """Print the version, that of Python, and whether Sluice is compiled."""
     click.echo(_version())
 
 
 def _version() -> str:
     from importlib.metadata import version as version_of  # noqa: PLC0415 - see the module
 
+    from proxy.builds import running  # noqa: PLC0415 - see the module
+
     python = ".".join(map(str, sys.version_info[:3]))
-    return f"sluice {version_of('kafka-sluice')} (Python {python})"
+    return f"sluice {version_of('kafka-sluice')} (Python {python}, {running()})"
 
 
 def _print_schema() -> None:

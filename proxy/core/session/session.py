@@ -21,13 +21,13 @@ Rules:
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING
 
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.chain import ASKED_ALL
 from policies.verdicts import check_request
 from proxy.core.errors import CloseReason
+from proxy.core.session import frame_heads
 from proxy.core.session.body_walk import on_fetched_whole
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.session.exchange import (
@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from proxy.core.session.plan import Plan
 
 
-_REQUEST = Struct(">iii").unpack_from  # size, api_key << 16 | api_version, correlation_id
-_REPLY = Struct(">ii").unpack_from  # size, correlation_id
 _new_exchange = Exchange.__new__
 _new_observed = ObservedExchange.__new__
 
@@ -104,14 +102,14 @@ class Session(SessionParts):
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
-                    size, kind, correlation_id = _REQUEST(buf, pos)
+                    size, kind, correlation_id = frame_heads.request_at(buf, pos)
                     plan = plans.get(kind)
                     stop = pos + 4 + size
                     if (
                         plan is None
                         or stop > end
                         or not plan.min_bytes <= size <= plan.max_bytes
-                        or not buf.startswith(plan.prefix, pos + 12)
+                        or not frame_heads.has_prefix(buf, plan.prefix, pos + 12)
                     ):
                         break
                     if plan.simple:
@@ -257,7 +255,7 @@ class Session(SessionParts):
                 if replies is None:
                     now_us = self.shared.now_us
                     while end - pos >= 8 and entries:
-                        size, correlation_id = _REPLY(buf, pos)
+                        size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
                         stop = pos + 4 + size
                         if correlation_id != exchange.correlation_id or stop > end or size < 4:

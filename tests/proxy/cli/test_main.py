@@ -107,6 +107,7 @@ def test_version_prints_the_versions_of_sluice_and_python() -> None:
     assert result.exit_code == 0
     assert result.stdout.startswith("sluice ")
     assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in result.stdout
+    assert result.stdout.strip().endswith((", pure)", ", compiled)"))
 
 
 def test_the_module_is_the_command() -> None:

@@ -1,0 +1,138 @@
+"""The build backend: setuptools, and with SLUICE_COMPILE=1 Cython before it.
+
+Rules:
+- Without the variable the wheel is pure (`py3-none-any`), and neither Cython nor a C compiler is looked for.
+- With it every module that has a type file (`.pxd`) beside it is compiled from its unchanged `.py` file, unless the
+  type file only has C functions for the others (`TWINS`). The wheel is for one platform, and has the `.py` files too.
+- All of them are compiled or the build fails: they know each other's types, and half of them cannot be imported.
+- Bounds are checked, and integers divided, as Python does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import setuptools
+from setuptools import build_meta
+from setuptools.command.sdist import sdist
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+ROOMS: Final = ("wire", "policies", "proxy")
+TWINS: Final = frozenset({"proxy/core/session/frame_heads.pxd"})
+"""Type files whose functions are C inlines in the modules that use them; their `.py` is not compiled."""
+CYTHON: Final = "cython>=3.3,<4"
+DIRECTIVES: Final = {
+    "annotation_typing": False,  # annotations are for mypy; the types are in the type files
+    "binding": True,
+    "boundscheck": True,
+    "cdivision": False,
+    "language_level": 3,
+    "overflowcheck": False,
+}
+FLAGS: Final = ("-O2", "-g0", "-Wno-unreachable-code", "-Wno-unused-function")
+
+
+def type_files() -> list[str]:
+    """Return the paths of the type files, relative to the project, sorted."""
+    return sorted(
+        path.relative_to(ROOT).as_posix() for room in ROOMS for path in (ROOT / room).rglob("*.pxd")
+    )
+
+
+def compiled_modules() -> list[str]:
+    """Return the paths of the modules that are compiled, relative to the project."""
+    return [path[:-3] + "py" for path in type_files() if path not in TWINS]
+
+
+def wants_compiled() -> bool:
+    """Return whether SLUICE_COMPILE asks for the compiled wheel."""
+    return os.environ.get("SLUICE_COMPILE", "") not in {"", "0"}
+
+
+def extensions() -> list[Any]:
+    """Return what setuptools compiles; the C files are written into build/."""
+    from Cython.Build import cythonize  # noqa: PLC0415 - only this build needs it
+
+    modules = [
+        setuptools.Extension(path[:-3].replace("/", "."), [path], extra_compile_args=list(FLAGS))
+        for path in compiled_modules()
+    ]
+    return list(
+        cythonize(modules, build_dir="build/c", compiler_directives=DIRECTIVES, nthreads=_jobs())
+    )
+
+
+def drop_stale(folder: Path, fresh: Collection[str]) -> None:
+    """Remove what an earlier build has left and this one would pack: modules that are gone, or no longer compiled."""
+    for path in folder.glob("lib*/**/*"):
+        inside = path.relative_to(folder).parts[1:]
+        source = ROOT.joinpath(*inside)
+        stem = path.name.partition(".")[0]
+        is_module = path.suffix in {".so", ".pyd"}
+        if path.is_file() and not (
+            source.with_name(f"{stem}.py").relative_to(ROOT).as_posix() in fresh
+            if is_module
+            else source.is_file()
+        ):
+            path.unlink()
+
+
+def _jobs() -> int:
+    return os.cpu_count() or 1
+
+
+class SourceArchive(sdist):
+    """An sdist with what a build needs beside the modules."""
+
+    def add_defaults(self) -> None:
+        """Add this file and the type files."""
+        super().add_defaults()
+        self.filelist.extend([".ci/build_backend.py", *type_files()])
+
+
+class Backend(build_meta._BuildMetaBackend):  # noqa: SLF001 - setuptools' own backend, which runs setup.py
+    """Setuptools without a setup.py, which the top folder does not have."""
+
+    _compiles = False
+
+    def run_setup(self, setup_script: str = "setup.py") -> None:
+        """Do what `setup_script` would do."""
+        more: dict[str, Any] = {}
+        if self._compiles:
+            more["ext_modules"] = extensions()
+            more["options"] = {"build_ext": {"parallel": _jobs()}}
+        setuptools.setup(cmdclass={"sdist": SourceArchive}, **more)
+
+    def get_requires_for_build_wheel(
+        self, config_settings: Mapping[str, Any] | None = None
+    ) -> list[str]:
+        """See PEP 517."""
+        found = super().get_requires_for_build_wheel(config_settings)
+        return [*found, CYTHON] if wants_compiled() else found
+
+    def build_wheel(
+        self,
+        wheel_directory: str,
+        config_settings: Mapping[str, Any] | None = None,
+        metadata_directory: str | None = None,
+    ) -> str:
+        """See PEP 517."""
+        self._compiles = wants_compiled()
+        drop_stale(ROOT / "build", compiled_modules() if self._compiles else ())
+        return super().build_wheel(wheel_directory, config_settings, metadata_directory)
+
+
+_backend = Backend()
+get_requires_for_build_wheel = _backend.get_requires_for_build_wheel
+get_requires_for_build_sdist = _backend.get_requires_for_build_sdist
+get_requires_for_build_editable = _backend.get_requires_for_build_editable
+prepare_metadata_for_build_wheel = _backend.prepare_metadata_for_build_wheel
+prepare_metadata_for_build_editable = _backend.prepare_metadata_for_build_editable
+build_wheel = _backend.build_wheel
+build_sdist = _backend.build_sdist
+build_editable = _backend.build_editable

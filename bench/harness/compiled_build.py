@@ -1,0 +1,41 @@
+"""The compiled build of this checkout, in a folder that PYTHONPATH can name."""
+
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+from bench.harness import ROOT, BenchError
+
+
+def missing() -> str:
+    """Return in words why nothing can be compiled here: a tool is not installed. "" if nothing is missing."""
+    if importlib.util.find_spec("Cython") is None:
+        return "Cython is not installed (requirements/build.txt)"
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        return f"there is no C compiler ({compiler})"
+    return ""
+
+
+def unpack_compiled(folder: Path) -> None:
+    """Build the compiled wheel and unpack it into `folder`. Only changed modules are compiled again.
+
+    Raises:
+        BenchError: it cannot be built.
+    """
+    wheels = folder.with_name(f"{folder.name}-wheel")
+    command = [*(sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check")]
+    command += ["--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)]
+    environ = {**os.environ, "SLUICE_COMPILE": "1"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"the compiled wheel cannot be built: {done.stderr.strip()[-2000:]}")
+    (wheel,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(folder)

@@ -1,0 +1,15 @@
+# Types of exchange.py for the compiled build. The rules are in the .py file.
+
+from proxy.core.session.plan cimport Plan
+
+
+cdef class Exchange:
+    cdef public long long arrived_us, correlation_id, size_bytes
+    cdef public object kept
+    cdef public Plan plan
+
+
+cdef class ObservedExchange(Exchange):
+    cdef public long long arrived_ms, asked, began_us, exchange_id, throttle_until_ms
+    cdef public object body, decoded, head, held, result, seen, trace
+    cdef public bint delayed

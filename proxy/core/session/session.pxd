@@ -1,0 +1,34 @@
+# Types of session.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.session cimport frame_heads
+from proxy.core.session.exchange cimport Exchange, ObservedExchange
+from proxy.core.session.exchange_queue cimport ExchangeQueue
+from proxy.core.session.parts cimport SessionParts
+from proxy.core.session.plan cimport Plan
+from proxy.core.stats.meters cimport Meter
+from proxy.core.stats.usage cimport Usage
+
+
+cdef class Session(SessionParts):
+    cdef public object on_released
+
+    @cython.locals(
+        pos=cython.longlong, begun=cython.longlong, count=cython.longlong, now_us=cython.longlong,
+        keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong,
+        kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, plans=dict,
+        exchange=Exchange, asked=ObservedExchange, observed_exchange=ObservedExchange, usage=Usage,
+    )
+    cpdef long long from_client(
+        self, bytearray buf, long long start, long long end, long long now_ms
+    ) except? -2
+
+    @cython.locals(
+        pos=cython.longlong, begun=cython.longlong, now_us=cython.longlong, size=cython.longlong,
+        correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, plan=Plan,
+        tally=Meter, exchange=Exchange, queue=ExchangeQueue,
+    )
+    cpdef long long from_broker(
+        self, bytearray buf, long long start, long long end, long long now_ms
+    ) except? -2

@@ -1,0 +1,13 @@
+# Types of usage.py for the compiled build. The rules are in the .py file.
+
+
+cdef class Duration:
+    cdef public long long _since_ms, count, spent_ms
+
+
+cdef class Usage:
+    cdef public Duration blocked, muted
+    cdef public object client_id, user
+    cdef public long long connections, exempt, exempt_bytes, max_connections, request_bytes, requests
+    cdef public long long response_bytes, throttle_ms, throttle_ms_max, throttled, uncharged
+    cdef public long long uncharged_bytes

@@ -1,0 +1,86 @@
+"""The compiled build does what the source does. It is skipped where there is no Cython or no C compiler.
+
+The first build takes a minute of CPU, so `make test` installs no Cython. Where there is one it runs the short
+comparison and the tests of the compiled classes; `make test-compiled` installs it, and runs all suites of the core
+and 10,000 scripts (SLUICE_COMPILED_SUITES=1).
+"""
+
+import os
+import zipfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from bench.harness.compiled_build import unpack_compiled
+from tests.support.differential_counts import digest
+from tests.support.house import ROOT
+from tests.support.type_files import type_files
+
+WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
+SCRIPTS: Final = 10_000 if WHOLE else 200
+SESSION: Final = "tests/proxy/core/session"
+SUITES: Final = (
+    ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"]
+    if WHOLE
+    else [f"{SESSION}/test_{name}.py" for name in ("session", "exchange", "channel", "frame_heads")]
+)
+NOT_COMPILED: Final = {
+    # A compiled exchange has no integer objects: the counted bytes are more than those it takes, never less.
+    f"{SESSION}/test_in_flight.py::test_the_bytes_counted_for_pipelined_requests_are_those_they_hold",
+    # It replaces a method of the class, and a compiled class cannot be changed.
+    "tests/proxy/core/test_idle_sweep.py::test_a_fault_of_one_session_ends_no_sweep",
+}
+"""Tests that hold for the source only."""
+
+
+def test_the_compiled_wheel_has_every_module_with_types_and_its_source(compiled: Path) -> None:
+    """A module with a type file is compiled, unless the others use its C functions; the `.py` files are there too."""
+    for file in type_files():
+        source = compiled / file.path.relative_to(ROOT).with_suffix(".py")
+        objects = list(source.parent.glob(f"{source.stem}.*.so"))
+
+        assert source.read_bytes() == file.path.with_suffix(".py").read_bytes()
+        assert len(objects) == (1 if file.fields else 0), file.module
+        assert not source.with_suffix(".pxd").exists()
+
+
+def test_the_version_says_which_build_runs(run_compiled) -> None:
+    """SLUICE_PURE=1 runs the source of an installed compiled wheel."""
+    assert "compiled" in run_compiled("proxy", "version").stdout
+    assert "pure" in run_compiled("proxy", "version", SLUICE_PURE="1").stdout
+    assert "compiled" in run_compiled("proxy", "version", SLUICE_PURE="0").stdout
+
+
+def test_both_builds_do_the_same(run_compiled) -> None:
+    """The same bytes, verdicts, counters and reports in each of the scripts of the differential test."""
+    told = run_compiled("tests.support.differential_counts", "0", str(SCRIPTS))
+
+    assert told.stdout.split() == ["compiled", digest(0, SCRIPTS)], told.stderr
+
+
+@pytest.mark.timeout(1800)
+def test_the_suites_hold_for_the_compiled_build(compiled, run_compiled) -> None:
+    """Each of their tests, except those of NOT_COMPILED."""
+    options = [f"--deselect={each}" for each in NOT_COMPILED]
+    options += ["-q", "-x", "-p", "no:cacheprovider", "-o", f"pythonpath={compiled} {ROOT}"]
+    ran = run_compiled("pytest", *options, *SUITES)
+
+    assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-1000:]
+    assert " passed" in ran.stdout
+
+
+def test_a_build_packs_nothing_that_an_earlier_one_left(compiled: Path, tmp_path: Path) -> None:
+    """A module that is gone, or is no longer compiled, is not in the next wheel."""
+    left = sorted((ROOT / "build").glob("lib.*/proxy/core/session"))
+    for folder in left:
+        (folder / "gone.py").write_text("")
+        (folder / "settled.cpython-311-x86_64-linux-gnu.so").write_bytes(b"")
+
+    unpack_compiled(tmp_path / "again")
+
+    (wheel,) = tmp_path.glob("again-wheel/*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert left
+    assert "proxy/core/session/session.py" in names
+    assert not {each for each in names if "/gone." in each or "/settled.cpython" in each}

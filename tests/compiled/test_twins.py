@@ -1,0 +1,75 @@
+"""The C functions of the type files return what the functions of their modules return."""
+
+import importlib.util
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from struct import error, pack
+from types import ModuleType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.harness.compiled_build import missing
+from proxy.core.session import frame_heads
+from tests.support.house import ROOT
+
+INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
+BUILD = """\
+import sys
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+source, folder = sys.argv[1:]
+found = cythonize([Extension("twins", [source])], build_dir=folder, quiet=True, language_level=3)
+setup(name="twins", ext_modules=found, script_args=["-q", "build_ext", "-b", folder, "-t", folder])
+"""
+
+
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """Return the C functions as a module, compiled now."""
+    if reason := missing():
+        pytest.skip(f"the C functions are not tested: {reason}")
+    folder = tmp_path_factory.mktemp("twins")
+    source = Path(__file__).with_name("twins.pyx").relative_to(ROOT)
+    command = [sys.executable, "-c", BUILD, str(source), str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    spec = importlib.util.spec_from_file_location("twins", folder / f"twins{EXTENSION_SUFFIXES[0]}")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@given(data=st.data(), head=st.tuples(INT32, INT32, INT32))
+def test_heads_are_read_alike(twins, data, head):
+    """The integers of a head, wherever the frame begins; an error where fewer bytes are left."""
+    before, after = data.draw(st.binary(max_size=9)), data.draw(st.binary(max_size=9))
+    buf = bytearray(before + pack(">iii", *head) + after)
+    for pos in range(len(buf) + 2):
+        for name in ("request_at", "reply_at"):
+            try:
+                expected = getattr(frame_heads, name)(buf, pos)
+            except error:
+                with pytest.raises(IndexError):
+                    getattr(twins, name)(buf, pos)
+            else:
+                assert getattr(twins, name)(buf, pos) == expected
+
+
+@given(st.binary(max_size=40), st.binary(max_size=5), st.integers(0, 45))
+def test_prefixes_are_compared_alike(twins, data, prefix, pos):
+    """Anywhere in the buffer, and beyond its end."""
+    for wanted in (prefix, data[pos : pos + 5]):
+        expected = frame_heads.has_prefix(bytearray(data), wanted, pos)
+        assert twins.has_prefix(bytearray(data), wanted, pos) == expected
+
+
+def test_a_head_before_the_buffer_is_an_error(twins):
+    """A negative place is not counted from the end, as Python's own function does: no frame begins there."""
+    for read in (twins.request_at, twins.reply_at):
+        with pytest.raises(IndexError):
+            read(bytearray(20), -12)
