@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from policies.denial import Deny as Deny  # noqa: PLC0414 - re-exported for authors of policies
 from policies.host_tools import HostTools
@@ -169,6 +169,8 @@ class Hold:
     why: QuotaViolation | None = field(default=None, compare=False)
 
 
+Gate: TypeAlias = "Callable[[int, int], bool]"
+"""(size in bytes, now in ms) -> whether the request is forwarded. See `Policy.gate`."""
 Verdict = Forward | Throttle | Hold | Respond | Reject | Deny | Replace
 
 
@@ -279,6 +281,16 @@ class Policy:
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge one request. Called once, in order, before the request's first byte is forwarded."""
         return FORWARD
+
+    def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate | None:
+        """Return a quick check of this client's requests of an API; None: each of them gets `on_request`.
+
+        `gate(size_bytes, now_ms)` is called in place of `on_request`, by which the core saves the request object. True:
+        it has done what `on_request` would have done, and the request is forwarded. Any other result: it has changed
+        nothing, and `on_request` is called. It may be skipped for any request. It serves until this policy's interests
+        change or it is replaced, so it must notice live changes of limits by itself.
+        """
+        return None
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int

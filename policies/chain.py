@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
 from policies.decision import PolicyDecision, is_no_op
 from policies.denial import Deny
+from policies.gates import maybe_open_gate
 from policies.hook_runner import HookRunner, PolicyFault, Reporter, refusing_unreadable
 from policies.hooks import (
     ASKED_ALL,
@@ -230,6 +231,7 @@ class Chain:
             on_complete=self._join_completions(told, asked, timed=timed),
             asked=tuple(entry.name for entry in asked),
             hears_body=hearing,
+            open_gate=None if timed or heard or told else maybe_open_gate(asked, self.hook_runner),
         )
 
     def _call(self, entry: Entry, hook: str, *, timed: bool) -> Callable[..., Any]:

@@ -11,13 +11,15 @@ from policies.responses import Response
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.api import Outcome, Peer, QuotaViolation, Verdict
+    from policies.api import Gate, Outcome, Peer, QuotaViolation, Verdict
     from policies.entry_tools import EntryTools
     from policies.responses import Replace, Result
 
     OnResponse = Callable[
         ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace
     ]
+    OpenGate = Callable[[int, int | None, Peer], Gate | None]
+    """(API key, acks, client) -> its gate, or None. Raises PolicyFault."""
     OnComplete = Callable[["ChainRequest", Outcome, Peer, Result, int], None]
 
 ASKED_ALL = 1 << 30
@@ -82,6 +84,8 @@ class Hooks(NamedTuple):
     """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""
     hears_body: tuple[Entry, ...] = ()
     """The entries that get the bodies of replies."""
+    open_gate: OpenGate | None = None
+    """Makes the gate of a client's requests (`policies.gates`)."""
 
 
 def adopt_metrics(entry: Entry, previous: Entry) -> None:

@@ -24,7 +24,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Peer, QuotaViolation, Request, Response, Verdict
+    from policies.api import Gate, Peer, QuotaViolation, Request, Response, Verdict
     from policies.quota.bucket import QuotaBucket
     from policies.quota.manager import ClientQuotaManager
 
@@ -60,6 +60,10 @@ class KafkaRule:
         if hook is not None:
             return hook(request, peer, now_ms)
         return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
+
+    def maybe_gate(self, api_key: int, peer: Peer) -> Gate | None:
+        """Return None: the request's reply is judged."""
+        return None
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Return FORWARD: a request is counted when it is answered."""

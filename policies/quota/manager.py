@@ -67,6 +67,8 @@ class ClientQuotaManager:
         self._window_ms = window_ms
         self.exempt = exempt
         """Users without any limit."""
+        self.epoch = 0
+        """Changes when a client's buckets or their limits may be others than before."""
         self.authenticates = False
         """A client has authenticated here, so requests before authentication are charged to no bucket."""
         self._max_default_buckets = max_default_buckets
@@ -130,6 +132,7 @@ class ClientQuotaManager:
 
     def on_limits_changed(self) -> None:
         """Forget which limits apply to which client; the next request of each client resolves them again."""
+        self.epoch += 1
         self.clients.clear()
         self._older_clients.clear()
 

@@ -38,7 +38,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.api import Forward, Host, Peer, Request, Response, Verdict
+    from policies.api import Forward, Gate, Host, Peer, Request, Response, Verdict
     from policies.quota.alter import Change
     from policies.quota.bucket_status import BucketStatus
     from policies.quota.sensors import BucketMetrics
@@ -133,6 +133,10 @@ class Quota(Policy):
     ) -> Forward | Throttle:
         """Return the rule's verdict."""
         return self.rule.on_response(request, response, peer, now_ms)
+
+    def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate | None:
+        """Return the rule's gate."""
+        return self.rule.maybe_gate(api_key, peer)
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that holds for them; None for exempt principals, and if there is no limit."""

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Throttle
 from policies.quota.bucket import QuotaBucket, Waiter
 from policies.quota.fetch_limit import limit_fetch
+from policies.quota.gate import QuotaGate
 from policies.quota.rate import MAX_THROTTLE_MS
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Host, Peer, QuotaViolation, Request, Response, Verdict
+    from policies.api import Gate, Host, Peer, QuotaViolation, Request, Response, Verdict
     from policies.quota.manager import ClientQuotaManager
 
 MAX_HOLD_MS: Final = MAX_THROTTLE_MS
@@ -102,6 +103,13 @@ class SmoothRule:
         bucket.pass_ms = now_ms - ahead_ms
         bucket.rate.record(1, now_ms)
         return FORWARD if ahead_ms >= 0.0 else self._throttle((bucket,), now_ms)
+
+    def maybe_gate(self, api_key: int, peer: Peer) -> Gate | None:
+        """Return the gate of a client's requests of an API; None: each gets `on_request`."""
+        is_ordinary = api_key == ApiKey.PRODUCE or api_key not in self.hooks_by_api
+        if not is_ordinary or peer.user in self.manager.exempt:
+            return None
+        return QuotaGate(self.manager, peer, api_key, self._held).passes
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request, without its bytes."""

@@ -37,7 +37,8 @@ MAX_PROXY_REPLY_BYTES = 65536
 
 
 class Exchange:
-    """A request on its way that no policy, trace or capture looks at: what the fast loop makes, with every slot set.
+    """A request on its way that no policy (but a gate), trace or capture looks at: what the fast loop makes, with every
+    slot set.
 
     `arrived_us`: when its first byte arrived, in the engine's microseconds. `kept` is set under a plan that `keeps`:
     the topics and partitions of a reply made here (see `proxy.core.session.kept_produce`). The attributes that only an

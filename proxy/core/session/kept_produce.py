@@ -21,6 +21,7 @@ from wire.produce import ProduceWalker
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import Exchange, ObservedExchange
+    from proxy.core.session.plan import Plan
 
 MAX_KEPT_BYTES = 1024
 """A whole request up to this size is kept as it is."""
@@ -31,29 +32,25 @@ _SIZE_BYTES = 5
 
 
 def keep(
-    exchange: Exchange, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
-) -> int:
-    """Keep the topics and partitions of the whole Produce frame in buf[pos:stop], for a reply made here.
+    plan: Plan, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
+) -> tuple[bytearray | bytes | None, int]:
+    """Return what is kept of the whole Produce frame in buf[pos:stop], for a reply made here.
 
-    Returns what is left of `steps`, the topics, partitions and tagged fields that may be visited. A
-    negative number: they were not enough, or the frame cannot be read, and nothing is kept.
+    Returns what is left of `steps`, too: the topics, partitions and tagged fields that may be visited. A negative
+    number: they were not enough, or the frame cannot be read, and nothing is kept.
     """
     if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
-        exchange.kept = buf[pos:stop]
-        return steps
-    plan = exchange.plan
+        return buf[pos:stop], steps
     at = pos + 12 + len(plan.prefix)
     version = plan.api.version
     end = produce_partitions.single_partition_head_end(buf, at, stop, version)
     if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
-        exchange.kept = buf[pos : end + _SIZE_BYTES]
-        return steps
+        return buf[pos : end + _SIZE_BYTES], steps
     try:
         found, left = produce_partitions.read_topics(buf, at, stop, version, steps)
     except WireError:
-        return -1
-    exchange.kept = produce_partitions.pack(found)
-    return left
+        return None, -1
+    return produce_partitions.pack(found), left
 
 
 def leave_to_broker(exchange: Exchange) -> None:

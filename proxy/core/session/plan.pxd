@@ -4,7 +4,7 @@ from proxy.core.stats.meters cimport Meter
 
 
 cdef class Plan:
-    cdef public object acks, api, hooks, joins, look, glance, lead, on_request, peer, rewrite
+    cdef public object acks, api, gate, hooks, joins, look, glance, lead, on_request, peer, rewrite
     cdef public object slow_variant, streamed, usage
     cdef public bytes answer, prefix
     cdef public bint cut, fast, is_special, keeps, plain, reads, simple, spared, topics

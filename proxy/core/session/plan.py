@@ -20,7 +20,7 @@ from wire.apis import ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Peer
+    from policies.api import Gate, Peer
     from policies.chain import Hooks
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
@@ -53,6 +53,8 @@ class Plan:
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
     `simple`: no policy is asked about these requests, and each of them gets a reply.
     `plain`: no policy is asked about the replies, and they pass as they are.
+    `gate`: it is asked first, if it is not None. A request that it passes is handled as under a `simple` plan; of any
+    other the policy is asked (`policies.gates`).
     `glance`: no policy is asked about the replies, and those for which it returns True pass as they are.
     """
 
@@ -64,6 +66,7 @@ class Plan:
         "cut",
         "fast",
         "fine_us",
+        "gate",
         "glance",
         "hooks",
         "is_special",
@@ -148,6 +151,9 @@ class Plan:
             and hooks.on_response is None
             and hooks.on_complete is None
         )
+        self.gate: Gate | None = None
+        if self.fast and acks != ACKS_NONE and hooks.open_gate is not None:
+            self.gate = hooks.open_gate(api.key, acks, peer)
         unheard = (
             hooks.on_response is None
             and hooks.on_complete is None
@@ -196,7 +202,7 @@ class Plan:
         """Return the plan with the hooks of another chain, for a held request."""
         variant = self.unheard()
         variant.hooks = hooks
-        variant.on_request = variant.slow_variant = variant.glance = None
+        variant.on_request = variant.slow_variant = variant.glance = variant.gate = None
         variant.simple = variant.plain = False
         if hooks.hears_body:
             variant.keep_replies()

@@ -125,10 +125,16 @@ class PolicyCalls:
             self._shared.chain.hook_runner.fault(entry.name, "on_response", VerdictError(words))
         exchange.plan = plan.unheard()
 
-    def blame(self, exchange: ObservedExchange, error: BaseException, now_ms: int) -> PolicyFault:
+    def blame(
+        self,
+        exchange: ObservedExchange,
+        error: BaseException,
+        now_ms: int,
+        hook: str = "on_request",
+    ) -> PolicyFault:
         """Return the fault of a policy that cannot judge the request, which ends here."""
         self.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
-        return self._shared.chain.attribute_fault(exchange.plan.api.key, "on_request", error)
+        return self._shared.chain.attribute_fault(exchange.plan.api.key, hook, error)
 
     def complete(
         self,

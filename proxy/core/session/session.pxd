@@ -17,8 +17,9 @@ cdef class Session(SessionParts):
     @cython.locals(
         pos=cython.longlong, begun=cython.longlong, count=cython.longlong, now_us=cython.longlong,
         keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong,
-        kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, plans=dict,
-        exchange=Exchange, asked=ObservedExchange, observed_exchange=ObservedExchange, usage=Usage,
+        kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, gated=Plan,
+        plans=dict, exchange=Exchange, asked=ObservedExchange,
+        observed_exchange=ObservedExchange, usage=Usage,
     )
     cpdef long long from_client(
         self, bytearray buf, long long start, long long end, long long now_ms

@@ -86,6 +86,7 @@ class Session(SessionParts):
         pos = begun = start
         count = 0
         asked: ObservedExchange | None = None  # the request that a policy is judging at this moment
+        gated: Plan | None = None  # of the request that a gate is judging at this moment
         queue = self.queue.entries
         try:
             requests = self.requests
@@ -112,21 +113,28 @@ class Session(SessionParts):
                         or not frame_heads.has_prefix(buf, plan.prefix, pos + 12)
                     ):
                         break
-                    if plan.simple:
+                    kept: bytearray | bytes | None = None
+                    if plan.keeps:
+                        if size < MAX_KEPT_BYTES:
+                            kept = buf[pos:stop]
+                        else:
+                            kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
+                            if keep_steps < 0:
+                                break  # too much for one read: the general path reads on in turns
+                            if keep_steps != MAX_KEEP_STEPS:
+                                self._uncounted = CROWDED
+                    passes = plan.simple
+                    if not passes and plan.gate is not None:
+                        gated = plan
+                        passes = plan.gate(size, now_ms) is True
+                        gated = None
+                    if passes:
                         exchange = _new_exchange(Exchange)
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
                         exchange.arrived_us = now_us
                         exchange.size_bytes = size
-                        if plan.keeps:
-                            if size < MAX_KEPT_BYTES:
-                                exchange.kept = buf[pos:stop]
-                            else:
-                                keep_steps = keep(exchange, buf, pos, stop, keep_steps)
-                                if keep_steps < 0:
-                                    break  # too much for one read: the general path reads on in turns
-                                if keep_steps != MAX_KEEP_STEPS:
-                                    self._uncounted = CROWDED
+                        exchange.kept = kept
                         push(exchange)
                         pos = stop
                         count += 1
@@ -156,15 +164,7 @@ class Session(SessionParts):
                         observed_exchange = shown
                     else:
                         break
-                    if plan.keeps:
-                        if size < MAX_KEPT_BYTES:
-                            observed_exchange.kept = buf[pos:stop]
-                        else:
-                            keep_steps = keep(observed_exchange, buf, pos, stop, keep_steps)
-                            if keep_steps < 0:
-                                break  # as above
-                            if keep_steps != MAX_KEEP_STEPS:
-                                self._uncounted = CROWDED
+                    observed_exchange.kept = kept
                     on_request = plan.on_request
                     if on_request is not None:
                         asked = observed_exchange
@@ -213,6 +213,12 @@ class Session(SessionParts):
                 count += 1
                 begun -= 4 + asked.size_bytes
                 fault = self.calls.blame(asked, fault, now_ms)
+            elif gated is not None:
+                number = self.next_exchange_id()
+                asked = ObservedExchange(gated, correlation_id, size, self.shared.now_us, number)
+                count += 1
+                begun -= 4 + size
+                fault = self.calls.blame(asked, fault, now_ms, "gate")
             if not isinstance(fault, Exception):
                 raise
             self.usage.requests += count

@@ -66,7 +66,9 @@ def put_whole(
     owner.broker.put(sent_on, shared.reservations.hand_over(owner.claim))
     shared.reservations.serve_freed()
     owner.call_attention()
-    if plan.keeps and keep(exchange, frame, 0, len(frame)) < 0:
+    if plan.keeps:
+        exchange.kept, left = keep(plan, frame, 0, len(frame))
+    if plan.keeps and left < 0:
         leave_to_broker(exchange)
     owner.on_kept(exchange)
     if plan.topics and plan.api.key == ApiKey.PRODUCE:
