@@ -32,6 +32,8 @@ class NamingExchange(ObservedExchange):
         self.names = None
         super().__init__(plan, correlation_id, size_bytes, arrived_us, exchange_id)
 
+    # `Session` makes one without __init__; `show` sets what is here.
+
     def show(self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]) -> None:
         """Read the names in the body, which is frame[at:end]. `name_of`: topic names by id.
 
@@ -42,8 +44,7 @@ class NamingExchange(ObservedExchange):
 
     def hide(self) -> None:
         """Forget the frame and the names."""
-        self.forget_frame()
-        self.names = None
+        self._frame = self.names = None
 
     def forget_frame(self) -> None:
         """Forget the frame, whose bytes change now. The names stay."""

@@ -48,7 +48,7 @@ class Plan:
 
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
     `fast`: the fast loop may handle these requests by their header. `reads`: it may handle them, after it has read what
-    the policies need (`proxy.core.session.read_in_place`).
+    the policies need (`proxy.core.session.read_in_place`). `names`: these are the topics and groups that they name.
     `is_special`: they are either `spared`, or administrative and written to the audit log.
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
     `simple`: no policy is asked about these requests, and each of them gets a reply.
@@ -77,6 +77,7 @@ class Plan:
         "max_bytes",
         "meter",
         "min_bytes",
+        "names",
         "on_request",
         "peer",
         "plain",
@@ -133,6 +134,7 @@ class Plan:
         self.fast = hooks.need is Need.HEADER and ordinary
         walks = hooks.need is Need.HEAD and api.key == ApiKey.PRODUCE
         self.reads = hooks.need is not Need.HEADER and ordinary and not walks
+        self.names = self.reads and hooks.need is Need.TOPICS
         self.body_at = 0  # from the frame's start; for a plan that `reads`
         self.usage = usage
         self.meter = shared.meters.find(

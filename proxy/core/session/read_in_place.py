@@ -16,55 +16,54 @@ from policies.api import Need
 from proxy.core.errors import ClientProtocolError
 from proxy.core.session.body_walk import read_whole_head
 from proxy.core.session.buffered_request import hide, leaves_session, show
-from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.naming_exchange import NamingExchange
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.fetch import FetchHead, FetchKind
 
 if TYPE_CHECKING:
-    from proxy.core.session.plan import Plan
+    from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.shared_state import SharedState
 
+_FETCH: Final = int(ApiKey.FETCH)
 MAX_FRAME_BYTES: Final = 4_096
-_WITH_HEAD: Final = frozenset({ApiKey.PRODUCE, ApiKey.FETCH})
 MAX_STEP_BYTES: Final = 8_192
 """Names are read at about 0.3 µs a byte at worst, so a step takes some 2 ms more at most."""
 
 
-def maybe_shown(
-    shared: SharedState,
-    plan: Plan,
-    correlation_id: int,
-    exchange_id: int,
-    buf: bytearray,
-    pos: int,
-    stop: int,
-) -> ObservedExchange | None:
-    """Return the request in buf[pos:stop] with what its policies need; None if the general path has to judge it."""
-    api, need, body_at = plan.api, plan.hooks.need, pos + plan.body_at
-    kind = NamingExchange if need is Need.TOPICS else ObservedExchange
-    exchange = kind(plan, correlation_id, stop - pos - 4, shared.now_us, exchange_id)
+def show_in_place(
+    shared: SharedState, exchange: ObservedExchange, buf: bytearray, pos: int, stop: int
+) -> bool:
+    """Set what the policies need of the request in buf[pos:stop]; False if the general path has to judge it."""
+    plan = exchange.plan
+    body_at, hooks, is_fetch = pos + plan.body_at, plan.hooks, plan.api.key == _FETCH
     try:
-        if api.key in _WITH_HEAD:
+        if hooks.wants_head or is_fetch:
             read_whole_head(shared, exchange, buf, body_at, stop)
-            if api.key == ApiKey.FETCH and not _is_complete(exchange):
-                return None
-        if need >= Need.BODY:
+            if is_fetch and not _is_complete(exchange):
+                return False
+        if hooks.need is Need.HEAD:
+            exchange.body = None
+        else:
             show(shared, exchange, buf, body_at, stop)
     except (WireError, ClientProtocolError):
-        return None
-    return exchange
+        return False
+    return True
 
 
-def on_judged(exchange: ObservedExchange, buf: bytearray, pos: int, *, passes: bool) -> None:
-    """Forget the bytes of the request at `pos`, which was judged in place. `passes`: it is forwarded from the read."""
-    if not passes and isinstance(exchange, NamingExchange):
-        exchange.forget_frame()  # its verdict, which is not applied yet, may be about the names
-        return
+def leave_read(exchange: ObservedExchange) -> None:
+    """Forget the bytes of a request that is not forwarded as it is. Its verdict may be about the names: they stay."""
+    if isinstance(exchange, NamingExchange):
+        exchange.forget_frame()
+    else:
+        hide(exchange)
+
+
+def pass_read(exchange: ObservedExchange, buf: bytearray, pos: int) -> None:
+    """Forget the bytes of the request at `pos`, which is forwarded from the read."""
     hide(exchange)
     head = exchange.head
-    if passes and isinstance(head, FetchHead) and isinstance(exchange, NamingExchange):
+    if head is not None and isinstance(head, FetchHead) and isinstance(exchange, NamingExchange):
         leaves_session(exchange.plan.api, buf, pos + exchange.plan.body_at, head)
 
 

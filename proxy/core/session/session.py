@@ -40,14 +40,16 @@ from proxy.core.session.exchange import (
 from proxy.core.session.in_flight import CROWDED, InFlight
 from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep
 from proxy.core.session.local_replies import on_reply
+from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.parts import SessionParts
 from proxy.core.session.plan import ACKS_NONE
 from proxy.core.session.policy_calls import mark_exempt
 from proxy.core.session.read_in_place import (
     MAX_FRAME_BYTES,
     MAX_STEP_BYTES,
-    maybe_shown,
-    on_judged,
+    leave_read,
+    pass_read,
+    show_in_place,
 )
 from proxy.core.session.reply_stream import ReplyStream, count_reply
 from proxy.core.session.request_stream import RequestStream
@@ -139,31 +141,28 @@ class Session(SessionParts):
                         pos = stop
                         count += 1
                         continue
-                    if plan.fast:
-                        observed_exchange = _new_observed(
-                            ObservedExchange
-                        )  # its __init__ is too slow here
-                        observed_exchange.plan = plan
-                        observed_exchange.correlation_id = correlation_id
-                        observed_exchange.arrived_us = observed_exchange.began_us = now_us
-                        observed_exchange.arrived_ms = now_ms
-                        observed_exchange.size_bytes = size
-                        observed_exchange.exchange_id = self.exchange_ids = self.exchange_ids + 1
-                        observed_exchange.asked = ASKED_ALL
-                        observed_exchange.head = observed_exchange.body = observed_exchange.held = (
-                            None
-                        )
-                        observed_exchange.trace = observed_exchange.seen = None
-                        observed_exchange.result = None
-                        observed_exchange.delayed = False
-                        observed_exchange.throttle_until_ms = 0
-                    elif plan.reads and size <= MAX_FRAME_BYTES:
-                        shown = self._maybe_shown(plan, correlation_id, buf, pos, stop)
-                        if shown is None:
-                            break
-                        observed_exchange = shown
-                    else:
+                    reads = plan.reads
+                    if not (plan.fast or (reads and self._may_read(size))):
                         break
+                    exchange_type = NamingExchange if plan.names else ObservedExchange
+                    observed_exchange = _new_observed(exchange_type)  # its __init__ is too slow here
+                    observed_exchange.plan = plan
+                    observed_exchange.correlation_id = correlation_id
+                    observed_exchange.arrived_us = observed_exchange.began_us = now_us
+                    observed_exchange.arrived_ms = now_ms
+                    observed_exchange.size_bytes = size
+                    observed_exchange.exchange_id = number = self.exchange_ids + 1
+                    observed_exchange.asked = ASKED_ALL
+                    observed_exchange.head = observed_exchange.held = None
+                    observed_exchange.trace = observed_exchange.seen = None
+                    observed_exchange.result = None
+                    observed_exchange.delayed = False
+                    observed_exchange.throttle_until_ms = 0
+                    if not reads:
+                        observed_exchange.body = None
+                    elif not show_in_place(self.shared, observed_exchange, buf, pos, stop):
+                        break
+                    self.exchange_ids = number
                     observed_exchange.kept = kept
                     on_request = plan.on_request
                     if on_request is not None:
@@ -181,15 +180,15 @@ class Session(SessionParts):
                                 mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
                             elif verdict is not FORWARD:
                                 asked = None
-                                if plan.reads:
-                                    on_judged(observed_exchange, buf, pos, passes=False)
+                                if reads:
+                                    leave_read(observed_exchange)
                                 self._resume(observed_exchange, verdict)
                                 self.usage.requests += 1
                                 self.usage.request_bytes += 4 + size
                                 break
                         asked = None
-                    if plan.reads:
-                        on_judged(observed_exchange, buf, pos, passes=True)
+                    if reads:
+                        pass_read(observed_exchange, buf, pos)
                     if plan.acks == ACKS_NONE:
                         self.unanswered_ms = now_ms
                         self.calls.complete(observed_exchange, Outcome.NO_REPLY, now_ms)
@@ -309,28 +308,25 @@ class Session(SessionParts):
             self._set_threshold()
         return pos
 
-    def _maybe_shown(
-        self, plan: Plan, correlation_id: int, buf: bytearray, pos: int, stop: int
-    ) -> ObservedExchange | None:
-        """Return the request with what its policies need, if it may be judged in place now."""
+    def _may_read(self, size: int) -> bool:
+        """Return whether a request of this size may be judged in the read now; if so, count its bytes."""
         shared, claim = self.shared, self._claim
-        if shared.turns.labour_bytes != TURN_LABOUR_BYTES or shared.reservations.is_contended:
-            return (
-                None  # sessions wait for turns, or memory: the general path lets this one wait, too
-            )
-        if claim is not None and claim.is_for_next:
-            return None
-        turns, size = shared.turns, stop - pos
+        turns = shared.turns
+        if (
+            size > MAX_FRAME_BYTES
+            # sessions wait for turns, or memory: the general path lets this one wait, too
+            or turns.labour_bytes != TURN_LABOUR_BYTES
+            or shared.reservations.is_contended
+            or (claim is not None and claim.is_for_next)
+        ):
+            return False
         if turns.in_place_us != shared.now_us:  # a new step
             turns.in_place_us, turns.in_place_bytes = shared.now_us, MAX_STEP_BYTES
-        if size > turns.in_place_bytes:
-            return None
-        turns.in_place_bytes -= size
-        number = self.exchange_ids + 1
-        exchange = maybe_shown(shared, plan, correlation_id, number, buf, pos, stop)
-        if exchange is not None:
-            self.exchange_ids = number
-        return exchange
+        left = turns.in_place_bytes - size - 4
+        if left < 0:
+            return False
+        turns.in_place_bytes = left
+        return True
 
     def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
         """Return whether a watched reply, whole in buf[pos:stop], is forwarded unchanged; if so, complete it."""
