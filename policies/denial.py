@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from wire.request_names import TopicRef
+    from wire.topic_refs import TopicRef
 
 TopicKey: TypeAlias = "str | bytes"
 """The name of a topic, or the 16 bytes of its id: `TopicRef.key`."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wire.codec import Message
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
-    from wire.request_names import TopicRef
+    from wire.topic_refs import TopicRef
 
 ANONYMOUS = "ANONYMOUS"
 """Kafka's name for a client that has not authenticated."""

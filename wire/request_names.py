@@ -12,7 +12,7 @@ from struct import error as struct_error
 from struct import unpack_from
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from wire import primitives, varint
+from wire import primitives, topic_refs, varint
 from wire.errors import BudgetError, WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
 from wire.request_layouts import layout_of
@@ -21,26 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wire.apis import Api
+    from wire.topic_refs import TopicRef
 
 ZERO_ID: Final = bytes(16)
 """The id in requests that stands for "no id"."""
-
-
-class TopicRef(NamedTuple):
-    """A topic that a request names, and the partitions that it names of it.
-
-    `name` is None if the request carries an id whose name is not known; then `topic_id` is what identifies it.
-    """
-
-    name: str | None
-    topic_id: bytes | None
-    """The 16 bytes of the id; None if the request carries a name."""
-    partitions: tuple[int, ...]
-
-    @property
-    def key(self) -> str | bytes:
-        """The name; the id if the name is not known."""
-        return self.name if self.name is not None else self.topic_id or b""
 
 
 class RequestNames(NamedTuple):
@@ -165,14 +149,15 @@ def _partitions(
 TOOLS: Final[dict[str, object]] = {
     **vars(primitives),
     **vars(varint),
+    **vars(topic_refs),
     "ZERO_ID": ZERO_ID,
     "RequestNames": RequestNames,
-    "TopicRef": TopicRef,
     "_bad_size": _bad_size,
     "_beyond_end": _beyond_end,
     "_over_budget": _over_budget,
     "_partitions": _partitions,
     "new": tuple.__new__,
+    "get_ref": topic_refs.refs.get,
 }
 """The names that the code of the readers uses."""
 

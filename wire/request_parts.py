@@ -25,7 +25,8 @@ from wire.primitives import (
     string_length,
 )
 from wire.request_layouts import layout_of
-from wire.request_names import ZERO_ID, TopicRef
+from wire.request_names import ZERO_ID
+from wire.topic_refs import TopicRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from policies.testing.bench_request import BenchRequest
 from policies.verdicts import check_request, merge, without_exemption
 from wire.apis import ApiKey, find
 from wire.errors import ErrorCode
-from wire.request_names import TopicRef
+from wire.topic_refs import TopicRef
 
 CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 PEER = Peer(1, "127.0.0.1", 5000)

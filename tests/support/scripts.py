@@ -30,7 +30,7 @@ from tests.support import frames as f
 from tests.support.throttled import KINDS, fetch, fetch_reply
 from wire.errors import ErrorCode
 from wire.request_layouts import names_anything
-from wire.request_names import TopicRef
+from wire.topic_refs import TopicRef
 
 HEADER_BYTES = 19
 """Of every frame here: the client id is "tests"."""

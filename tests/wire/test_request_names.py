@@ -12,7 +12,8 @@ from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import WireError
 from wire.request_layouts import layout_of, names_anything
-from wire.request_names import UNREAD, RequestNames, TopicRef, read_names
+from wire.request_names import UNREAD, RequestNames, read_names
+from wire.topic_refs import TopicRef
 
 HEAD = b"some head "
 READ = [api for api in apis_known() if names_anything(api.key) and layout_of(api) is not None]

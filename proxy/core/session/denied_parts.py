@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.owner import Owner
     from wire.primitives import Buffer
-    from wire.request_names import TopicRef
+    from wire.topic_refs import TopicRef
 
 Label = tuple[int, int] | None
 """The place of a denial among the verdict's, and its code; None: not denied."""

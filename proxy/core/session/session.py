@@ -60,8 +60,6 @@ from proxy.core.turns import TURN_LABOUR_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.session.plan import Plan
-
 
 _new_exchange = Exchange.__new__
 _new_observed = ObservedExchange.__new__
@@ -145,7 +143,9 @@ class Session(SessionParts):
                     if not (plan.fast or (reads and self._may_read(size))):
                         break
                     exchange_type = NamingExchange if plan.names else ObservedExchange
-                    observed_exchange = _new_observed(exchange_type)  # its __init__ is too slow here
+                    observed_exchange = _new_observed(
+                        exchange_type
+                    )  # its __init__ is too slow here
                     observed_exchange.plan = plan
                     observed_exchange.correlation_id = correlation_id
                     observed_exchange.arrived_us = observed_exchange.began_us = now_us

@@ -5,7 +5,7 @@ from policies.denial import Deny
 from policies.testing import PolicyBench
 from tests.support.topic_guard import TopicGuard
 from wire.errors import ErrorCode
-from wire.request_names import TopicRef
+from wire.topic_refs import TopicRef
 
 
 def test_a_guard_is_tested_by_names_and_by_ids() -> None:

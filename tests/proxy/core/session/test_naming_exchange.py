@@ -13,7 +13,7 @@ from tests.support.sessions import Wire, make_engine
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-from wire.request_names import TopicRef
+from wire.topic_refs import TopicRef
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 18])
