@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from struct import Struct
 from typing import Final
 
@@ -79,6 +80,7 @@ class HeadOffsets:
     session_epoch: int | None
 
 
+@cache
 def head_offsets(version: int) -> HeadOffsets:
     """Return where the fields of the head are in `version`."""
     at = 0 if version >= 15 else 4  # replica id

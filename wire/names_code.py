@@ -36,11 +36,16 @@ class _Source(LayoutCode):
 
     def body(self, layout: tuple[Part, ...]) -> list[str]:
         """Return the lines of the function."""
-        self.add("topics, groups, complete = [], [], True")
         self._struct(layout)
         self.add("if pos > end: raise _beyond_end(pos, end)")
         self.add("if budget < 0: raise _over_budget(0, budget)")
-        self.add("return new(RequestNames, (tuple(topics), tuple(groups), complete))")
+        code = "\n".join(
+            self.lines
+        )  # a list for names that this version does not have would be made in vain
+        groups = "tuple(groups)" if "groups." in code else "()"
+        complete = "complete" if "complete = " in code else "True"
+        self.add(f"return new(RequestNames, (tuple(topics), {groups}, {complete}))")
+        self.lines[1:1] = ["    topics, groups, complete = [], [], True"]
         return self.lines
 
     def _struct(self, parts: tuple[Part, ...]) -> None:

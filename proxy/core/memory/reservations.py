@@ -76,7 +76,9 @@ class Reservations:
     @property
     def is_contended(self) -> bool:
         """Whether requests wait for memory, or too many are held."""
-        return bool(self._line or self._aside or self._called) or self._has_too_many()
+        if self._line or self._aside or self._called:
+            return True
+        return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
     def is_closed(self) -> bool:
         """Return whether no new request may be processed: too many are held, or others wait."""

@@ -8,7 +8,7 @@ from policies.verdicts import VerdictError, check_bounds
 from proxy.core.errors import ClientProtocolError
 from proxy.core.session.naming_exchange import NamingExchange
 from wire import header
-from wire.fetch import FINAL_EPOCH, FetchKind, head_offsets
+from wire.fetch import FINAL_EPOCH, INITIAL_EPOCH, head_offsets
 from wire.fetch import read_head as read_fetch_head
 from wire.primitives import INT32
 
@@ -40,11 +40,11 @@ def show(
     A request that waits is shown again when it is judged again, so that it is not held in memory twice. Raises
     WireError if the names cannot be read.
     """
-    exchange.decoded = None
     if isinstance(exchange, NamingExchange):
         exchange.show(frame, at, end, shared.rewrites.topics)
-    else:
-        exchange.body = bytes(memoryview(frame)[at:end])
+        return
+    exchange.decoded = None
+    exchange.body = bytes(memoryview(frame)[at:end])
 
 
 def hide(exchange: ObservedExchange) -> None:
@@ -87,10 +87,10 @@ def leaves_session(api: Api, frame: bytearray, at: int, head: FetchHead | None) 
     offset = head_offsets(api.version).session_epoch
     if offset is None or head is None:
         return True
-    kind = head.kind
-    if kind is FetchKind.FULL:
-        frame[at + offset : at + offset + 4] = INT32.pack(FINAL_EPOCH)
-    return kind is not FetchKind.INCREMENTAL
+    epoch = head.session_epoch
+    if epoch == INITIAL_EPOCH:
+        INT32.pack_into(frame, at + offset, FINAL_EPOCH)
+    return epoch <= INITIAL_EPOCH
 
 
 def with_body(frame: bytearray, at: int, body: bytes) -> bytearray:

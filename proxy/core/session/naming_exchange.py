@@ -40,6 +40,7 @@ class NamingExchange(ObservedExchange):
         Raises WireError if they cannot be read, or there are more than MAX_WHOLE_ELEMENTS.
         """
         self._frame, self._at, self._end = frame, at, end
+        self.decoded = None
         self.names = read_names(self.plan.api, frame, at, end, name_of, MAX_WHOLE_ELEMENTS)
 
     def hide(self) -> None:

@@ -19,7 +19,8 @@ from proxy.core.session.buffered_request import hide, leaves_session, show
 from proxy.core.session.naming_exchange import NamingExchange
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.fetch import FetchHead, FetchKind
+from wire.fetch import INITIAL_EPOCH, FetchHead
+from wire.fetch import read_head as read_fetch_head
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange
@@ -36,13 +37,17 @@ def show_in_place(
 ) -> bool:
     """Set what the policies need of the request in buf[pos:stop]; False if the general path has to judge it."""
     plan = exchange.plan
-    body_at, hooks, is_fetch = pos + plan.body_at, plan.hooks, plan.api.key == _FETCH
+    body_at = pos + plan.body_at
     try:
-        if hooks.wants_head or is_fetch:
+        if plan.api.key == _FETCH:
+            exchange.head = head = read_fetch_head(buf, body_at, stop, plan.api.version)
+            if head is None or (plan.names and head.session_epoch > INITIAL_EPOCH):
+                return False  # it is malformed, or leaves out topics
+        elif plan.hooks.wants_head:
             read_whole_head(shared, exchange, buf, body_at, stop)
-            if is_fetch and not _is_complete(exchange):
-                return False
-        if hooks.need is Need.HEAD:
+        if isinstance(exchange, NamingExchange):
+            exchange.show(buf, body_at, stop, shared.rewrites.topics)
+        elif plan.hooks.need is Need.HEAD:
             exchange.body = None
         else:
             show(shared, exchange, buf, body_at, stop)
@@ -62,14 +67,6 @@ def leave_read(exchange: ObservedExchange) -> None:
 def pass_read(exchange: ObservedExchange, buf: bytearray, pos: int) -> None:
     """Forget the bytes of the request at `pos`, which is forwarded from the read."""
     hide(exchange)
-    head = exchange.head
-    if head is not None and isinstance(head, FetchHead) and isinstance(exchange, NamingExchange):
-        leaves_session(exchange.plan.api, buf, pos + exchange.plan.body_at, head)
-
-
-def _is_complete(exchange: ObservedExchange) -> bool:
-    """Return whether the head of a Fetch was read, and its topics, if they are needed, are all there."""
-    head = exchange.head
-    if not isinstance(head, FetchHead):
-        return False
-    return not isinstance(exchange, NamingExchange) or head.kind is not FetchKind.INCREMENTAL
+    head, plan = exchange.head, exchange.plan
+    if plan.names and isinstance(head, FetchHead):
+        leaves_session(plan.api, buf, pos + plan.body_at, head)
