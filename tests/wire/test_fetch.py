@@ -171,8 +171,7 @@ def test_patches_land_in_their_fields(version):
         patched[at : at + 4] = INT32.pack(77)
         changed = fetch.read_head(patched, 0, 40, version)
         assert getattr(changed, name) == 77
-        setattr(changed, name, 0)
-        assert changed == fetch.read_head(plain, 0, 40, version)
+        assert changed._replace(**{name: 0}) == fetch.read_head(plain, 0, 40, version)
 
 
 def test_missing_fields_have_kafkas_defaults():
