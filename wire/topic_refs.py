@@ -1,7 +1,7 @@
 """Topics that requests name again and again, kept by the bytes that name them: one for all readers of a process.
 
 - Most requests name one partition of a topic. The key is the bytes of that topic's name, the count of its partitions,
-  and the partition: one look finds all three, in whatever order a client lists its topics.
+  and the partition: one look finds all three. The order in which a client lists its topics does not matter.
 - A key of a version that is not flexible begins with a zero, any other does not: they share one dict.
 - At most MAX_REFS are kept, some 1.5 MB; then all are forgotten. A client that names others each time has each of its
   topics read, as without this.

@@ -1,4 +1,4 @@
-"""The code that steps over fields agrees with the readers of `wire.primitives`, whatever the size of a field."""
+"""The code that steps over fields agrees with the readers of `wire.primitives` for each size of a field."""
 
 import pytest
 from hypothesis import given
@@ -43,7 +43,7 @@ def test_a_text_is_read_as_by_the_primitives(text):
 
 @pytest.mark.parametrize("flexible", [False, True])
 def test_a_block_ends_with_its_context(flexible):
-    """What is added after it has the indentation of the line that opened it; classic structs have no tags."""
+    """The line after it has the indentation of the line that opened it; classic structs have no tags."""
     code = LayoutCode("def step():", flexible=flexible)
     with code.block("if pos:"):
         code.tags("more()")

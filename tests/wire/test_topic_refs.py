@@ -1,4 +1,4 @@
-"""Topics that are kept by their bytes: a request reads the same with them and without, whatever was read before."""
+"""Topics that are kept by their bytes: a request reads the same with them and without."""
 
 import pytest
 from hypothesis import given, settings

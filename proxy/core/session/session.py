@@ -60,6 +60,8 @@ from proxy.core.turns import TURN_LABOUR_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.core.session.plan import Plan
+
 
 _new_exchange = Exchange.__new__
 _new_observed = ObservedExchange.__new__
