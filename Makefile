@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,10 +28,11 @@ report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the dat
 screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
 	$(BIN)/python -m tests.support.report_pictures $(REPORT)/report.html docs/img
 
-# The suites are idle half of the time, so two cores run three of them. Start the longest first. The output of a suite
-# is printed at its end.
+# The suites that talk to brokers and processes are idle half of the time. Two that never wait run below them (`nice`),
+# so that they get what is left of two cores and delay no other. The longest start first; four at once fit in 8 GiB.
+# The output of a suite is printed at its end.
 test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j3 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end jobs
+	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end processes jobs
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -39,8 +40,14 @@ check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Tests that start Sluice, a demo or a build, and attacks.
+PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tests/threats
+
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
-	$(BIN)/python -m pytest tests --ignore tests/integration --ignore tests/pipeline -q
+	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/integration tests/pipeline $(PROCESSES)) -q
+
+processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that the tests play: faults, fuzz, threats, demo, docs
+	$(BIN)/python -m pytest $(PROCESSES) -q
 
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(BIN)/python -m pytest tests/integration -q
@@ -48,7 +55,7 @@ integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 pipeline: jobs jobs-end-to-end  ## the jobs on Spark, also with a real Kafka
 
 jobs: $(STAMP)-test $(STAMP)-tools
-	$(BIN)/python -m pytest tests/pipeline --ignore tests/pipeline/end_to_end -q
+	nice $(BIN)/python -m pytest tests/pipeline --ignore tests/pipeline/end_to_end -q
 
 jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
 	$(BIN)/python -m pytest tests/pipeline/end_to_end -q

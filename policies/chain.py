@@ -32,7 +32,7 @@ from policies.hooks import (
     Hooks,
     close_tools,
 )
-from policies.interests import interests_of, joined_need, offered_below
+from policies.interests import interests_of, joined_need, kinds, offered_below
 from policies.verdicts import (
     check_connect,
     check_effective_quota,
@@ -77,6 +77,7 @@ class Chain:
         self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
         self._hooks: dict[tuple[int, bool], Hooks] = {}
+        self._compiled: dict[tuple[object, ...], Hooks] = {}  # most APIs are of one kind to all
         self._interests = self._read_interests(None)
         self.ticks: dict[int, list[Entry]] = {}
         """Interval in ms to the entries whose `on_tick` is called that often."""
@@ -89,7 +90,11 @@ class Chain:
         kind = (api_key, timed and self.hook_runner.measures)
         found = self._hooks.get(kind)
         if found is None:
-            found = self._hooks[kind] = self._compile(*kind)
+            alike = (kind[1], *kinds(api_key, self._interests.values()))
+            found = self._compiled.get(alike)
+            if found is None:
+                found = self._compiled[alike] = self._compile(*kind)
+            self._hooks[kind] = found
         return found
 
     def offered(self) -> Mapping[int, tuple[int, int]]:
@@ -147,6 +152,7 @@ class Chain:
         """
         self._interests = self._read_interests(self._interests)
         self._hooks.clear()
+        self._compiled.clear()
 
     def resume_position(
         self, api_key: int, position: ChainPosition, before: Hooks, replaced: Collection[str]

@@ -35,6 +35,15 @@ class Interests(NamedTuple):
         needs = self.needs
         return needs if isinstance(needs, Need) else needs.get(api_key, Need.HEADER)
 
+    def kind(self, api_key: int) -> tuple[bool, bool, bool, Need]:
+        """Return all that these interests say of an API: the same for APIs that they do not tell apart."""
+        return (
+            self.apis is None or api_key in self.apis,
+            self.response_apis is None or api_key in self.response_apis,
+            api_key in self.hears_body,
+            self.need(api_key),
+        )
+
 
 def interests_of(policy: Policy) -> Interests:
     """Return the checked interests of a policy.
@@ -65,6 +74,11 @@ def offered_below(caps: Iterable[Mapping[int, int]]) -> Mapping[int, tuple[int, 
         for key, highest in max_versions.items():
             offered[key] = (offered[key][0], min(offered[key][1], highest))
     return offered
+
+
+def kinds(api_key: int, interests: Iterable[Interests]) -> tuple[object, ...]:
+    """Return what decides the hooks of this API: APIs with equal kinds share them."""
+    return names_anything(api_key), *(each.kind(api_key) for each in interests)
 
 
 def joined_need(needs: Collection[Need], api_key: int) -> Need:

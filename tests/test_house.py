@@ -19,8 +19,10 @@ from tests.support.house import (
     ROOT,
     SOURCES,
     TEXT_FILES,
+    facts,
     files_below,
     name,
+    sleeps,
 )
 
 TOP_LEVEL = {
@@ -143,43 +145,13 @@ def test_each_module_has_its_test_file(path: Path) -> None:
 @pytest.mark.parametrize("path", MODULES, ids=name)
 def test_each_module_says_what_it_is(path: Path) -> None:
     """Every module that has a line of code opens with a docstring."""
-    tree = ast.parse(path.read_text("utf-8"))
-
-    assert not tree.body or ast.get_docstring(tree)
+    assert not facts(path).has_code or facts(path).has_docstring
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if p.name.startswith("test_")], ids=name)
 def test_each_test_says_what_must_hold(path: Path) -> None:
     """Every test has a sentence."""
-    silent = [
-        node.name
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
-    ]
-
-    assert not silent
-
-
-def sleeps(tree: ast.Module) -> list[int]:
-    """Return the lines that call `time.sleep`, under any name of the import."""
-    names = {
-        alias.asname or alias.name
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "time"
-        for alias in node.names
-        if alias.name == "sleep"
-    }
-    return [
-        node.lineno
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and (
-            ast.unparse(node.func) == "time.sleep"
-            or (isinstance(node.func, ast.Name) and node.func.id in names)
-        )
-    ]
+    assert not facts(path).silent_tests
 
 
 @pytest.mark.parametrize(
@@ -193,14 +165,14 @@ def sleeps(tree: ast.Module) -> list[int]:
 )
 def test_unit_tests_do_not_sleep(path: Path) -> None:
     """No unit test waits for the wall clock."""
-    assert not sleeps(ast.parse(path.read_text("utf-8")))
+    assert not facts(path).sleeps
 
 
 def test_sleeping_is_found_under_any_name() -> None:
     """The check above sees both ways of calling it, and nothing else."""
     code = "import time\nfrom time import sleep as nap\ntime.sleep(1)\nnap(1)\ntrio.sleep(1)\n"
 
-    assert sleeps(ast.parse(code)) == [3, 4]
+    assert sleeps(list(ast.walk(ast.parse(code)))) == [3, 4]
 
 
 @pytest.mark.parametrize("path", TEXT_FILES, ids=name)
@@ -237,7 +209,9 @@ def test_ci_runs_what_contributors_run() -> None:
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text("utf-8")
     assert re.search(
-        r"^test: check\b.*\n.* integration unit jobs-end-to-end jobs$", makefile, re.MULTILINE
+        r"^test: check\b.*\n.* integration unit jobs-end-to-end processes jobs$",
+        makefile,
+        re.MULTILINE,
     )
 
 

@@ -18,7 +18,7 @@ from policies.api import (
 from policies.chain import Hooks
 from policies.testing import BenchHost
 from tests.support.chains import REFUSED, OnlyCounts, Told, ask, hear, make, request, walk
-from wire.apis import ApiKey
+from wire.apis import OFFERED, ApiKey
 
 
 class Idle(Policy):
@@ -116,6 +116,33 @@ def test_hooks_are_compiled_once_per_api():
     """The same object is returned each time, because plans hold it."""
     chain, _ = make(OnlyCounts())
     assert chain.hooks(ApiKey.PRODUCE) is chain.hooks(ApiKey.PRODUCE)
+
+
+def test_apis_share_hooks_when_no_policy_tells_them_apart():
+    """A table of seventy APIs has few hooks, and each is what a chain for this API alone compiles."""
+    diary: list[str] = []
+    few = frozenset({ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA})
+    needs = {
+        ApiKey.FETCH: Need.BODY,
+        ApiKey.HEARTBEAT: Need.TOPICS,
+        ApiKey.LIST_GROUPS: Need.TOPICS,
+    }
+
+    def policies():
+        yield Told("a", diary, apis=few, response_apis=few - {ApiKey.FETCH}, needs=Need.HEAD)
+        yield Told("b", diary, needs=needs, hears_body=frozenset({ApiKey.PRODUCE}))
+        yield OnlyCounts({ApiKey.METADATA: Need.HEAD})
+
+    chain, _ = make(*policies())
+    for timed in (False, True):
+        for key in OFFERED:
+            alone, _ = make(*policies())
+            shared, own = chain.hooks(key, timed=timed), alone.hooks(key, timed=timed)
+            assert shared[:1] + shared[5:7] == own[:1] + own[5:7]
+            assert [e.name for e in shared.hears_body] == [e.name for e in own.hears_body]
+            assert [hook is None for hook in shared[1:5]] == [hook is None for hook in own[1:5]]
+    assert chain.hooks(ApiKey.LIST_GROUPS) is not chain.hooks(ApiKey.HEARTBEAT)
+    assert len({id(chain.hooks(key)) for key in OFFERED}) <= 8
 
 
 def test_the_need_of_an_api_is_the_largest_of_all_policies():

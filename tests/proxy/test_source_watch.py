@@ -151,9 +151,8 @@ async def test_a_file_is_reloaded_once_it_rests(tmp_path: Path, autojump_clock, 
     ConfigVolume.__init__(watch, None)
     nursery.start_soon(watch.watch, lambda: changes.append(1), lambda: [str(file)])
 
-    await trio.sleep(
-        2.5 * POLL_S
-    )  # between two looks: tasks that wake together run in either order
+    # Between two looks: tasks that wake together run in either order.
+    await trio.sleep(2.5 * POLL_S)
     file.write_text("22")
     await trio.sleep(POLL_S)
     file.write_text("333")

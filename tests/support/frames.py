@@ -88,9 +88,12 @@ def beat_reply(correlation_id: int, throttle_time_ms: int = 0, version: int = 1)
     return reply(correlation_id, body, tagged=flexible)
 
 
+_PATTERN = bytes(i * 7 % 251 for i in range(251))
+
+
 def records(size_bytes: int) -> bytes:
     """Return bytes in the place of a record batch; Sluice does not parse them."""
-    return bytes(i * 7 % 251 for i in range(size_bytes))
+    return (_PATTERN * (size_bytes // len(_PATTERN) + 1))[:size_bytes]
 
 
 def produce(
