@@ -14,8 +14,12 @@ from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
 
 CLIENTS = 2_000
-MAX_WAIT_CPU_S = 0.05
-"""Of Sluice, in one wait of a client that is connected: 50 ms on a machine that does nothing else."""
+PATIENCE_S = 200
+"""Longer than any machine takes for all handshakes; Sluice's own limit for one is set to this."""
+MAX_WAIT_HANDSHAKES = 32
+"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
+slower.
+"""
 
 
 class Shaking:
@@ -59,7 +63,7 @@ def shake(clients: list[Shaking]) -> int:
         for each in clients:
             each.begin()
             waiting.register(each.socket, selectors.EVENT_READ, each)
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE_S
         while waiting.get_map() and time.monotonic() < until:
             for key, _ in waiting.select(1):
                 try:
@@ -75,12 +79,13 @@ def shake(clients: list[Shaking]) -> int:
 def test_two_thousand_handshakes_at_once_delay_no_connected_client(
     broker: StubBroker, tmp_path: Path
 ) -> None:
-    """Each wait of a connected client has less than 50 ms of Sluice's CPU, and all 2,000 handshakes are made."""
+    """No wait of a connected client has more of Sluice's CPU than 32 handshakes, and all 2,000 are made."""
     authority = Authority(tmp_path / "authority")
     own = authority.issue("localhost", "127.0.0.1")
     sluice = SluiceProcess(broker.server, tmp_path / "sluice")
     files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
     sluice.settings["listen"] = {"port": sluice.port, "nodes": "0-7", "tls": files}
+    sluice.settings["limits"] = {"tls_handshake_timeout_ms": PATIENCE_S * 1000}
     context = ssl.create_default_context(cafile=str(authority.ca_file))
     ending = threading.Event()
     with sluice, Honest(sluice.port, "calm", sluice.pid) as calm:
@@ -94,17 +99,18 @@ def test_two_thousand_handshakes_at_once_delay_no_connected_client(
 
         asker = threading.Thread(target=ask)
         asker.start()
-        began = time.monotonic()
+        began_s = calm.cpu_s()
         complete = shake(clients)
-        took_s = time.monotonic() - began
+        handshake_s = (calm.cpu_s() - began_s) / CLIENTS
         ending.set()
         asker.join()
         for each in clients:
             each.socket.close()
     waits = sorted(calm.waits_s)
     print(  # noqa: T201 - the figures of this machine
-        f"{complete} handshakes in {took_s:.1f} s; {len(waits)} waits: median {waits[len(waits) // 2] * 1000:.1f} ms, "
-        f"p99 {waits[len(waits) * 99 // 100] * 1000:.1f} ms, CPU in the worst {calm.worst_cpu_s * 1000:.1f} ms"
+        f"{complete} handshakes of {handshake_s * 1000:.2f} ms of CPU; {len(waits)} waits: "
+        f"median {waits[len(waits) // 2] * 1000:.1f} ms, p99 {waits[len(waits) * 99 // 100] * 1000:.1f} ms, "
+        f"CPU in the worst {calm.worst_cpu_s * 1000:.1f} ms"
     )
     assert complete == CLIENTS
-    assert calm.worst_cpu_s < MAX_WAIT_CPU_S
+    assert calm.worst_cpu_s < MAX_WAIT_HANDSHAKES * handshake_s
