@@ -4,8 +4,8 @@ They serve replies that Sluice makes in a broker's place. Every request has to b
 answered by Sluice, so little is kept, and quickly.
 
 - `single_partition_head_end` recognises "one topic, one partition": then the bytes before the records are enough.
-- `read_topics` walks any whole body and steps over the records; about half a microsecond per partition. `pack` makes
-  the form that is kept: a list takes six times the memory.
+- `pack_topics` walks any whole body, steps over the records, and makes the form that is kept, without a Python object
+  for each topic: a list takes six times the memory. `pack` makes it of topics that were read otherwise.
 - `error_reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
@@ -45,6 +45,7 @@ Topics: TypeAlias = "Sequence[tuple[str | bytes, Sequence[int]]]"
 _TOPIC_ID_BYTES: Final = 16
 _INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
 _TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
+_pack_topic: Final = _TOPIC.pack
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
 _NULL_NAME: Final = "topic name is null, expected 0 or more bytes"
@@ -71,10 +72,10 @@ def single_partition_head_end(buf: Buffer, at: int, stop: int, version: int) -> 
     return end if one else 0
 
 
-def read_topics(
+def pack_topics(
     buf: Buffer, at: int, end: int, version: int, budget: int = ELEMENT_BUDGET
-) -> tuple[list[tuple[str | bytes, list[int]]], int]:
-    """Return every topic of a whole body with its partitions, and what is left of `budget`.
+) -> tuple[bytes, int]:
+    """Return every topic of a whole body with its partitions, packed, and what is left of `budget`.
 
     `at` is the offset just after the request's timeout. Raises `WireError` if the body is malformed, and `BudgetError`
     if the budget is too small.
@@ -87,27 +88,34 @@ def read_topics(
         raise WireError(f"Produce request of {end - at} bytes ends inside its fields") from error
 
 
-def _flexible(
-    buf: Buffer, at: int, end: int, version: int, budget: int
-) -> tuple[list[tuple[str | bytes, list[int]]], int]:
-    found: list[tuple[str | bytes, list[int]]] = []
+def _flexible(buf: Buffer, at: int, end: int, version: int, budget: int) -> tuple[bytes, int]:
+    # The usual lengths and counts, of one byte, are read in place because this is on the request path. `end` is
+    # checked after each partition, and at the end of the body.
+    parts: list[bytes | bytearray] = []
+    add = parts.append
     count, pos = compact_count(buf, at, end, 3)
     budget = _spend(budget, count)
     for _ in range(count):
-        if version >= 13:
-            length = _TOPIC_ID_BYTES
-        else:
-            length, pos = compact_length(buf, pos, end)
-            if length < 0:
-                raise WireError(_NULL_NAME)
-        name = bytes(buf[pos : pos + length])
+        length = _TOPIC_ID_BYTES
+        if version < 13:
+            length, pos = buf[pos] - 1, pos + 1
+            if not 0 <= length < 0x7F:
+                length, pos = compact_length(buf, pos - 1, end)
+                if length < 0:
+                    raise WireError(_NULL_NAME)
+        name_at = pos
         pos += length
-        size, pos = compact_count(buf, pos, end, 6)
-        budget = _spend(budget, size)
-        partitions: list[int] = []
+        size, pos = buf[pos] - 1, pos + 1
+        if not 0 <= size < 0x7F:
+            size, pos = compact_count(buf, pos - 1, end, 6)
+        budget -= size
+        if budget < 0 or size < 0:
+            budget = _spend(budget + size, size)
+        add(_pack_topic(length, size))
+        add(buf[name_at : name_at + length])
         for _ in range(size):
-            # Written out because this is on the request path; `end` is checked once, after each partition.
-            partitions.append(int32_at(buf, pos)[0])
+            index_at = pos
+            add(buf[pos : pos + 4])
             length = buf[pos + 4]
             if length < 0x80:
                 pos += 4 + (length or 1)
@@ -119,46 +127,39 @@ def _flexible(
             else:
                 pos, budget = spend_tags(buf, pos, end, budget)
             if pos > end:
-                raise WireError(
-                    f"partition {partitions[-1]} ends {pos - end} bytes beyond its request"
-                )
+                index = int32_at(buf, index_at)[0]
+                raise WireError(f"partition {index} ends {pos - end} bytes beyond its request")
         if buf[pos] == 0:
             pos += 1
         else:
             pos, budget = spend_tags(buf, pos, end, budget)
-        found.append((name if version >= 13 else name.decode(errors="replace"), partitions))
     pos, budget = spend_tags(buf, pos, end, budget)
     if pos != end:
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
-    return found, budget
+    return b"".join(parts), budget
 
 
-def _classic(
-    buf: Buffer, at: int, end: int, budget: int
-) -> tuple[list[tuple[str | bytes, list[int]]], int]:
-    found: list[tuple[str | bytes, list[int]]] = []
+def _classic(buf: Buffer, at: int, end: int, budget: int) -> tuple[bytes, int]:
+    parts: list[bytes | bytearray] = []
     count, pos = array_count(buf, at, end, 6)
     budget = _spend(budget, count)
     for _ in range(count):
         length, pos = string_length(buf, pos, end)
         if length < 0:
             raise WireError(_NULL_NAME)
-        name = bytes(buf[pos : pos + length])
+        name = buf[pos : pos + length]
         size, pos = array_count(buf, pos + length, end, 8)
         budget = _spend(budget, size)
-        partitions: list[int] = []
+        parts += (_pack_topic(length, size), name)
         for _ in range(size):
             index, length = _INDEX_AND_SIZE(buf, pos)
-            partitions.append(index)
+            parts.append(buf[pos : pos + 4])
             pos += 8 + max(length, 0)
             if pos > end:
-                raise WireError(
-                    f"partition {partitions[-1]} ends {pos - end} bytes beyond its request"
-                )
-        found.append((name.decode(errors="replace"), partitions))
+                raise WireError(f"partition {index} ends {pos - end} bytes beyond its request")
     if pos != end:
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
-    return found, budget
+    return b"".join(parts), budget
 
 
 def pack(found: Topics) -> bytes:
@@ -172,7 +173,7 @@ def pack(found: Topics) -> bytes:
 
 
 def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]]]:
-    """Return the topics that `pack` made from a body of this version."""
+    """Return the topics that `pack_topics` or `pack` made from a body of this version."""
     found: list[tuple[str | bytes, Sequence[int]]] = []
     pos = 0
     while pos < len(packed):
@@ -180,7 +181,10 @@ def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]
         at = pos + _TOPIC.size + length
         name = packed[pos + _TOPIC.size : at]
         found.append(
-            (name if version >= 13 else name.decode(), unpack_from(f">{count}i", packed, at))
+            (
+                name if version >= 13 else name.decode(errors="replace"),
+                unpack_from(f">{count}i", packed, at),
+            )
         )
         pos = at + 4 * count
     return found

@@ -85,7 +85,7 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         found[f"produce topics {version}"] = lambda b, v=version: ProduceTopics(v).feed(
             b, 0, len(b)
         )
-        found[f"skeleton {version}"] = lambda b, v=version: produce_partitions.read_topics(
+        found[f"skeleton {version}"] = lambda b, v=version: produce_partitions.pack_topics(
             b, 0, len(b), v
         )
         found[f"head end {version}"] = lambda b, v=version: (

@@ -35,7 +35,7 @@ from wire.primitives import (
     encode_string,
 )
 from wire.produce import ProduceWalker, read_acks
-from wire.produce_partitions import read_topics
+from wire.produce_partitions import pack_topics
 from wire.schema import FieldShape, Shape
 from wire.varint import encode_uvarint
 
@@ -239,8 +239,8 @@ def test_every_nested_count_of_a_produce_costs_budget(version):
         least(lambda budget: ProduceWalker(version, budget=budget).feed(body, 0, len(body)))
         == needed
     )
-    assert least(lambda budget: read_topics(body, at, len(body), version, budget)) == needed
-    assert read_topics(body, at, len(body), version, needed + 5)[1] == 5
+    assert least(lambda budget: pack_topics(body, at, len(body), version, budget)) == needed
+    assert pack_topics(body, at, len(body), version, needed + 5)[1] == 5
 
 
 @pytest.mark.parametrize(

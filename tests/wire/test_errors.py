@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 
 from wire.errors import RETRIABLE, ErrorCode, WireError
 from wire.header import client_id_of, response_body_at
-from wire.produce_partitions import read_topics
+from wire.produce_partitions import pack_topics
 from wire.topic_names import topic_name
 from wire.varint import uvarint
 
@@ -37,7 +37,7 @@ def test_retriable_codes_are_those_of_other_clients() -> None:
             "header has 10 bytes or more, expected 10 at most",
         ),
         (
-            lambda: read_topics(
+            lambda: pack_topics(
                 bytes.fromhex("00000001 0000 00000001 00000005 00000009"), 0, 18, 3
             ),
             "partition 5 ends 9 bytes beyond its request",

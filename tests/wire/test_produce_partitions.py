@@ -34,7 +34,8 @@ def skeleton(version: int, body: bytes):
     """Return the result of `topics` for a body."""
     buf, at, stop = buried(body)
     at = after_timeout(buf, at, stop, version)
-    return produce_partitions.read_topics(buf, at, stop, version)[0]
+    packed = produce_partitions.pack_topics(buf, at, stop, version)[0]
+    return produce_partitions.unpack(packed, version)
 
 
 def walked(version: int, body: bytes) -> ProduceWalker:
@@ -44,7 +45,6 @@ def walked(version: int, body: bytes) -> ProduceWalker:
 
 
 def plain(found):
-    """Return names and partitions as plain values."""
     return [(name, list(partitions)) for name, partitions in found]
 
 
@@ -82,6 +82,11 @@ def test_records_and_tags_of_any_size_are_stepped_over(version, data):
     ]
 
 
+def test_bytes_of_a_name_that_are_no_text_are_replaced():
+    """The others stay."""
+    assert plain(skeleton(9, body_of(9, [(b"a\xff", [(1, None)])]))) == [("a\ufffd", [1])]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
@@ -103,9 +108,9 @@ def test_damage_is_a_wire_error(version, data):
         return
     buf, at, stop = buried(damaged)
     at += read[1] + 4
-    survives(produce_partitions.read_topics, buf, at, stop, version)
+    survives(produce_partitions.pack_topics, buf, at, stop, version)
     # Right at the end of the buffer, too.
-    survives(produce_partitions.read_topics, damaged, read[1] + 4, len(damaged), version)
+    survives(produce_partitions.pack_topics, damaged, read[1] + 4, len(damaged), version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -117,9 +122,9 @@ def test_a_body_cut_anywhere_is_refused(version):
     assert head is not None
     for stop in range(head[1] + 4, len(body)):
         with pytest.raises(WireError):
-            produce_partitions.read_topics(bytearray(body + bytes(9)), head[1] + 4, stop, version)
+            produce_partitions.pack_topics(bytearray(body + bytes(9)), head[1] + 4, stop, version)
         with pytest.raises(WireError):
-            produce_partitions.read_topics(body[:stop], head[1] + 4, stop, version)
+            produce_partitions.pack_topics(body[:stop], head[1] + 4, stop, version)
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])
@@ -129,7 +134,7 @@ def test_an_impossible_count_costs_nothing(version):
         body = encode_compact_count(count) if version >= 9 else encode_count(count)
         padded = body + bytes(12 * ELEMENT_BUDGET)
         with pytest.raises(WireError):
-            produce_partitions.read_topics(padded, 0, len(padded), version)
+            produce_partitions.pack_topics(padded, 0, len(padded), version)
 
 
 # -- one topic, one partition -------------------------------------------------------------------

@@ -47,10 +47,9 @@ def keep(
     if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
         return buf[pos : end + _SIZE_BYTES], steps
     try:
-        found, left = produce_partitions.read_topics(buf, at, stop, version, steps)
+        return produce_partitions.pack_topics(buf, at, stop, version, steps)
     except WireError:
         return None, -1
-    return produce_partitions.pack(found), left
 
 
 def leave_to_broker(exchange: Exchange) -> None:
