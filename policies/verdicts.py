@@ -48,15 +48,15 @@ def check_request(verdict: object) -> None:
     """Raise VerdictError unless `on_request` may return this."""
     kind = type(verdict)
     if kind is Throttle:
-        assert isinstance(verdict, Throttle)  # noqa: S101 - for the type checker
-        time_ms, why = verdict.throttle_time_ms, verdict.why
-        if type(time_ms) is int and verdict.forward is FORWARD and type(why) is QuotaViolation:
+        throttle: Throttle = verdict  # type: ignore[assignment] # its type was checked
+        time_ms, why = throttle.throttle_time_ms, throttle.why
+        if type(time_ms) is int and throttle.forward is FORWARD and type(why) is QuotaViolation:
             # The verdict of a quota, checked in line: each call costs a tenth of the whole throttle.
             entity, quota, observed, bound, _ = why
             texts = type(entity) is str and type(quota) is str
             if texts and type(observed) is type(bound) is float and 0 <= time_ms <= MAX_MS:
                 return
-        _check_throttle(verdict)
+        _check_throttle(throttle)
     elif kind is Hold:
         assert isinstance(verdict, Hold)  # noqa: S101 - for the type checker
         _check_hold(verdict)

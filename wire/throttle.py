@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wire.api_keys import ApiKey
 from wire.apis import Api, ThrottleField
@@ -32,6 +32,9 @@ from wire.primitives import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+Stamp: TypeAlias = "Callable[[bytearray, int, int, int], int]"
+"""(buf, frame start, frame end, throttle_time_ms) -> the reply's new value in ms."""
+_STAMPERS: Final[dict[tuple[int, int], Stamp]] = {}
 _INT32_MAX: Final = 0x7FFF_FFFF
 _IS_SINGLE_BY_NAME: Final = single_partition_produce(9)  # v9 to v12 look alike
 _IS_SINGLE_BY_ID: Final = single_partition_produce(13)
@@ -80,6 +83,55 @@ def stamp(buf: bytearray, frame_start: int, frame_end: int, api: Api, throttle_t
     pos = throttle_at(buf, frame_start, frame_end, api)
     if pos is None:
         return 0
+    return _raise(buf, pos, throttle_time_ms)
+
+
+def stamper(api: Api) -> Stamp:
+    """Return a function that does as `stamp(buf, frame_start, frame_end, api, throttle_time_ms)`, without `api`.
+
+    It has the field's place in the usual reply of this API and version; other replies are left to `stamp`.
+    """
+    kind = (api.key, api.version)
+    found = _STAMPERS.get(kind)
+    if found is None:
+        found = _STAMPERS[kind] = _make_stamper(api)
+    return found
+
+
+def _make_stamper(api: Api) -> Stamp:
+    if api.throttle in {ThrottleField.FIRST, ThrottleField.FIXED}:
+        tagged = api.response_header_version > 0
+        offset = 8 + tagged + (api.throttle_offset or 0)
+        stop = offset + 4
+
+        def stamp_at_offset(
+            buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int
+        ) -> int:
+            if frame_start + stop > frame_end or (tagged and buf[frame_start + 8]):
+                return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
+            return _raise(buf, frame_start + offset, throttle_time_ms)
+
+        return stamp_at_offset
+    if api.key == ApiKey.PRODUCE and api.flexible:
+        is_single = _IS_SINGLE_BY_ID if api.version >= 13 else _IS_SINGLE_BY_NAME
+
+        def stamp_produce(
+            buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int
+        ) -> int:
+            if is_single(buf, frame_start, frame_end):
+                return _raise(buf, frame_end - 5, throttle_time_ms)  # before an empty tag section
+            return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
+
+        return stamp_produce
+
+    def stamp_any(buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int) -> int:
+        return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
+
+    return stamp_any
+
+
+def _raise(buf: bytearray, pos: int, throttle_time_ms: int) -> int:
+    """Raise the field at `pos`; return its new value."""
     reply_ms: int = int32_at(buf, pos)[0]
     if throttle_time_ms > reply_ms:
         reply_ms = min(throttle_time_ms, _INT32_MAX)

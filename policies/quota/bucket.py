@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from policies.quota.rate import SampledRate
 
 
+_new_violation = tuple.__new__  # the same as QuotaViolation(...), in half the time
+
+
 class Waiter:
     """A held request; it is its own watch key."""
 
@@ -123,8 +126,8 @@ class QuotaBucket(ReleaseSchedule):
 
         The sampled rate would not do: it knows no burst, and counts only the requests that passed.
         """
-        rate = rate_for_delay(delay_ms, self.limit, self.rate.window_ms_at(now_ms))
-        return QuotaViolation(self.name, self.key, rate, self.limit, self.policy)
+        rate = rate_for_delay(delay_ms, self.limit, self.rate.observe(now_ms)[1])
+        return _new_violation(QuotaViolation, (self.name, self.key, rate, self.limit, self.policy))
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:
         """Record a delay above 0 ms."""

@@ -102,7 +102,7 @@ class SmoothRule:
         ahead_ms -= bucket.unit_ms
         bucket.pass_ms = now_ms - ahead_ms
         bucket.rate.record(1, now_ms)
-        return FORWARD if ahead_ms >= 0.0 else self._throttle((bucket,), now_ms)
+        return FORWARD if ahead_ms >= 0.0 else _throttle(bucket, bucket.pass_ms - now_ms, now_ms)
 
     def maybe_gate(self, api_key: int, peer: Peer) -> Gate | None:
         """Return the gate of a client's requests of an API; None: each gets `on_request`."""
@@ -298,8 +298,7 @@ class SmoothRule:
                 longest_ms, longest = ceil(min(left_ms, MAX_THROTTLE_MS)), bucket
         if longest is None:
             return FORWARD
-        longest.record_throttle(longest_ms, now_ms)
-        return Throttle(longest_ms, FORWARD, longest.violation_for_delay(longest_ms, now_ms))
+        return _throttle(longest, longest_ms, now_ms)
 
     def _without_limit(self, peer: Peer) -> Forward:
         """Forward a request that no limit applies to."""
@@ -371,3 +370,12 @@ class SmoothRule:
         if isinstance(throttle, Throttle) and limited is not FORWARD:
             return Throttle(throttle.throttle_time_ms, limited, throttle.why)
         return limited if throttle is FORWARD else throttle
+
+
+def _throttle(bucket: QuotaBucket, left_ms: float, now_ms: int) -> Forward | Throttle:
+    """Return a Throttle for this time, in whole ms, which the bucket counts."""
+    if left_ms <= 0:
+        return FORWARD
+    time_ms = ceil(left_ms) if left_ms < MAX_THROTTLE_MS else MAX_THROTTLE_MS
+    bucket.record_throttle(time_ms, now_ms)
+    return Throttle(time_ms, FORWARD, bucket.violation_for_delay(time_ms, now_ms))

@@ -165,3 +165,45 @@ def outcome(data: bytes, end: int, api: Api) -> int | None:
         return throttle.throttle_at(data, 0, end, api)
     except WireError:
         return None
+
+
+@given(
+    api=st.sampled_from(KIO),
+    data=st.one_of(
+        st.binary(max_size=90),
+        st.sampled_from([bytes.fromhex(c["hex"]) for c in cases("wire").values() if "hex" in c]),
+    ),
+    cut=st.integers(0, 12),
+    time_ms=st.sampled_from([0, 1, SPEC_MS, 2**40]),
+)
+def test_a_stamper_does_what_stamp_does(api: Api, data: bytes, cut: int, time_ms: int) -> None:
+    """Same bytes, same result, same error, for usual replies and for garbage."""
+
+    def outcome(act: Any) -> object:
+        buf = bytearray(b"??" + data + bytes(20))
+        try:
+            return act(buf, 2, 2 + max(0, len(data) - cut)), buf
+        except WireError as error:
+            return str(error)
+
+    stamped = outcome(lambda *at: throttle.stamper(api)(*at, time_ms))
+    assert stamped == outcome(lambda *at: throttle.stamp(*at, api, time_ms))
+    assert throttle.stamper(api) is throttle.stamper(api)
+
+
+@pytest.mark.parametrize("version", [9, 12, 13])
+def test_the_usual_produce_reply_is_stamped_without_a_walk(version: int) -> None:
+    """One topic, one partition: the field lies before the last byte; any other reply is walked."""
+    api = known(ApiKey.PRODUCE, version)
+    assert api is not None
+    name = bytes(16) if version >= 13 else b"\x06topic"
+    partition = pack(">ihqqq", 0, 0, 17, -1, 0) + b"\x01\x00\x00"
+    for count in (1, 2):
+        body = bytes([2]) + name + bytes([count + 1]) + partition * count + b"\x00"
+        body += pack(">i", 3) + b"\x00"
+        buf = bytearray(pack(">iix", 5 + len(body), 7) + body)
+        before = bytes(buf)
+        assert throttle.stamper(api)(buf, 0, len(buf), 2) == 3
+        assert buf == before
+        assert throttle.stamper(api)(buf, 0, len(buf), SPEC_MS) == SPEC_MS
+        assert buf == before[:-5] + pack(">i", SPEC_MS) + b"\x00"

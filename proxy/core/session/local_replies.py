@@ -18,7 +18,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import AnsweredExchange, SwallowedExchange
 from proxy.core.session.reply import Reply
 from proxy.core.session.traces import on_refused
-from wire import replies, throttle
+from wire import replies
 from wire.apis import ApiKey
 from wire.errors import WireError
 
@@ -69,7 +69,7 @@ def on_reply(
             why = verdict.why
     if until_ms > now_ms:
         own_ms = 0 if plan.api.key == _UNTOLD else until_ms - now_ms
-        said_ms = throttle.stamp(buf, pos, end, plan.api, own_ms)
+        said_ms = plan.stamp(buf, pos, end, own_ms)
         until_ms = max(until_ms, now_ms + said_ms)
         if until_ms > known_ms:  # else the client is throttled until then already
             owner.throttle(exchange, until_ms, now_ms, why)

@@ -3,7 +3,8 @@
 Rules:
 - A client is muted between two requests, never inside one: until then the reason waits in `wanted`.
 - `unusual` says that the fast loop must not begin a request by itself. Only this part writes it.
-- There is one throttle at a time: of several the latest end counts (as in Kafka's ThrottledChannel).
+- There is one throttle at a time: of several the latest end counts (as in Kafka's ThrottledChannel). A Mutes is its own
+  entry on the timing wheel, so that no throttle makes a timer.
 - Bytes read before a mute stay in the channel's `carry`, counted; they are handled in a later turn, after the
   last reason is removed.
 """
@@ -13,24 +14,24 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
+from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry
 from proxy.core.session.channel import STOPS_PARSING, Mute
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
     from policies.api import QuotaViolation
-    from proxy.core.purgatory.timers import Timer
     from proxy.core.session.owner import Owner
     from proxy.core.stats.request_trace import RequestTrace
 
 
-class Mutes:
-    """The mutes of one client. Made with the first mute."""
+class Mutes(TimerEntry):
+    """The mutes of one client. Made with the first mute. While `is_throttled`, it waits on the timing wheel."""
 
     __slots__ = (
         "_owner",
-        "_throttle_timer",
         "_throttle_trace",
+        "is_throttled",
         "throttled_by",
         "throttled_until_ms",
         "unusual",
@@ -38,18 +39,14 @@ class Mutes:
     )
 
     def __init__(self, owner: Owner) -> None:
+        super().__init__(0)
         self._owner = owner
         self.wanted = 0  # reasons that hold from the end of the request that is passing
         self.unusual = False
         self.throttled_until_ms = 0
         self.throttled_by: QuotaViolation | None = None  # None: the broker, or a policy gave none
-        self._throttle_timer: Timer | None = None
+        self.is_throttled = False
         self._throttle_trace: RequestTrace | None = None  # of the request that brought the throttle
-
-    @property
-    def is_throttled(self) -> bool:
-        """Whether the client is throttled now."""
-        return self._throttle_timer is not None
 
     # -- reasons ---------------------------------------------------------------------------------
 
@@ -82,9 +79,7 @@ class Mutes:
         if not held:
             self.look_again()
             return
-        if (
-            held == Mute.THROTTLED
-        ):  # what `count_muted_time` does, written out: a throttle ends here
+        if held == Mute.THROTTLED:  # as in `count_muted_time`: nearly always a throttle ends here
             owner.usage.blocked.change(-1, owner.shared.now_ms)
         else:
             owner.count_muted_time(held, -1)
@@ -159,8 +154,10 @@ class Mutes:
             client.muted |= Mute.THROTTLED
             owner.usage.blocked.change(1, shared.now_ms)
             shared.schedule(owner)
-        if self._throttle_timer is None:
-            self._throttle_timer = shared.timers.arm(until_ms, self._on_throttle_due)
+        if not self.is_throttled:  # else it is added again when it fires
+            self.is_throttled = True
+            self.at_ms = until_ms
+            shared.timers.add(self)
 
     def shorten_throttle(self, until_ms: float, now_ms: int) -> None:
         """Let the client send from `until_ms` on, if that is earlier than it was told."""
@@ -171,13 +168,14 @@ class Mutes:
         for exchange in self._owner.queue:  # replies that are still due say the new time
             if isinstance(exchange, ObservedExchange):
                 exchange.throttle_until_ms = min(exchange.throttle_until_ms, end_ms)
-        if self._throttle_timer is not None:
-            self._throttle_timer.cancel()
-            self._throttle_timer = None
         if end_ms > now_ms:
-            self._throttle_timer = self._owner.shared.timers.arm(end_ms, self._on_throttle_due)
-        else:
-            self._on_throttle_due(now_ms)
+            self.is_throttled = True
+            self.at_ms = end_ms
+            self._owner.shared.timers.add(self)
+            return
+        self.cancel()
+        self.bucket = NOWHERE  # for the next throttle
+        self._end()
 
     def end_throttle(self) -> None:
         """End the throttle: the client may send at once."""
@@ -187,16 +185,21 @@ class Mutes:
     def release(self) -> None:
         """End the throttle, because the session is closed."""
         self._tell_unmuted()
-        if self._throttle_timer is not None:
-            self._throttle_timer.cancel()
-            self._throttle_timer = None
+        self.is_throttled = False
+        self.cancel()
 
-    def _on_throttle_due(self, now_ms: int) -> None:
-        if now_ms < self.throttled_until_ms:  # it was prolonged meanwhile
-            timers = self._owner.shared.timers
-            self._throttle_timer = timers.arm(self.throttled_until_ms, self._on_throttle_due)
+    def fire(self, now_ms: int) -> None:
+        """End the throttle, unless it was prolonged meanwhile."""
+        if not self.is_throttled:  # it was shortened in the moment in which it became due
             return
-        self._throttle_timer = None
+        if now_ms < self.throttled_until_ms:
+            self.at_ms = self.throttled_until_ms
+            self._owner.shared.timers.add(self)
+            return
+        self._end()
+
+    def _end(self) -> None:
+        self.is_throttled = False
         self.unmute(Mute.THROTTLED)
         if self._throttle_trace is not None:
             self._tell_unmuted()

@@ -5,7 +5,7 @@ from proxy.core.stats.meters cimport Meter
 
 cdef class Plan:
     cdef public object acks, api, gate, hooks, joins, look, glance, lead, on_request, peer, rewrite
-    cdef public object slow_variant, streamed, usage
+    cdef public object slow_variant, stamp, streamed, usage
     cdef public bytes answer, prefix
     cdef public bint cut, fast, is_special, keeps, names, plain, reads, simple, spared, topics
     cdef public long long body_at, fine_us, max_bytes, min_bytes, slow_us, wait_ms

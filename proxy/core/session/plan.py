@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Need
 from proxy.core.stats.histogram import FINE_US
-from wire import addresses
+from wire import addresses, throttle
 from wire.administrative import ADMINISTRATIVE
 from wire.apis import ApiKey
 
@@ -88,6 +88,7 @@ class Plan:
         "slow_us",
         "slow_variant",
         "spared",
+        "stamp",
         "streamed",
         "tally",
         "topics",
@@ -162,6 +163,7 @@ class Plan:
             and not (captured or self.topics)
         )
         self.plain = unheard and rewrite is None
+        self.stamp = throttle.stamper(api)  # writes a throttle time into a reply
         self.lead = shared.rewrites.lead_for(api) if rewrite is not None else None
         self.look = addresses.quick_check(api) if rewrite is not None else None
         self.glance = self.look if unheard else None

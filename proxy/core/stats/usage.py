@@ -116,7 +116,8 @@ class Usage:
         """Count a delay of a request or of its reply. `first`: no delay of the request was counted before."""
         self.throttled += first
         self.throttle_ms += throttle_time_ms
-        self.throttle_ms_max = max(self.throttle_ms_max, throttle_time_ms)
+        if throttle_time_ms > self.throttle_ms_max:  # noqa: PLR1730 - a call of max is too slow here
+            self.throttle_ms_max = throttle_time_ms
 
     def mark_exempt(self, size_bytes: int) -> None:
         """Count a request that no quota counts."""

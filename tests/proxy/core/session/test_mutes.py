@@ -14,6 +14,7 @@ from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
 from tests.support.quiet import Quiet, assert_usual_again
+from tests.support.session_state import is_throttled, mute_until
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import KINDS
 
@@ -91,3 +92,28 @@ def test_a_policy_without_on_response_hears_no_reply():
     assert wire.to_client == f.beat_reply(1, 500)
     assert policy.heard == []
     assert Policy.response_apis is None
+
+
+@pytest.mark.parametrize("shorten_ms", [None, 100, 300, 500], ids=str)
+def test_throttles_of_a_session_share_one_place_on_the_timing_wheel(shorten_ms):
+    """Prolonged, shortened to then or now, and given again: it ends once each time, at its time, and leaves nothing."""
+    wire = Wire().client(f.heartbeat(1))
+    session, timers = wire.session, wire.engine.timers
+    for begun_ms in (0, 1000):
+        wire.advance(begun_ms - wire.now_ms)
+        mute_until(session, begun_ms + 200)
+        mute_until(session, begun_ms + 400)
+        assert (timers.size, is_throttled(session)) == (1, True)
+        wire.advance(100)
+        ends_ms = 400
+        if shorten_ms is not None and session.mutes is not None:
+            session.mutes.shorten_throttle(begun_ms + shorten_ms, wire.now_ms)
+            ends_ms = min(ends_ms, shorten_ms)
+        wire.advance(max(0, ends_ms - 1 - 100))
+        assert is_throttled(session) == (ends_ms > 100)
+        wire.advance(1)
+        assert (timers.size, is_throttled(session)) == (0, False)
+        assert not session.client.muted & Mute.THROTTLED
+    mute_until(session, 5000)
+    wire.release()
+    assert timers.next_ms() is None
