@@ -112,7 +112,7 @@ async def test_a_cluster_that_wants_authentication_gets_the_client_at_a_bootstra
     assert bootstrap.connections == 2
 
 
-async def test_a_node_that_the_cluster_does_not_know_is_an_unknown_node(nursery, autojump_clock):
+async def test_a_node_that_the_cluster_does_not_know_is_an_unknown_node(nursery, mock_clock):
     """The dial fails with UNKNOWN_NODE; the question is repeated after ASK_AGAIN_S only."""
     bootstrap = FakeBroker([(0, "127.0.0.1", 1)])
     await nursery.start(bootstrap.serve)
@@ -122,7 +122,7 @@ async def test_a_node_that_the_cluster_does_not_know_is_an_unknown_node(nursery,
             await dialer.reach(1)
         assert caught.value.reason is CloseReason.UNKNOWN_NODE
     assert bootstrap.questions == 1
-    await trio.sleep(ASK_AGAIN_S)
+    mock_clock.jump(ASK_AGAIN_S)
     with pytest.raises(DialError):
         await dialer.reach(1)
     assert bootstrap.questions == 2
