@@ -200,6 +200,14 @@ class KafkaCluster:
         end(process, STOP_TIMEOUT_SECONDS)
         self.brokers[node_id].process = None
 
+    def kill_broker(self, node_id: int) -> None:
+        """Kill one broker (SIGKILL): what it has not written to its log is lost."""
+        process = self.brokers[node_id].process
+        assert process is not None, f"broker {node_id} does not run"
+        process.kill()
+        process.wait()
+        self.brokers[node_id].process = None
+
     def start_broker(self, node_id: int) -> None:
         """Starts a stopped broker on its old address and waits until it is ready."""
         self._launch(self.brokers[node_id])

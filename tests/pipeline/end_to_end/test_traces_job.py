@@ -6,12 +6,15 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.traces.otlp import TORN
 from pipeline.traces.requests import STAGES
 from pipeline.traces.traces_job import find
 from tests.support import frames as f
@@ -89,7 +92,7 @@ def drive(folder: Path, broker: StubBroker, enforcement: str) -> tuple[Path, lis
 def traces_in(file: Path) -> dict[str, dict[str, int]]:
     """Return what a file says of each trace id: of its SERVER span, and the durations of its parts."""
     found: dict[str, dict[str, int]] = {}
-    for line in file.read_text().splitlines():
+    for line in file.read_text().rpartition("\n")[0].splitlines():  # the last may be cut
         for span in json.loads(line)["resourceSpans"][0]["scopeSpans"][0]["spans"]:
             start_ns = int(span["startTimeUnixNano"])
             took_ns = int(span["endTimeUnixNano"]) - start_ns
@@ -135,6 +138,46 @@ def test_durations_are_those_of_the_file_and_lie_inside_the_clients(
     assert "throttle" in parts["entity"]
     assert "mute" in parts["channel"]
     assert found.slowest[0]["total_ms"] == max(row["took_ns"] for row in rows) / 1e6
+
+
+def test_a_file_that_grows_while_it_is_read_loses_no_request(
+    spark: SparkSession, broker: StubBroker, tmp_path: Path
+) -> None:
+    """What was in the file before is found whole; of what came meanwhile no more than there is, and a line that was cut
+    is named. Once the file is at rest, all of it is found.
+    """
+    file, ends = tmp_path / "traces.jsonl", Event()
+    variables = {**VARIABLES, "SLUICE_TRACES_FILE": str(file)}
+
+    def send(port: tuple[str, int]) -> None:
+        with socket.create_connection(port, 30) as client:
+            for number in count():
+                client.sendall(f.beat(number))
+                (size,) = struct.unpack(">i", receive(client, 4))
+                receive(client, size)
+                if ends.is_set():
+                    return
+
+    with SluiceProcess(broker.server, tmp_path, variables=variables) as sluice:
+        sender = Thread(target=send, args=((sluice.address, sluice.port),))
+        sender.start()
+        try:
+            while not (file.exists() and len(traces_in(file)) > 5):
+                assert sender.is_alive()
+            before = len(traces_in(file))
+            found = find(spark, [str(file)], by=["user"], slowest=1, groups=1)
+            after = len(traces_in(file))
+        finally:
+            ends.set()
+            sender.join()
+    assert before <= found.requests <= after
+    assert before < after
+    assert [row["reason"] for row in found.unread] in ([], [TORN])
+    assert sum(row["count"] for row in found.unread) <= 1
+    assert found.losses["duplicates"] == found.losses["without_parts"] == 0
+    at_rest = find(spark, [str(file)], by=["user"], slowest=1, groups=1)
+    assert (at_rest.requests, at_rest.unread) == (len(traces_in(file)), [])
+    assert at_rest.requests >= after
 
 
 def check(row: dict[str, Any], told: dict[str, int], client: Measured) -> None:
