@@ -47,6 +47,11 @@ _LOCAL_SETTINGS: Final = {
     "spark.executor.heartbeatInterval": "60s",
 }
 
+_TASKS_OF_CORE: Final = 4
+"""Files are read in at least so many tasks for each core, as far as there is enough of them: then all cores end at the
+same time.
+"""
+
 
 @contextmanager
 def session(
@@ -90,6 +95,7 @@ def open_session(
         if is_local(master):
             chosen |= _LOCAL_SETTINGS
             chosen["spark.sql.shuffle.partitions"] = str(_cores(master))
+            chosen["spark.sql.files.minPartitionNum"] = str(_TASKS_OF_CORE * _cores(master))
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         if jars:

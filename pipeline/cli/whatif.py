@@ -85,18 +85,20 @@ def whatif(
     lines = jobs.read_quota_file(spark, quotas).quotas
     candidate = Candidate(lines, enforcement, burst_seconds, factors=tuple(sweep))
     family = "capture" if capture else "entity"
-    rows = read(spark, tables, family)
     wrong = quality_line(spark, tables, family)
     if wrong:
         click.echo(wrong, err=True)
     exact = True
-    if recorded_under is not None:
+    rows = read(spark, tables, family) if capture else None
+    if rows is not None and recorded_under is not None:
         own = Candidate(
             jobs.read_quota_file(spark, recorded_under).quotas, enforcement, burst_seconds
         )
         exact = _check(jobs.check_capture(rows, own), as_json=as_json)
-    predict = jobs.whatif_capture if capture else jobs.whatif
-    results = predict(rows, candidate).persist()
+    if rows is not None:
+        results = jobs.whatif_capture(rows, candidate).persist()
+    else:
+        results = jobs.whatif_tables(spark, tables, candidate).persist()
     try:
         if output is not None:
             results.write.mode("overwrite").parquet(output)

@@ -8,8 +8,6 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
 from pipeline.recommend.packed import COLUMNS
-from pipeline.whatif.client_rows import SCHEMA as PACKED
-from pipeline.whatif.client_rows import since
 from pipeline.whatif.jobs import whatif_packed
 from pipeline.whatif.predict import Candidate
 from policies.api import ANONYMOUS
@@ -31,14 +29,12 @@ _SCHEMA = "limit string, user string, client_id string, requests double, throttl
 
 def backtest(
     clients: DataFrame,
-    first_ms: int,
     rules: Sequence[QuotaRule],
     enforcement: Literal["entity", "channel"],
 ) -> Shares:
     """Return the predicted shares for rules whose entity was there when they were fitted.
 
-    `clients` are those of `recorded_clients`; rows before `first_ms` are left out. A rule without a client has no
-    share.
+    `clients` are packed with COLUMNS. A rule without a client has no share.
     """
     limits: dict[QuotaEntity, dict[str, float]] = {}
     for rule in rules:
@@ -67,13 +63,8 @@ def backtest(
         types = [pa.string()] * 3 + [pa.float64()] * 2
         yield pa.RecordBatch.from_pydict(columns, pa.schema(zip(names, types, strict=True)))
 
-    def later(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield since(pa.Table.from_batches([batch]), COLUMNS, first_ms)
-
     user = sf.when(sf.col("user") == "", ANONYMOUS).otherwise(sf.col("user"))
-    recorded = clients.mapInArrow(later, PACKED).withColumn("user", user)
-    predicted = whatif_packed(recorded, COLUMNS, candidate)
+    predicted = whatif_packed(clients.withColumn("user", user), COLUMNS, candidate)
     used = predicted.select("limit_key", "user", "client_id", "requests", "throttled_share")
     sums = used.mapInArrow(by_rule, _SCHEMA).groupBy("limit", "user", "client_id").sum()
     return {

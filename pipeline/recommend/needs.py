@@ -126,9 +126,11 @@ class _Clients:
         self, group_of_pair: Ints, which: NDArray[np.bool_], question: Question
     ) -> Iterator[tuple[str, Spread]]:
         """Yield each limit and how the window rates of groups of pairs spread; only of the pairs that are asked for."""
-        some = which[self.pair_of]
-        pair, records = self.pair_of[some], self.records[some]
-        entity = group_of_pair[pair] * self.instances + self.instance_of[some]
+        pair, records, instance = self.pair_of, self.records, self.instance_of
+        if not which.all():
+            some = which[pair]
+            pair, records, instance = pair[some], records[some], instance[some]
+        entity = group_of_pair[pair] * self.instances + instance
         index = WindowIndex(entity, records["second"])
         for limit in question.limits:
             yield (
@@ -156,13 +158,19 @@ def _needs(clients: _Clients, question: Question) -> Iterator[pa.Table]:
     for limit, each in clients.spreads(pairs, several, question):
         owner = name_of[each.group]
         order = np.lexsort((each.group, -each.value, owner))
-        busiest = each.take(order[np.flatnonzero(np.diff(owner[order], prepend=-1))])
+        is_first = np.diff(owner[order], prepend=-1) > 0
+        busiest = each.take(order[is_first])
         texts = clients.texts(None, busiest.group)
         yield _table(limit, BUSIEST, busiest, texts, np.ones(len(busiest.group)))
-        is_rest = several.copy()
-        is_rest[busiest.group] = False
-        one = question._replace(limits=(limit,))
-        for _, rest in clients.spreads(name_of, is_rest, one):
+        others = order[~is_first]
+        other = each.take(others[client_ids[owner[others]] == 2])  # that one is all of the rest
+        rests = [other._replace(group=name_of[other.group])]
+        is_rest = client_ids[name_of] > 2
+        if is_rest.any():
+            is_rest[busiest.group] = False
+            one = question._replace(limits=(limit,))
+            rests += [rest for _, rest in clients.spreads(name_of, is_rest, one)]
+        for rest in rests:
             texts = clients.texts(rest.group, None)
             yield _table(limit, REST, rest, texts, client_ids[rest.group] - 1)
 

@@ -24,7 +24,6 @@ from pyspark.sql import functions as sf
 from pipeline.whatif.client_rows import NAMES as CLIENT
 from pipeline.whatif.client_rows import binary_of, record_of, records_of
 from pipeline.whatif.demand import ENTITY
-from pipeline.whatif.jobs import packed_clients
 from pipeline.whatif.predict import AMOUNTS
 from policies.quota.entity import (
     DEFAULT_NAME,
@@ -71,13 +70,8 @@ class Names(NamedTuple):
         return cls(numbers, found.dictionary)
 
 
-def recorded_clients(rows: DataFrame) -> DataFrame:
-    """Return the rows of the family `entity` packed by client, with COLUMNS."""
-    return packed_clients(rows, COLUMNS)
-
-
 def packed(clients: DataFrame) -> DataFrame:
-    """Return the demand of `recorded_clients`; columns: SCHEMA. A client may have several rows of them."""
+    """Return the demand of clients that are packed with COLUMNS; columns: SCHEMA. A client may have several rows."""
     named = reduce(
         and_,
         (

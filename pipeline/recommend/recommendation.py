@@ -1,6 +1,6 @@
 """The job `recommend`: from the rows of the family `entity` to a quota file.
 
-- The rows are read once, and kept for the back-test, packed by client. Only the largest needs come to the driver.
+- The demand of all clients is kept; the back-test reads its rows again. Only the largest needs come to the driver.
 - Rules are chosen from all of the time. Their back-test uses limits from the first FIT_SHARE of it and simulates the
   rest, so it says how well the past predicts the future, not how well the rules repeat it.
 """
@@ -19,8 +19,9 @@ from pipeline.errors import PipelineError
 from pipeline.ingest.sequences import gaps
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
-from pipeline.recommend.packed import OTHER, packed, recorded_clients
+from pipeline.recommend.packed import COLUMNS, OTHER, packed
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
+from pipeline.whatif.client_files import RecordedClients
 from policies.api import ANONYMOUS
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity
 from policies.quota.quota_file import QuotaFile, QuotaFileLine
@@ -81,17 +82,16 @@ class Recommendation(NamedTuple):
 
 def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
     """Return quotas for the clients whose rows are in the tables at `uri`. Raises PipelineError if there are none."""
-    clients = recorded_clients(tables.read(spark, uri, "entity")).persist()
-    demand = packed(clients).persist()
+    clients = RecordedClients(spark, uri)
+    demand = packed(clients.packed(COLUMNS)).persist()
     try:
         return _recommend(spark, uri, clients, demand, wishes)
     finally:
         demand.unpersist()
-        clients.unpersist()
 
 
 def _recommend(
-    spark: SparkSession, uri: str, clients: DataFrame, demand: DataFrame, wishes: Wishes
+    spark: SparkSession, uri: str, clients: RecordedClients, demand: DataFrame, wishes: Wishes
 ) -> Recommendation:
     requests = sf.col("requests")
     found = demand.agg(
@@ -128,7 +128,7 @@ def _recommend(
     ]
     shares: Shares = {}
     if wishes.tests:
-        shares = backtest(clients, fit_until_s * 1000, rules, wishes.enforcement)
+        shares = backtest(clients.packed(COLUMNS, fit_until_s * 1000), rules, wishes.enforcement)
     source = {
         "tables": uri,
         "from": _time(first_s),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from pipeline.rates import WindowRates
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
 
 _MANY: Final = 64
-"""Groups of more values than this are faster sorted one by one."""
+"""Groups of more values than this are faster arranged one by one."""
 
 
 class Spread(NamedTuple):
@@ -42,26 +44,26 @@ class Spread(NamedTuple):
         first_of_group = np.flatnonzero(np.diff(owner, prepend=-1))
         groups, starts = owner[first_of_group], first_of_entity[first_of_group]
         counts = np.diff(np.append(starts, len(found.rate)))
-        rate = _sorted_within(found.rate, counts)
+        ranks = [_rank(starts, counts, each) for each in (percentile, 50, 99, 99.9)]
+        value, p50, p99, p999 = _as_if_sorted(found.rate, counts, ranks)
         early = found.second < fit_until_s
-        before = np.append(0, np.cumsum(early))
-        fits = before[starts + counts] - before[starts]
-        early_rate = np.append(_sorted_within(found.rate[early], fits), np.nan)
+        fits = np.zeros(len(starts), np.int64)
+        if len(starts):
+            fits = np.asarray(np.add.reduceat(early, starts, dtype=np.int64))
         fit_starts = np.cumsum(fits) - fits
-        fit_ranks = np.minimum(_rank(fit_starts, fits, percentile), len(early_rate) - 1)
-        fitted = np.where(fits > 0, early_rate[fit_ranks], np.nan)
+        (fitted,) = _as_if_sorted(found.rate[early], fits, [_rank(fit_starts, fits, percentile)])
         sums = _sums_within(found.amount, first_of_entity)
         active = np.diff(np.append(first_of_group, len(owner)))
         total = _sums_within(sums, first_of_group)
         most = np.maximum.reduceat(sums, first_of_group) if len(sums) else sums
         return cls(
             groups,
-            rate[_rank(starts, counts, percentile)],
+            value,
             fitted,
-            rate[_rank(starts, counts, 50)],
-            rate[_rank(starts, counts, 99)],
-            rate[_rank(starts, counts, 99.9)],
-            rate[starts + counts - 1] if len(starts) else rate,
+            p50,
+            p99,
+            p999,
+            np.maximum.reduceat(found.rate, starts) if len(starts) else found.rate,
             counts,
             active,
             most * active / np.maximum(total, 1e-9),
@@ -77,14 +79,19 @@ def _sums_within(values: Reals, starts: Ints) -> Reals:
     return np.add.reduceat(values, starts) if len(starts) else values
 
 
-def _sorted_within(values: Reals, counts: Ints) -> Reals:
-    """Return the values sorted within each group; groups of so many values follow each other."""
+def _as_if_sorted(values: Reals, counts: Ints, places: Sequence[Ints]) -> list[Reals]:
+    """Return what is at each of the places once each group of so many values is sorted; of an empty group nan."""
     if len(counts) * _MANY > len(values):
-        return values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))]
-    done = values.copy()
-    for start, end in pairwise(np.append(0, np.cumsum(counts))):
-        done[start:end].sort()
-    return done
+        done = values[np.lexsort((values, np.repeat(np.arange(len(counts)), counts)))]
+    else:
+        done = values.copy()
+        ends = np.cumsum(counts)
+        inside = np.stack(places) - (ends - counts)
+        for group, (start, end) in enumerate(pairwise(np.append(0, ends))):
+            if end > start:
+                done[start:end].partition(inside[:, group])
+    done = np.append(done, np.nan)
+    return [np.where(counts > 0, done[np.minimum(each, len(done) - 1)], np.nan) for each in places]
 
 
 def _rank(starts: Ints, counts: Ints, percentile: float) -> Ints:

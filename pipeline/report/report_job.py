@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as sf
 
-from pipeline import tables
 from pipeline.recommend.needs import ALL, Question, needs
-from pipeline.recommend.packed import packed, recorded_clients
+from pipeline.recommend.packed import COLUMNS, packed
 from pipeline.recommend.recommendation import Wishes, recommend
 from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.collect import usage_facts
@@ -25,7 +24,8 @@ from pipeline.report.trace_facts import slowest_of, with_limits
 from pipeline.traces.findings import slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import requests_of
-from pipeline.whatif.jobs import read_quota_file, whatif
+from pipeline.whatif.client_files import RecordedClients
+from pipeline.whatif.jobs import read_quota_file, whatif_tables
 from pipeline.whatif.predict import Candidate
 from policies.quota.entity import REQUEST_RATE, ClientQuotas
 
@@ -87,7 +87,7 @@ class ReportJob:
     def _needs(
         self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
     ) -> tuple[EntityNeed, ...]:
-        demand = packed(recorded_clients(tables.read(self._spark, self._uri, "entity")))
+        demand = packed(RecordedClients(self._spark, self._uri).packed(COLUMNS))
         question = Question(
             level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
         )
@@ -119,10 +119,10 @@ class ReportJob:
         return given
 
     def _with_predictions(self, facts: ReportFacts, lines: Sequence[QuotaLine]) -> ReportFacts:
-        entity = tables.read(self._spark, self._uri, "entity")
         enforcement = _enforcement(each.enforcement for each in facts.clients)
         candidate = Candidate(lines, enforcement, factors=FACTORS)
-        cells = sweep_of(whatif(entity, candidate), (each.client for each in facts.clients))
+        predicted = whatif_tables(self._spark, self._uri, candidate)
+        cells = sweep_of(predicted, (each.client for each in facts.clients))
         return replace(facts, sweep=cells, sweep_of="the recommended quotas")
 
     def _with_traces(self, facts: ReportFacts, traces: Sequence[str]) -> ReportFacts:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 
 from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA
 
@@ -29,7 +30,7 @@ _RECORDED: Final = {"enforcement": "recorded", "quota_rate": "recorded_rate"}
 """The quota that a row was recorded under has names of its own in a simulation."""
 _KINDS: Final = {"connections": "<i4", "recorded": "<i1", "recorded_rate": "<f8"}
 _CODES: Final = {"entity": ENTITY, "channel": CHANNEL}
-_BATCH_ROWS: Final = 1 << 20
+BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass
@@ -48,7 +49,7 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         some.append(batch)
         count += batch.num_rows
-        if count >= _BATCH_ROWS:
+        if count >= BATCH_ROWS:
             yield pack_rows(pa.Table.from_batches(some))
             some, count = [], 0
     if count:
@@ -58,26 +59,29 @@ def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def pack_rows(rows: pa.Table) -> pa.RecordBatch:
     """Return one packed row for each client of `rows`, which have NAMES and columns of the family `entity`."""
     code = np.zeros(rows.num_rows, np.int64)
-    names: list[pa.Array] = []
+    names: list[tuple[Ints, pa.Array]] = []
     for name in NAMES:
-        column = rows.column(name).fill_null("").combine_chunks().dictionary_encode()
-        code = code * len(column.dictionary) + column.indices.to_numpy()
+        number, texts = _texts(rows.column(name))
+        code = code * len(texts) + number
         if (
             code.max(initial=0) >= 1 << 40
         ):  # numbers of clients that are there, not of all that could be
             code = np.unique(code, return_inverse=True)[1].astype(np.int64)
-        names.append(column)
-    order = np.argsort(code, kind="stable")
-    code = code[order]
+        names.append((number, texts))
     starts = np.flatnonzero(np.diff(code, prepend=-1))
+    order = None
+    if len(np.unique(code[starts])) < len(starts):  # a table that is clustered has each client once
+        order = np.argsort(code, kind="stable")
+        starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     kept = [name for name in rows.column_names if name not in NAMES]
-    records = np.empty(len(order), record_of(kept))
+    records = np.empty(len(code), record_of(kept))
     for name in kept:
-        records[_RECORDED.get(name, name)] = _numbers(name, rows.column(name))[order]
-    first = pa.array(order[starts])
-    texts = [name.take(first).cast(pa.string()) for name in names]
-    counts = np.diff(np.append(starts, len(order)))
-    return pa.RecordBatch.from_arrays([*texts, binary_of(records, counts)], [*NAMES, "rows"])
+        numbers = _numbers(name, rows.column(name))
+        records[_RECORDED.get(name, name)] = numbers if order is None else numbers[order]
+    first = starts if order is None else order[starts]
+    found = [texts.take(pa.array(number[first])) for number, texts in names]
+    counts = np.diff(np.append(starts, len(code)))
+    return pa.RecordBatch.from_arrays([*found, binary_of(records, counts)], [*NAMES, "rows"])
 
 
 def unpack_rows(packed: pa.Table, columns: Iterable[str]) -> ClientRows:
@@ -91,20 +95,6 @@ def unpack_rows(packed: pa.Table, columns: Iterable[str]) -> ClientRows:
         np.repeat(np.array(owner, np.int64), counts),
         list(places),
         {name: np.ascontiguousarray(records[name]) for name in kind.names or ()},
-    )
-
-
-def since(packed: pa.Table, columns: Iterable[str], first_ms: int) -> pa.RecordBatch:
-    """Return packed rows without the rows before a time; `columns` as for `unpack_rows`."""
-    records, counts = records_of(packed.column("rows"), record_of(columns))
-    kept = records["ts_ms"] >= first_ms
-    before = np.append(0, np.cumsum(kept))
-    ends = np.cumsum(counts)
-    left = before[ends] - before[ends - counts]
-    some = packed.select(NAMES).filter(pa.array(left > 0)).combine_chunks()
-    texts = [some.column(name).combine_chunks() for name in NAMES]
-    return pa.RecordBatch.from_arrays(
-        [*texts, binary_of(records[kept], left[left > 0])], [*NAMES, "rows"]
     )
 
 
@@ -137,11 +127,25 @@ def binary_of(records: NDArray[np.void], counts: Ints) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(counts), buffers)
 
 
+def _texts(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return the numbers of the texts of a column, and the texts; a text that is missing is empty."""
+    encoded = column.combine_chunks()
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = encoded.dictionary_encode()
+    indices, texts = encoded.indices, encoded.dictionary
+    if indices.null_count:
+        empty = pc.index(texts, "").as_py()
+        if empty < 0:
+            empty, texts = len(texts), pa.concat_arrays([texts, pa.array([""], texts.type)])
+        indices = indices.fill_null(empty)
+    return indices.to_numpy().astype(np.int64), texts
+
+
 def _numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.generic]:
     column = column.combine_chunks()
     if name != "enforcement":
         return np.asarray(column.fill_null(0).to_numpy(zero_copy_only=False))
-    encoded = column.dictionary_encode()
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     codes = np.array([*(_CODES.get(text, NO_QUOTA) for text in texts), NO_QUOTA])
     return np.asarray(codes[encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)])

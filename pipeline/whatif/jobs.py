@@ -16,8 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipeline.errors import PipelineError
 from pipeline.hadoop import FileSystem
 from pipeline.whatif.capture import ReplayCheck, compare
-from pipeline.whatif.client_rows import SCHEMA as PACKED
-from pipeline.whatif.client_rows import pack, unpack_rows
+from pipeline.whatif.client_files import RecordedClients, packed_clients
+from pipeline.whatif.client_rows import unpack_rows
 from pipeline.whatif.from_capture import config_of, predict_capture
 from pipeline.whatif.predict import partition_columns, predict
 from pipeline.whatif.results import RESULT
@@ -55,9 +55,13 @@ def read_quota_file(spark: SparkSession, uri: str) -> QuotaFile:
         raise PipelineError(f"the quota file {uri} is wrong:\n{error}") from error
 
 
-def packed_clients(entity: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows of the family `entity` packed by client, with these columns; NAMES are among them."""
-    return entity.select(*columns).mapInArrow(pack, PACKED)
+def whatif_tables(spark: SparkSession, uri: str, candidate: Candidate) -> DataFrame:
+    """Return the predictions for the clients of the tables at `uri`; the columns of `RESULT`.
+
+    Raises PipelineError if the tables have no rows.
+    """
+    columns = candidate.columns()
+    return whatif_packed(RecordedClients(spark, uri).packed(columns), columns, candidate)
 
 
 def whatif(entity: DataFrame, candidate: Candidate) -> DataFrame:
@@ -67,7 +71,7 @@ def whatif(entity: DataFrame, candidate: Candidate) -> DataFrame:
 
 
 def whatif_packed(packed: DataFrame, columns: Sequence[str], candidate: Candidate) -> DataFrame:
-    """Return the predictions for `packed_clients` with these columns; the columns of `RESULT`."""
+    """Return the predictions for clients that are packed with these columns; the columns of `RESULT`."""
 
     def simulate(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         some = [batch for batch in batches if batch.num_rows]

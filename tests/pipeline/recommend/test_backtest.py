@@ -3,8 +3,9 @@
 from pyspark.sql import SparkSession
 
 from pipeline.recommend.backtest import backtest
-from pipeline.recommend.packed import recorded_clients
+from pipeline.recommend.packed import COLUMNS
 from pipeline.recommend.rules import QuotaRule, RecordedNeed
+from pipeline.whatif.client_files import packed_clients
 from policies.quota.entity import DEFAULT_NAME, REQUEST_RATE, QuotaEntity
 from tests.support.usage_rows import START_MS, frame, usage_row
 
@@ -16,10 +17,7 @@ def rule(entity: QuotaEntity, fitted: float | None) -> QuotaRule:
 
 
 def test_a_rule_has_the_share_of_the_clients_that_it_is_for(spark: SparkSession) -> None:
-    """By the policy's own precedence; unauthenticated clients are ANONYMOUS. A rule without a client has none.
-
-    Rows from before the test do not count.
-    """
+    """By the policy's own precedence; unauthenticated clients are ANONYMOUS. A rule without a client has none."""
     rows = [
         usage_row(
             "entity",
@@ -41,10 +39,9 @@ def test_a_rule_has_the_share_of_the_clients_that_it_is_for(spark: SparkSession)
         rule(QuotaEntity("carol"), 10),
         rule(QuotaEntity("dave"), None),
     ]
-    early = [row | {"ts_ms": row["ts_ms"] - 3_600_000, "charged": 10_000} for row in rows]
-    clients = recorded_clients(frame(spark, "entity", [*early, *rows]))
+    clients = packed_clients(frame(spark, "entity", rows), COLUMNS)
     for enforcement in ("entity", "channel"):
-        shares = backtest(clients, START_MS, rules, enforcement)  # type: ignore[arg-type] # one of the two
+        shares = backtest(clients, rules, enforcement)  # type: ignore[arg-type] # one of the two
         assert shares.keys() == {
             (QuotaEntity("alice", "etl"), REQUEST_RATE),
             (QuotaEntity("alice"), REQUEST_RATE),
@@ -57,5 +54,5 @@ def test_a_rule_has_the_share_of_the_clients_that_it_is_for(spark: SparkSession)
 
 def test_without_fitted_rules_nothing_is_tried(spark: SparkSession) -> None:
     """No job is started."""
-    clients = recorded_clients(frame(spark, "entity", []))
-    assert backtest(clients, START_MS, [rule(QuotaEntity("a"), None)], "entity") == {}
+    clients = packed_clients(frame(spark, "entity", []), COLUMNS)
+    assert backtest(clients, [rule(QuotaEntity("a"), None)], "entity") == {}

@@ -97,6 +97,27 @@ def test_the_busiest_client_id_and_the_rest_of_a_user_are_measured_too() -> None
     assert busiest["max"] == max(windows(SENT["pod-2", "alice", "busy"]).values())
 
 
+def test_the_rest_of_a_user_are_all_client_ids_but_the_busiest() -> None:
+    """Counted together if they are several, beside a user whose rest is one; a client id that sends nothing is none."""
+    more = dict.fromkeys(range(0, 100, 5), 2)
+    idle = dict.fromkeys(range(3), 0)
+    sent: Sent = {
+        **SENT,
+        ("pod-1", "carol", "busy"): BUSY,
+        ("pod-1", "carol", "quiet"): QUIET,
+        ("pod-1", "carol", "more"): more,
+        ("pod-1", "dave", "busy"): BUSY,
+        ("pod-1", "dave", "idle"): idle,
+    }
+    needs = found(sent, limits=(REQUEST_RATE,))
+    rests = {user: need for (_, role, user, _), need in needs.items() if role == REST}
+    assert rests.keys() == {"alice", "carol"}
+    assert rests["alice"]["max"] == max(windows(QUIET).values())
+    both = {s: QUIET.get(s, 0) + more.get(s, 0) for s in QUIET.keys() | more.keys()}
+    assert rests["carol"]["max"] == max(windows(both).values())
+    assert (rests["carol"]["client_ids"], rests["carol"]["windows"]) == (2, len(both))
+
+
 def test_a_name_that_was_not_there_early_has_no_fitted_need() -> None:
     """The back-test leaves its rule out."""
     bob = found(SENT)[REQUEST_RATE, ALL, "bob", None]

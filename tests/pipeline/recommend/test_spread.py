@@ -65,5 +65,8 @@ def test_large_groups_are_sorted_as_small_ones() -> None:
     ]
     found = spread_of(rows, 99, 250)
     assert found.value.tolist() == [nearest_rank([row[3] for row in rows[:500]], 99)] * 2
+    for figures, percentile in ((found.p50, 50), (found.p99, 99), (found.p999, 99.9)):
+        assert figures.tolist() == [nearest_rank([row[3] for row in rows[:500]], percentile)] * 2
+    assert found.max.tolist() == [101, 101]
     assert found.fitted.tolist() == [nearest_rank([row[3] for row in rows[:250]], 99)] * 2
     assert found.take(np.array([1])).group.tolist() == [3]

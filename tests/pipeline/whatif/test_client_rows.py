@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.whatif.client_rows import NAMES, pack, since, unpack_rows
+from pipeline.whatif.client_rows import NAMES, pack, unpack_rows
 from pipeline.whatif.predict import Candidate, predict
 from policies.quota.config import QuotaLine
 from tests.support.usage_rows import START_MS
@@ -70,16 +70,6 @@ def test_packed_rows_hold_each_row(rows: list[tuple[Any, ...]], sizes: list[int]
         )
         for row in rows
     )
-
-
-@given(st.lists(ROW, min_size=1, max_size=40), st.integers(0, 2**63 - 1))
-def test_rows_before_a_time_are_left_out(rows: list[tuple[Any, ...]], first_ms: int) -> None:
-    """The others are packed as if those had not been there; a client without another row is left out, too."""
-    (whole,) = pack(batches_of(rows, []))
-    found = since(pa.Table.from_batches([whole]), COLUMNS, first_ms)
-    others = [row for row in rows if row[4] >= first_ms]
-    expected = [each.to_pylist() for each in pack(batches_of(others, []))]
-    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, *(expected or [[]])))
 
 
 def test_nothing_is_packed_of_no_rows() -> None:

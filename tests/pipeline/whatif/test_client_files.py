@@ -1,0 +1,135 @@
+"""The rows of a table, packed by client from its files: the same as row by row through Spark."""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from pipeline import tables
+from pipeline.errors import PipelineError
+from pipeline.recommend.packed import COLUMNS
+from pipeline.schema import ENTITY
+from pipeline.whatif import client_files
+from pipeline.whatif.client_files import RecordedClients, rows_of_files
+from pipeline.whatif.client_rows import unpack_rows
+from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
+
+LATER_MS = START_MS + 7_000
+KINDS = to_arrow_schema(ENTITY)
+
+
+def used(second: int, **columns: object) -> Row:
+    charged = columns.pop("charged", second + 1)
+    return usage_row(
+        "entity", ts_ms=START_MS + second * 1000, charged=charged, connections=2, **columns
+    )
+
+
+ROWS = [
+    *(used(second, user="alice", client_id="etl") for second in range(10)),
+    *(used(second, user="alice", client_id="app", instance="pod-2") for second in range(5, 10)),
+    used(3, user=None, client_id="app", blocked_ms=5, enforcement="channel", quota_rate=2.5),
+    used(9, user=None, client_id=None, enforcement="entity", quota_rate=7.5, response_bytes=1),
+]
+
+
+def rows_of(clients: DataFrame) -> Counter[tuple[object, ...]]:
+    known = unpack_rows(clients.toArrow(), COLUMNS)
+    columns = [column.tolist() for column in known.columns.values()]
+    return Counter(
+        (known.names[client], *values)
+        for client, *values in zip(known.client.tolist(), *columns, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def uri(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A table with two hours of files, one of them by a version that has a column more."""
+    folder = tmp_path_factory.mktemp("tables")
+    for hour, rows in enumerate((ROWS, [used(20, user="bob", client_id="app")])):
+        made = frame(spark, "entity", numbered(rows))
+        if hour:
+            made = made.withColumn("of_later", lit("x"))
+        path = f"{tables.table_uri(str(folder), 'entity')}/dt=2025-11-21/hour={hour}"
+        made.repartition(2).write.parquet(path)
+    return str(folder)
+
+
+@pytest.mark.parametrize("first_ms", [0, LATER_MS])
+def test_files_have_the_rows_that_spark_reads(
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, first_ms: int
+) -> None:
+    """Of all of the time, and since a time; files that are too large go through Spark."""
+    from_files = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
+    monkeypatch.setattr(client_files, "MAX_FILE_BYTES", 1)
+    by_rows = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
+    plans = [each._jdf.queryExecution().toString() for each in (from_files, by_rows)]
+    assert ["binaryFile" in plan for plan in plans] == [True, False]
+
+    found = rows_of(from_files)
+    assert found == rows_of(by_rows)
+    assert found.total() == sum(
+        row["ts_ms"] >= first_ms for row in (*ROWS, used(20, user="bob", client_id="app"))
+    )
+
+
+def test_an_absent_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    """With the way out, as for all jobs."""
+    with pytest.raises(PipelineError, match="Write the tables first"):
+        RecordedClients(spark, str(tmp_path))
+
+
+def parquet(rows: list[Row], kinds: pa.Schema = KINDS, group_rows: int = 100) -> bytes:
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, kinds), out, row_group_size=group_rows)
+    return out.getvalue().to_pybytes()
+
+
+def decoded(content: bytes, first_ms: int = 0) -> list[pa.RecordBatch]:
+    files = pa.RecordBatch.from_pydict({"path": ["file:/t/one.parquet"], "content": [content]})
+    return list(rows_of_files([files], COLUMNS, first_ms))
+
+
+def test_groups_of_rows_from_before_the_time_are_not_decoded() -> None:
+    """Of a file with three of them the first is left out whole, of the second a part."""
+    rows = [used(second, user="u", client_id="c") for second in range(12)]
+    found = decoded(parquet(rows, group_rows=4), START_MS + 6_000)
+    seconds = [(ms - START_MS) // 1000 for b in found for ms in b.column("ts_ms").to_pylist()]
+    assert seconds == list(range(6, 12))
+    assert decoded(parquet(rows), START_MS + 99_000) == []
+
+
+def test_a_column_that_a_file_lacks_is_null() -> None:
+    """As Spark has it for the files of an older version."""
+    older = pa.schema([field for field in KINDS if field.name not in ("enforcement", "charged")])
+    rows = [{name: row[name] for name in older.names} for row in ROWS]
+    found = pa.Table.from_batches(decoded(parquet(rows, older)))
+    assert found.column("charged").null_count == found.column("enforcement").null_count == len(ROWS)
+    assert found.column("connections").to_pylist() == [2] * len(ROWS)
+
+
+def of_another_type() -> bytes:
+    strange = KINDS.set(KINDS.get_field_index("charged"), pa.field("charged", pa.string()))
+    return parquet([used(1, charged="3")], strange)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (of_another_type, "'charged' of type int64, found string"),
+        (lambda: b"", "Parquet"),
+        (lambda: parquet(ROWS)[:-20], "Parquet"),
+        (lambda: b"PAR1" + bytes(64) + b"PAR1", "one.parquet cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named(content: Callable[[], bytes], words: str) -> None:
+    """Not Parquet, cut short, or with another type: nothing of it is counted in silence."""
+    with pytest.raises(PipelineError, match=r"^file:/t/one\.parquet cannot be read: ") as raised:
+        decoded(content())
+    assert words in str(raised.value)
