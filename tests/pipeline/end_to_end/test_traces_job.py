@@ -143,7 +143,7 @@ def test_durations_are_those_of_the_file_and_lie_inside_the_clients(
 def test_a_file_that_grows_while_it_is_read_loses_no_request(
     spark: SparkSession, broker: StubBroker, tmp_path: Path
 ) -> None:
-    """What was in the file before is found whole; of what came meanwhile no more than there is, and a line that was cut
+    """Requests that were in the file before are all found, later ones at most as many as there are; a line that was cut
     is named. Once the file is at rest, all of it is found.
     """
     file, ends = tmp_path / "traces.jsonl", Event()
