@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -96,6 +96,9 @@ bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; 
 
 bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.tls
+
+bench-compiled: $(STAMP)-test $(STAMP)-build  ## the compiled build beside the source and HAProxy; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.compiled
 
 bench-clients: $(STAMP)-test  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.clients

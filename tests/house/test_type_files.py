@@ -61,7 +61,7 @@ def breaches(importer: str, imported: str) -> list[str]:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.module)
 def test_a_type_file_declares_the_fields_of_its_classes(file: TypeFile) -> None:
-    """Each `cdef class` has the fields that `__slots__` names, or those of its dataclass, and no other."""
+    """Each `cdef class` has the fields that `__slots__` names, or its dataclass, or `__init__`; no other."""
     classes = declared_fields(file.path.with_suffix(".py"))
 
     assert not file.strange, "a field that is not `cdef public TYPE NAME, NAME`"

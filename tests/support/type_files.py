@@ -54,7 +54,9 @@ def read(path: Path) -> TypeFile:
 
 
 def declared_fields(source: Path) -> dict[str, set[str]]:
-    """Return the fields of each class of a module: its `__slots__`, or the annotations of a dataclass."""
+    """Return the fields of each class of a module: its `__slots__`, the annotations of a dataclass, or the attributes
+    that its `__init__` sets.
+    """
     tree = ast.parse(source.read_text("utf-8"))
     return {node.name: _fields(node) for node in tree.body if isinstance(node, ast.ClassDef)}
 
@@ -75,4 +77,17 @@ def _fields(node: ast.ClassDef) -> set[str]:
             and "ClassVar" not in ast.unparse(line.annotation)
         ):
             found.add(ast.unparse(line.target))
-    return found
+    return found or _set_by_init(node)
+
+
+def _set_by_init(node: ast.ClassDef) -> set[str]:
+    """Return the attributes of a class without `__slots__`."""
+    return {
+        target.attr
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        for target in ast.walk(method)
+        if isinstance(target, ast.Attribute)
+        and isinstance(target.ctx, ast.Store)
+        and ast.unparse(target.value) == "self"
+    }

@@ -1,0 +1,34 @@
+# Types of event_loop.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.shell.endpoint cimport Endpoint
+
+
+cdef class EventLoop:
+    cdef public object _area, _clock, _due, _engine, _now_us, _small_area, _tail, _view, asleep, poller
+    cdef public tuple _areas, _pools
+    cdef public bint _behind, _wary
+    cdef public list _closed
+    cdef public dict _ends
+    cdef public long long _fired_ms, _steps, _then_us, _unfired, arriving, called
+    cdef public bytearray _scratch
+
+    @cython.locals(
+        now_us=cython.longlong, now_ms=cython.longlong, at=cython.longlong, fast=cython.longlong,
+        left=cython.longlong, budget=cython.longlong, event=cython.longlong, stop=cython.longlong,
+        received=cython.longlong, sent=cython.longlong, handled=cython.longlong, ends=dict,
+        end=Endpoint,
+    )
+    cpdef step(self, timeout_s)
+
+    @cython.locals(start=cython.longlong, stop=cython.longlong, channel=object)
+    cpdef _take(self, Endpoint end, long long received, long long now_ms)
+    cpdef _settle(self, Endpoint end)
+    cpdef _send_outbox(self, Endpoint end)
+    cpdef _watch(self, Endpoint end)
+    cpdef long long _unusual(self, Endpoint end, long long event, long long now_ms) except? -9
+    cpdef _received(self, Endpoint end, long long received, long long now_ms)
+    cpdef _keep(self, Endpoint end, long long start, long long stop)
+    cpdef _settle_rest(self, Endpoint end)
+    cpdef _close(self, Endpoint end, long long now_ms)
