@@ -89,10 +89,10 @@ def _jobs() -> int:
 class SourceArchive(sdist):
     """An sdist with what a build needs beside the modules."""
 
-    def add_defaults(self) -> None:
+    def make_distribution(self) -> None:
         """Add this file and the type files."""
-        super().add_defaults()
         self.filelist.extend([".ci/build_backend.py", *type_files()])
+        super().make_distribution()
 
 
 class Backend(build_meta._BuildMetaBackend):  # noqa: SLF001 - setuptools' own backend, which runs setup.py
