@@ -36,10 +36,12 @@ class Honest:
         self.waits_s: list[float] = []
         self.worst_cpu_s = 0.0
         self._cpu_clock = ~pid << 3 | 2 if pid else None  # as clock_getcpuclockid(3) makes it
+        self._stamped: socket.socket | None = None
+        """The same connection, also when `socket` is wrapped in TLS. It keeps it open, so leave by `close`."""
         if pid:
             self.socket.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        self._stamped = self.socket.dup()  # stays plain if the socket is wrapped in TLS
-        self._stamped.settimeout(TIMEOUT_SECONDS)
+            self._stamped = self.socket.dup()
+            self._stamped.settimeout(TIMEOUT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -49,7 +51,8 @@ class Honest:
 
     def close(self) -> None:
         """Close the connection."""
-        self._stamped.close()
+        if self._stamped is not None:
+            self._stamped.close()
         self.socket.close()
 
     def next_request(self) -> tuple[bytes, bytes]:
@@ -79,7 +82,7 @@ class Honest:
 
     def _arrival_s(self) -> float:
         """Wait for the reply; return the time at which the kernel received it, 0 if nothing is measured."""
-        if self._cpu_clock is None:
+        if self._stamped is None:
             return 0
         _, stamps, _, _ = self._stamped.recvmsg(1, 64, socket.MSG_PEEK)
         if not stamps:  # the end of the connection
