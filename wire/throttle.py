@@ -103,11 +103,16 @@ def _make_stamper(api: Api) -> Stamp:
         tagged = api.response_header_version > 0
         offset = 8 + tagged + (api.throttle_offset or 0)
         stop = offset + 4
+        least_bytes = stop - 4  # by the size that the reply begins with
 
         def stamp_at_offset(
             buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int
         ) -> int:
-            if frame_start + stop > frame_end or (tagged and buf[frame_start + 8]):
+            if (
+                frame_start + stop > frame_end
+                or int32_at(buf, frame_start)[0] < least_bytes
+                or (tagged and buf[frame_start + 8])
+            ):
                 return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
             return _raise(buf, frame_start + offset, throttle_time_ms)
 

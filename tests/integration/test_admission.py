@@ -95,7 +95,8 @@ def test_a_slow_broker_never_has_more_than_the_bound(
     client_ids = ["vip", *(f"c{place}" for place in range(1, CLIENTS))]
     importance = [{"client_id": "vip", "level": 1}]
 
-    with slow_broker(kafka_one, tmp_path, importance=importance) as (sluice, relay):
+    config = {"importance": importance, "max_wait_ms": 60_000}  # none is refused on a slow machine
+    with slow_broker(kafka_one, tmp_path, **config) as (sluice, relay):
         answers = crowd(sluice.bootstrap, topic, client_ids)
 
     assert relay.most_under_way == BOUND
