@@ -5,7 +5,9 @@ Rules:
 - With it every module that has a type file (`.pxd`) beside it is compiled from its unchanged `.py` file, unless the
   type file only has C functions for the others (`TWINS`). The wheel is for one platform, and has the `.py` files too.
 - All of them are compiled or the build fails: they know each other's types, and half of them cannot be imported.
-- Bounds are checked, and integers divided, as Python does.
+- Bounds are checked, and integers divided, as Python does. A field that was never set is None in compiled code; its
+  attributes raise AttributeError, as the field itself does in Python.
+- After a change of this file everything is compiled again: the directives and flags may be others.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ DIRECTIVES: Final = {
     "boundscheck": True,
     "cdivision": False,
     "language_level": 3,
+    "nonecheck": True,  # without it an attribute of None ends the process
     "overflowcheck": False,
 }
 FLAGS: Final = ("-O2", "-g0", "-Wno-unreachable-code", "-Wno-unused-function")
@@ -63,8 +66,20 @@ def extensions() -> list[Any]:
         for path in compiled_modules()
     ]
     return list(
-        cythonize(modules, build_dir="build/c", compiler_directives=DIRECTIVES, nthreads=_jobs())
+        cythonize(
+            modules,
+            build_dir="build/c",
+            compiler_directives=DIRECTIVES,
+            force=is_stale(ROOT / "build/c"),
+            nthreads=_jobs(),
+        )
     )
+
+
+def is_stale(folder: Path) -> bool:
+    """Return whether C files of `folder` are older than this file; Cython compares them with the modules only."""
+    since = Path(__file__).stat().st_mtime
+    return any(path.stat().st_mtime < since for path in folder.rglob("*.c"))
 
 
 def drop_stale(folder: Path, fresh: Collection[str]) -> None:

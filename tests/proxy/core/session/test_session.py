@@ -1,10 +1,13 @@
 """One session: what reaches the broker, what reaches the client, and how it ends."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Respond
 from proxy.core.errors import CloseReason
+from proxy.core.session.exchange import Exchange
+from proxy.core.session.session import Session
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
@@ -91,3 +94,17 @@ def test_a_request_after_an_inquiry_has_a_timeout_too():
     wire.broker(f.heartbeat_reply(77))
     wire.advance(2500)
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+
+
+def test_a_session_without_its_parts_raises_and_does_not_end_the_process():
+    """A field that was never set is an AttributeError in both builds."""
+    with pytest.raises(AttributeError):
+        Session.__new__(Session).from_client(bytearray(12), 0, 12, 0)
+
+
+def test_an_exchange_without_a_plan_raises_and_does_not_end_the_process():
+    """The same for a field of an object that the fast loop of replies reads."""
+    wire = Wire()
+    wire.session.queue.entries.append(Exchange.__new__(Exchange))
+    with pytest.raises(AttributeError):
+        wire.broker(f.heartbeat_reply(0))
