@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import kafka_python_sockets
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.topics import Topics
+
+kafka_python_sockets.install()
 
 
 @pytest.fixture(scope="session")
