@@ -28,7 +28,7 @@ SERVER = 2
 CLOCK_NS = 2 * MS
 """How far two readings of the same clock may lie apart: Sluice's is in microseconds, and read once a step."""
 BUSY_NS = 300 * MS
-"""The longest delay of a reply to its client on a busy machine."""
+"""The median delay of replies to their clients on a busy machine; a single one may be stalled for longer."""
 USUAL_NS, HANG_NS = 20 * MS, 1000 * MS
 """The time of a reply on a busy machine; one that waited for an export would take longer."""
 EVERY = {"SLUICE_TRACES_SAMPLE_EVERY_REQUESTS": "1", "OTEL_BSP_SCHEDULE_DELAY": "100"}
@@ -122,13 +122,20 @@ def servers(spans: list[Seen]) -> dict[int, Seen]:
 
 
 def check_agrees(span: Seen, timed: Timed, spans: list[Seen]) -> None:
-    """Check that the SERVER span lies inside the client's measure, close to it, and that its children add up to it."""
+    """Check that the SERVER span lies inside the client's measure, and that its children add up to it."""
     assert timed.began_ns - CLOCK_NS <= span.start_ns
     assert span.end_ns <= timed.ended_ns + CLOCK_NS
-    assert timed.ended_ns - timed.began_ns - span.took_ns < BUSY_NS
     assert abs(sum(child.took_ns for child in children(spans, span)) - span.took_ns) <= MS
     assert span.attributes["sluice.request.size"] == timed.sent_bytes
     assert span.attributes["sluice.reply.size"] == len(timed.reply)
+
+
+def check_close(asked: list[Timed], told: Mapping[int, Seen]) -> None:
+    """Check that the SERVER spans are about as long as the client's measures."""
+    assert (
+        median(each.ended_ns - each.began_ns - told[each.correlation_id].took_ns for each in asked)
+        < BUSY_NS
+    )
 
 
 def quiet_ms(timed: Timed) -> int:
@@ -189,6 +196,7 @@ def test_a_quotas_spans_agree_with_its_clients(
             assert throttle.attributes["sluice.quota.bound"] == RATE
             assert throttle.attributes["sluice.quota.observed"] > 0
             assert "tests" in throttle.attributes["sluice.quota.entity"]
+    check_close(asked, told)
     assert throttled >= 5  # of the first five at most three may pass at once
 
 
@@ -227,7 +235,7 @@ def test_a_mute_span_lasts_the_replys_throttle_time(
             assert "throttled" in span.attributes["sluice.reasons"]
             mute = mutes[span.trace_id, span.span_id]
             assert mute.start_ns == span.end_ns
-            assert said * MS - MS <= mute.took_ns <= said * MS + BUSY_NS
+            assert said * MS - MS <= mute.took_ns <= said * MS + HANG_NS
             assert mute.attributes["sluice.quota.bound"] == 2.0
 
 
@@ -271,7 +279,7 @@ def test_failures_of_every_kind_have_traces(
     assert [child.name for child in children(spans, told[3])] == []
     receive_, upstream = children(spans, told[4])
     assert (receive_.name, upstream.name) == ("receive", "upstream")
-    assert receive_.took_ns == pytest.approx(250 * MS, abs=BUSY_NS)
+    assert 250 * MS - CLOCK_NS <= receive_.took_ns <= 250 * MS + HANG_NS
 
 
 @pytest.mark.parametrize("kind", ["refusing", "black hole"])
@@ -327,6 +335,7 @@ def test_a_trace_file_is_accepted_by_a_collector(
     for timed in asked:
         check_agrees(told[timed.correlation_id], timed, spans)
         assert told[timed.correlation_id].resource["service.name"] == "sluice"
+    check_close(asked, told)
 
 
 @pytest.mark.kafka
