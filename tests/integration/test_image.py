@@ -9,8 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.support.house import ROOT
-from tests.support.image import BuiltImage, ImageUnavailableError, build, built_image
+from tests.support.image import (
+    IMAGE_TIMEOUT_SECONDS,
+    BuiltImage,
+    ImageUnavailableError,
+    build,
+    built_image,
+)
 from tests.support.image_container import EVERYTHING, MEMORY_BYTES, ImageContainer
+
+pytestmark = pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)
 
 MAX_COMPRESSED_BYTES = 120 * 1024 * 1024
 USER = 65532

@@ -28,6 +28,8 @@ PACKAGES: Final = ("python3-venv", "ca-certificates", "libstdc++6")
 BASE_NAME: Final = f"localhost/sluice-base:{SUITE}"
 EPOCH: Final = "0"
 BUILD_SECONDS: Final = 600
+IMAGE_TIMEOUT_SECONDS: Final = 2 * BUILD_SECONDS
+"""Of a test that may be the first to need the image: pytest counts the time of its fixtures."""
 _SHOWN_CHARACTERS: Final = 2_000
 _OUTSIDE: Final = {"cert", "find-links", "require-virtualenv"}
 """Settings of pip that name files of this machine, or its environment."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.charts import HELM, Object, objects, render, with_dependencies
+from tests.support.image import IMAGE_TIMEOUT_SECONDS
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.pod_figures import PodFigures
 from tests.support.pod_network import NodeNetwork, Service
@@ -26,7 +27,7 @@ from tests.support.sidecar_pods import (
 from tests.support.topics import Topics
 from tests.support.workload import Workload
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 PARTITIONS = 3
 CLUSTER_IP = "10.96.0.10"

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.chart_files import value_sets
 from tests.support.helm_cli import Helm
+from tests.support.image import IMAGE_TIMEOUT_SECONDS
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kube import ControlPlane
 from tests.support.kube_api import KubeApi, Object
@@ -23,7 +24,7 @@ from tests.support.pod_network import NodeNetwork
 from tests.support.releases import RESTRICTED, prepared
 from tests.support.sidecar_pods import SLUICE, SLUICE_IMAGE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 QUOTAS = "sluice/quotas"
 REPLICAS = 3

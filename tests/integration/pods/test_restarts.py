@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from tests.support.image import IMAGE_TIMEOUT_SECONDS
 from tests.support.load import await_that
 from tests.support.pod import Pod
 from tests.support.pod_figures import PodFigures
@@ -27,7 +28,7 @@ from tests.support.sidecar_pods import (
 )
 from tests.support.topics import Topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 PARTITIONS = 3
 BROKEN = "broken by the test"
