@@ -27,6 +27,7 @@ from wire.broker_lists import (
     is_unchanged,
     splice,
 )
+from wire.one_partition_reply import OnePartitionReply
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     compact_count,
@@ -42,7 +43,6 @@ __all__ = [
     "LEADING_APIS",
     "LISTENER_APIS",
     "Advertise",
-    "QuickCheck",
     "Rewriter",
     "quick_check",
     "rewriter",
@@ -50,9 +50,6 @@ __all__ = [
 
 Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 """(buf, body_start, body_end, advertise) -> the new body, or None when nothing changed."""
-
-QuickCheck: TypeAlias = Callable[[bytearray, int, int], bool]
-"""(buf, frame start, frame stop) -> True if the whole response frame surely names no broker."""
 
 LISTENER_APIS: Final = frozenset(
     {
@@ -85,10 +82,10 @@ def rewriter(api: Api) -> Rewriter | None:
     return find(api.version) if find else None
 
 
-def quick_check(api: Api) -> QuickCheck | None:
-    """Return a cheap check for responses that may name brokers and hardly ever do; None if the API has none."""
+def quick_check(api: Api) -> OnePartitionReply | None:
+    """Return the shape in which responses that may name brokers surely name none; None if the API has none."""
     if api.key == ApiKey.PRODUCE and api.carries_addresses:
-        return node_endpoints.single_partition_produce(api.version)
+        return OnePartitionReply(api.version)
     return None
 
 

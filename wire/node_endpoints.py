@@ -3,7 +3,7 @@
 - Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are walked to find it.
   The share APIs always have them untagged, as the last field before the tags.
 - A Produce response is on the request path and nearly always has one topic, one partition and no tags:
-  `single_partition_produce` recognises that shape with one unpack, before any walk.
+  `wire.one_partition_reply` recognises that shape before any walk.
 - CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
 - The walk ends where the body ends. Bytes after the last tag section are malformed, because they could hide an
   address.
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from struct import Struct
 from typing import Final, TypeAlias
 
 from wire.broker_lists import Advertise, compact_brokers, splice
@@ -40,48 +39,10 @@ _ABORTED_FIXED_BYTES: Final = 8 + 8
 _LEADER_FIXED_BYTES: Final = 4 + 4
 _ACQUIRED_FIXED_BYTES: Final = 8 + 8 + 2
 
-# After size and correlation id: no header tags, one topic (its name or id follows).
-_ONE_TOPIC: Final = b"\x00\x02"
-# After the topic: one partition; no record errors, no message, no tags of partition and topic;
-# throttle time; no tags of the body.
-_TAIL: Final = Struct(f">B{_PRODUCE_FIXED_BYTES}xI4xB")
-_unpack_tail: Final = _TAIL.unpack_from
-_TAIL_BYTES: Final = _TAIL.size
-_ONE_PARTITION: Final = (2, 0x01_00_00_00, 0)
-_NAMED_FIXED_BYTES: Final = 8 + len(_ONE_TOPIC) + _TAIL_BYTES  # and the name with its length byte
-_BY_ID_FRAME_BYTES: Final = 8 + len(_ONE_TOPIC) + _TOPIC_ID_BYTES + _TAIL_BYTES
-
 
 def produce(version: int) -> _Rewriter:
     """Return the rewriter of Produce responses: v10 to v12 name topics, v13+ give their ids."""
     return partial(_produce, version=version)
-
-
-def single_partition_produce(version: int) -> Callable[[bytearray, int, int], bool]:
-    """Return a check of a whole Produce v10+ response frame that is True if the frame surely names no broker.
-
-    False means only that the frame must be walked. The check (buf, frame start, frame stop) is cheaper than the walk
-    and makes no objects, because it is on the request path.
-    """
-    return _is_single_by_id if version >= 13 else _is_single_by_name
-
-
-def _is_single_by_name(buf: bytearray, pos: int, stop: int) -> bool:
-    name_size = stop - pos - _NAMED_FIXED_BYTES
-    return (
-        0 < name_size < 0x80
-        and buf[pos + 10] == name_size
-        and buf.startswith(_ONE_TOPIC, pos + 8)
-        and _unpack_tail(buf, stop - _TAIL_BYTES) == _ONE_PARTITION
-    )
-
-
-def _is_single_by_id(buf: bytearray, pos: int, stop: int) -> bool:
-    return (
-        stop - pos == _BY_ID_FRAME_BYTES
-        and buf.startswith(_ONE_TOPIC, pos + 8)
-        and _unpack_tail(buf, stop - _TAIL_BYTES) == _ONE_PARTITION
-    )
 
 
 def _produce(

@@ -15,7 +15,8 @@ from wire.api_keys import ApiKey
 from wire.apis import Api, ThrottleField
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
-from wire.node_endpoints import after_produce_topics, single_partition_produce
+from wire.node_endpoints import after_produce_topics
+from wire.one_partition_reply import TOPIC_IDS_SINCE, OnePartitionReply
 from wire.primitives import (
     INT32,
     REPLY_ELEMENT_BUDGET,
@@ -36,8 +37,8 @@ Stamp: TypeAlias = "Callable[[bytearray, int, int, int], int]"
 """(buf, frame start, frame end, throttle_time_ms) -> the reply's new value in ms."""
 _STAMPERS: Final[dict[tuple[int, int], Stamp]] = {}
 _INT32_MAX: Final = 0x7FFF_FFFF
-_IS_SINGLE_BY_NAME: Final = single_partition_produce(9)  # v9 to v12 look alike
-_IS_SINGLE_BY_ID: Final = single_partition_produce(13)
+_BY_NAME: Final = OnePartitionReply(9)  # v9 to v12 look alike
+_BY_ID: Final = OnePartitionReply(TOPIC_IDS_SINCE)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
@@ -58,7 +59,8 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
     elif (
         api.key == ApiKey.PRODUCE
         and api.flexible
-        and _is_single_partition(api.version, buf, frame_start, frame_end)
+        and isinstance(buf, bytearray)
+        and _one_partition(api.version).matches(buf, frame_start, frame_end)
     ):
         return frame_end - 5  # only an empty tag section follows it: no need to walk
     elif api.flexible:
@@ -118,12 +120,12 @@ def _make_stamper(api: Api) -> Stamp:
 
         return stamp_at_offset
     if api.key == ApiKey.PRODUCE and api.flexible:
-        is_single = _IS_SINGLE_BY_ID if api.version >= 13 else _IS_SINGLE_BY_NAME
+        one_partition = _one_partition(api.version)
 
         def stamp_produce(
             buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int
         ) -> int:
-            if is_single(buf, frame_start, frame_end):
+            if one_partition.matches(buf, frame_start, frame_end):
                 return _raise(buf, frame_end - 5, throttle_time_ms)  # before an empty tag section
             return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
 
@@ -144,9 +146,8 @@ def _raise(buf: bytearray, pos: int, throttle_time_ms: int) -> int:
     return reply_ms
 
 
-def _is_single_partition(version: int, buf: Buffer, frame_start: int, frame_end: int) -> bool:
-    looks = _IS_SINGLE_BY_ID if version >= 13 else _IS_SINGLE_BY_NAME
-    return isinstance(buf, bytearray) and looks(buf, frame_start, frame_end)
+def _one_partition(version: int) -> OnePartitionReply:
+    return _BY_ID if version >= TOPIC_IDS_SINCE else _BY_NAME
 
 
 def _is_unsupported(buf: Buffer, body: int, end: int) -> bool:

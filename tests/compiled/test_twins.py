@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from bench.harness.compiled_build import missing
 from proxy.core.session import frame_heads
 from tests.support.house import ROOT
+from wire import one_partition_reads
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 BUILD = """\
@@ -68,8 +69,24 @@ def test_prefixes_are_compared_alike(twins, data, prefix, pos):
         assert twins.has_prefix(bytearray(data), wanted, pos) == expected
 
 
+@given(st.binary(max_size=90))
+def test_the_bytes_of_a_reply_are_read_alike(twins, data):
+    """The head and the tail of a reply of one partition, at any place; an error where fewer bytes are left."""
+    buf = bytearray(data)
+    assert twins.TAIL_BYTES == one_partition_reads.TAIL_BYTES
+    for pos in range(len(buf) + 2):
+        for name in ("head_at", "tail_at"):
+            try:
+                expected = getattr(one_partition_reads, name)(buf, pos)
+            except error:
+                with pytest.raises(IndexError):
+                    getattr(twins, name)(buf, pos)
+            else:
+                assert getattr(twins, name)(buf, pos) == expected
+
+
 def test_a_head_before_the_buffer_is_an_error(twins):
     """A negative place is not counted from the end, as Python's own function does: no frame begins there."""
-    for read in (twins.request_at, twins.reply_at):
+    for read in (twins.request_at, twins.reply_at, twins.head_at, twins.tail_at):
         with pytest.raises(IndexError):
-            read(bytearray(20), -12)
+            read(bytearray(60), -12)

@@ -2,28 +2,23 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from uuid import UUID
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import response as fetch17
 from kio.schema.produce.v12 import response as produce12
-from kio.schema.produce.v13 import response as produce13
 from kio.schema.share_acknowledge.v1 import response as ack1
 from kio.schema.share_fetch.v1 import response as share1
 
 from tests.support.kafka_messages import api_of, with_unknown_tag
+from tests.support.produce_replies import TOPIC_ID, VERSIONS, produced
 from wire import codec
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.node_endpoints import single_partition_produce
-from wire.primitives import INT32, REPLY_ELEMENT_BUDGET, encode_compact_count
+from wire.primitives import REPLY_ELEMENT_BUDGET, encode_compact_count
 
 MOVED = ErrorCode.not_leader_or_follower
-TOPIC_ID = UUID(int=7)
 NODES = [(1, "kafka-1.real", 9092), (2, "k" * 200, 9093), (3, "kafka-3.real", 9094)]
 
 
@@ -46,29 +41,12 @@ def told(message):
     return replace(message, node_endpoints=nodes)
 
 
-def produced(module, *, error=ErrorCode.none, nodes=(), topics=1, partitions=1):
-    """Return a Produce response; partitions with an error name their new leader in tag 0."""
-    leader = module.LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
-    partition = {"base_offset": 1, "record_errors": ()}
-    if error:
-        partition["current_leader"] = leader
-    naming = {"topic_id": TOPIC_ID} if module is produce13 else {"name": "orders"}
-    topic = module.TopicProduceResponse(
-        **naming,
-        partition_responses=tuple(
-            module.PartitionProduceResponse(index=n, error_code=error, **partition)
-            for n in range(partitions)
-        ),
-    )
-    return module.ProduceResponse(responses=(topic,) * topics, node_endpoints=nodes)
-
-
 def rewritten(key, version, body: bytes, advertise=by_id) -> bytes | None:
     buf = bytearray(b"xx" + body + b"\x02\x00\x01stale")
     return rewriter(api_of(key, version))(buf, 2, 2 + len(body), advertise)
 
 
-@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+@pytest.mark.parametrize(("module", "version"), VERSIONS)
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
 def test_every_endpoint_of_a_produce_reply_is_rewritten(module, version, topics, partitions):
     """Several endpoints are all rewritten; CurrentLeader in the partitions is kept."""
@@ -79,7 +57,7 @@ def test_every_endpoint_of_a_produce_reply_is_rewritten(module, version, topics,
     assert codec.decode_response(api_of(ApiKey.PRODUCE, version), new) == told(message)
 
 
-@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
+@pytest.mark.parametrize(("module", "version"), VERSIONS)
 @pytest.mark.parametrize("error", [ErrorCode.none, MOVED])
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 1), (3, 2), (0, 0), (1, 0)])
 def test_a_produce_reply_without_endpoints_is_unchanged(module, version, error, topics, partitions):
@@ -97,48 +75,6 @@ def test_a_two_byte_name_size_is_not_mistaken_for_the_quick_shape():
         )
         new = rewritten(ApiKey.PRODUCE, 12, codec.encode(message))
         assert codec.decode_response(api_of(ApiKey.PRODUCE, 12), new) == told(message)
-
-
-def quick_check(version, body: bytes, tags: bytes = b"\x00") -> bool:
-    """Return the result of `single_partition_produce` for a whole response frame with this body."""
-    frame = INT32.pack(4 + len(tags) + len(body)) + bytes(4) + tags + body
-    buf = bytearray(b"xx" + frame + b"\x02stale")
-    return single_partition_produce(version)(buf, 2, 2 + len(frame))
-
-
-@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
-def test_the_quick_check_recognises_a_plain_reply(module, version):
-    """One topic, one partition, with or without an error, and no tags: the reply has no address."""
-    usual = codec.encode(produced(module))
-    assert quick_check(version, usual)
-    assert not quick_check(version, usual, tags=b"\x01\x05\x00")
-    assert not quick_check(version, codec.encode(produced(module, topics=2)))
-    assert not quick_check(version, codec.encode(produced(module, partitions=2)))
-    assert not quick_check(version, codec.encode(produced(module, error=MOVED)))  # CurrentLeader
-
-
-@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
-def test_the_quick_check_never_overlooks_endpoints(module, version):
-    """A reply with an address never passes the quick check, with any sizes of names, endpoints and lists."""
-    node = module.NodeEndpoint(node_id=1, host="k", port=9092, rack=None)
-    for topics, partitions in ((1, 0), (1, 1), (0, 0)):
-        plain = produced(module, topics=topics, partitions=partitions)
-        for size in range(1, 160):
-            naming = {"name": "n" * size} if module is produce12 else {}
-            responses = tuple(replace(topic, **naming) for topic in plain.responses)
-            nodes = (replace(node, host="k" * (size % 40 + 1)),)
-            message = replace(plain, responses=responses, node_endpoints=nodes)
-            assert not quick_check(version, codec.encode(message))
-
-
-@pytest.mark.parametrize(("module", "version"), [(produce12, 12), (produce13, 13)])
-@given(at=st.integers(0, 70), byte=st.integers(0, 255))
-def test_the_quick_check_agrees_with_the_walk(module, version, at, byte):
-    """The walk finds each reply that the quick check accepts well-formed and without an address."""
-    body = bytearray(codec.encode(produced(module)))
-    body[at % len(body)] = byte
-    if quick_check(version, bytes(body)):
-        assert rewritten(ApiKey.PRODUCE, version, bytes(body), never) is None
 
 
 def test_unknown_tags_pass():

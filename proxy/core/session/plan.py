@@ -55,7 +55,8 @@ class Plan:
     `plain`: no policy is asked about the replies, and they pass as they are.
     `gate`: it is asked first, if it is not None. A request that it passes is handled as under a `simple` plan; of any
     other the policy is asked (`policies.gates`).
-    `glance`: no policy is asked about the replies, and those for which it returns True pass as they are.
+    `look`: the shape in which a reply surely names no broker. `glance`: the same where no policy is asked about the
+    replies, so that those of this shape pass as they are.
     """
 
     __slots__ = (

@@ -9,6 +9,7 @@ from proxy.core.session.parts cimport SessionParts
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.meters cimport Meter
 from proxy.core.stats.usage cimport Usage
+from wire.one_partition_reply cimport OnePartitionReply
 
 
 cdef class Session(SessionParts):
@@ -28,7 +29,7 @@ cdef class Session(SessionParts):
     @cython.locals(
         pos=cython.longlong, begun=cython.longlong, now_us=cython.longlong, size=cython.longlong,
         correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, plan=Plan,
-        tally=Meter, exchange=Exchange, queue=ExchangeQueue,
+        tally=Meter, exchange=Exchange, queue=ExchangeQueue, glance=OnePartitionReply,
     )
     cpdef long long from_broker(
         self, bytearray buf, long long start, long long end, long long now_ms

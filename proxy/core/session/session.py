@@ -276,7 +276,7 @@ class Session(SessionParts):
                                 entries.popleft()
                                 pos = stop
                                 continue
-                            if not glance(buf, pos, stop):
+                            if not glance.matches(buf, pos, stop):
                                 break
                         took_us = now_us - exchange.arrived_us
                         if took_us < plan.fine_us:
@@ -333,8 +333,10 @@ class Session(SessionParts):
     def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
         """Return whether a watched reply, whole in buf[pos:stop], is forwarded unchanged; if so, complete it."""
         plan = exchange.plan
-        if plan.rewrite is not None and not (plan.look is not None and plan.look(buf, pos, stop)):
-            return False
+        if plan.rewrite is not None:
+            look = plan.look
+            if look is None or not look.matches(buf, pos, stop):
+                return False
         size = stop - pos - 4
         if isinstance(exchange, ObservedExchange):
             on_reply(self, exchange, size, buf, pos, stop, now_ms)
