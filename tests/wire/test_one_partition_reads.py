@@ -31,7 +31,7 @@ def test_a_tail_is_three_integers_of_its_forty_bytes(count, ends, tags, before):
 
 
 def test_a_buffer_that_ends_before_is_an_error():
-    """Nothing is read behind its end."""
+    """No byte after its end is read."""
     for read, size in ((one_partition_reads.head_at, 3), (one_partition_reads.tail_at, TAIL_BYTES)):
         read(bytearray(size), 0)
         with pytest.raises(error):
