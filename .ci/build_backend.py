@@ -7,6 +7,7 @@ Rules:
 - All of them are compiled or the build fails: they know each other's types, and half of them cannot be imported.
 - Bounds are checked, and integers divided, as Python does. A field that was never set is None in compiled code; its
   attributes raise AttributeError, as the field itself does in Python.
+- Floats are equal in both builds: no product and sum are rounded as one, as processors with such an instruction would.
 - After a change of this file everything is compiled again: the directives and flags may be others.
 """
 
@@ -37,7 +38,13 @@ DIRECTIVES: Final = {
     "nonecheck": True,  # without it an attribute of None ends the process
     "overflowcheck": False,
 }
-FLAGS: Final = ("-O2", "-g0", "-Wno-unreachable-code", "-Wno-unused-function")
+FLAGS: Final = (
+    "-O2",
+    "-g0",
+    "-ffp-contract=off",
+    "-Wno-unreachable-code",
+    "-Wno-unused-function",
+)
 
 
 def type_files() -> list[str]:

@@ -1,7 +1,13 @@
-"""The build backend decides what is compiled again. Neither Cython nor a C compiler is needed."""
+"""The build backend decides what is compiled again, and how. Cython is not needed."""
 
 import importlib.util
 import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -32,3 +38,24 @@ def test_c_files_that_an_older_backend_has_made_are_stale(backend, tmp_path):
     assert not backend.is_stale(tmp_path)
     os.utime(made, (changed_s - 1, changed_s - 1))
     assert backend.is_stale(tmp_path)
+
+
+def test_no_product_and_sum_are_rounded_as_one(backend, tmp_path):
+    """Such an instruction has other digits than Python; the compiler uses it for a processor that has it."""
+    compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"there is no C compiler ({compiler})")
+    processor = ("-mfma",) if platform.machine() == "x86_64" else ()
+    source = tmp_path / "made.c"
+    source.write_text("double f(double a, double b, double c) { return a * b + c; }\n")
+
+    assert not fuses(compiler, source, *backend.FLAGS, *processor)
+    if not fuses(compiler, source, "-O2", "-ffp-contract=fast", *processor):
+        pytest.skip("this processor has no such instruction")
+
+
+def fuses(compiler: str, source: Path, *flags: str) -> bool:
+    """Return whether the assembly of the source multiplies and adds in one instruction."""
+    command = [compiler, "-S", "-o", "-", *flags, str(source)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return "fmadd" in done.stdout

@@ -13,12 +13,14 @@ from typing import Final
 import pytest
 
 from bench.harness.compiled_build import unpack_compiled
+from tests.support import quota_counts
 from tests.support.differential_counts import digest
 from tests.support.house import ROOT
 from tests.support.type_files import type_files
 
 WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
 SCRIPTS: Final = 10_000 if WHOLE else 200
+QUOTA_PLAYS: Final = 500 if WHOLE else 20
 SESSION: Final = "tests/proxy/core/session"
 SUITES: Final = (
     ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"]
@@ -33,6 +35,7 @@ NOT_COMPILED: Final = {
     "tests/proxy/shell/test_acceptor.py::test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client",
     "tests/proxy/shell/test_driver_turns.py::test_while_traffic_flows_every_event_of_a_task_is_seen",
     "tests/proxy/core/test_idle_sweep.py::test_a_fault_of_one_session_ends_no_sweep",
+    "tests/proxy/core/test_quota_gate.py::test_the_gates_pass_requests_in_these_plays",
 }
 """Tests that hold for the source only."""
 
@@ -60,6 +63,13 @@ def test_both_builds_do_the_same(run_compiled) -> None:
     told = run_compiled("tests.support.differential_counts", "0", str(SCRIPTS))
 
     assert told.stdout.split() == ["compiled", digest(0, SCRIPTS)], told.stderr
+
+
+def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
+    """The same bytes, delays, rates and debts, to the last digit, in random plays of a quota."""
+    told = run_compiled("tests.support.quota_counts", "0", str(QUOTA_PLAYS))
+
+    assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
 
 
 @pytest.mark.timeout(1800)
