@@ -87,8 +87,10 @@ def test_the_sidecar_alone_is_killed_for_lack_of_memory(
     pod, written = start(pods, topics, "memory")
     group = pod.container(SLUICE).current.memory_group
     hog = [sys.executable, "-m", "tests.support.memory_hog", str(group)]
-    subprocess.run(hog, check=True, timeout=60)
+    hogged = subprocess.run(hog, check=False, timeout=60)
     pod.note(SLUICE, BROKEN)  # only now
+    # It shares the limit: the kernel may kill it, too, before the memory of its first victim is free.
+    assert hogged.returncode in (0, -signal.SIGKILL)
     check_the_return(pod, "out of memory", figures)
     check_the_end(pod, topics, written)
 
