@@ -5,7 +5,7 @@ answered by Sluice, so little is kept, and quickly.
 
 - `single_partition_head_end` recognises "one topic, one partition": then the bytes before the records are enough.
 - `pack_topics` walks any whole body, steps over the records, and makes the form that is kept, without a Python object
-  for each topic: a list takes six times the memory. `pack` makes it of topics that were read otherwise.
+  for each topic: a list takes six times the memory. `pack` and `pack_refs` make it of topics that were read otherwise.
 - `error_reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wire.apis import Api
+    from wire.topic_refs import TopicRef
 
 Topics: TypeAlias = "Sequence[tuple[str | bytes, Sequence[int]]]"
 """(name, or the 16 bytes of its id from v13; partition indexes)."""
@@ -46,6 +47,7 @@ _TOPIC_ID_BYTES: Final = 16
 _INDEX_AND_SIZE: Final = Struct(">ii").unpack_from
 _TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
 _pack_topic: Final = _TOPIC.pack
+_pack_index: Final = INT32.pack
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
 _NULL_NAME: Final = "topic name is null, expected 0 or more bytes"
@@ -169,6 +171,32 @@ def pack(found: Topics) -> bytes:
         spelt = name if isinstance(name, bytes) else name.encode()
         parts += (_TOPIC.pack(len(spelt), len(partitions)), spelt)
         parts.append(struct_pack(f">{len(partitions)}i", *partitions))
+    return b"".join(parts)
+
+
+def pack_refs(refs: Sequence[TopicRef]) -> bytes:
+    """Return the same of the topics that `wire.request_names` has read.
+
+    Raises WireError if there are none, or a topic has no name or no partition: the array may be null, which that reader
+    does not tell.
+    """
+    if not refs:
+        raise WireError("a Produce request has no topics, expected 1 or more")
+    parts: list[bytes] = []
+    add = parts.append
+    for name, topic_id, partitions in refs:
+        if topic_id is not None:
+            spelt = topic_id
+        elif name is not None:
+            spelt = name.encode()
+        else:
+            raise WireError(_NULL_NAME)
+        size = len(partitions)
+        if not size:
+            raise WireError("a topic of a Produce request has no partitions, expected 1 or more")
+        add(_pack_topic(len(spelt), size))
+        add(spelt)
+        add(_pack_index(partitions[0]) if size == 1 else struct_pack(f">{size}i", *partitions))
     return b"".join(parts)
 
 

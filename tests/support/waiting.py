@@ -86,6 +86,7 @@ POLICIES = {
     "asked": lambda: [Recorder()],
     "head": lambda: [Recorder(needs=Need.HEAD)],
     "body": lambda: [Recorder(needs=Need.BODY)],
+    "topics": lambda: [Recorder(needs=Need.TOPICS)],
     "patched": lambda: [Recorder(lambda _: Forward((Patch(0, b""),)), needs=Need.HEAD)],
     "throttled": lambda: [Recorder(lambda _: Throttle(10))],
 }

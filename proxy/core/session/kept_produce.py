@@ -1,7 +1,8 @@
 """The topics and partitions of a tracked Produce, kept so that it can be answered here.
 
 Rules:
-- A whole request of up to MAX_KEPT_BYTES is kept as it is; of a larger one only its head, or its topics, packed.
+- A whole request of up to MAX_KEPT_BYTES is kept as it is; of a larger one only its head, or its topics, packed. If a
+  policy needs its topics, they are packed as they were read for it: the frame is not walked twice.
 - A request that cannot be read, or has too many partitions or tags, passes, and the broker alone answers it.
 - A produce is answered with REQUEST_TIMED_OUT for each partition: it is not known whether the broker wrote it.
   A fetch is answered empty, without an error, without a session (see `wire.fetch`).
@@ -50,6 +51,14 @@ def keep(
         return produce_partitions.pack_topics(buf, at, stop, version, steps)
     except WireError:
         return None, -1
+
+
+def keep_named(exchange: ObservedExchange) -> bytes | None:
+    """Return what is kept of a whole Produce frame whose names were read; None if `keep` has to walk it."""
+    try:
+        return produce_partitions.pack_refs(exchange.topics)
+    except WireError:
+        return None
 
 
 def leave_to_broker(exchange: Exchange) -> None:

@@ -38,7 +38,7 @@ from proxy.core.session.exchange import (
     observed,
 )
 from proxy.core.session.in_flight import CROWDED, InFlight
-from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep
+from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep, keep_named
 from proxy.core.session.local_replies import on_reply
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.parts import SessionParts
@@ -119,7 +119,7 @@ class Session(SessionParts):
                     if plan.keeps:
                         if size < MAX_KEPT_BYTES:
                             kept = buf[pos:stop]
-                        else:
+                        elif not plan.names:  # with them, it is packed when they are read
                             kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
                             if keep_steps < 0:
                                 break  # too much for one read: the general path reads on in turns
@@ -164,6 +164,11 @@ class Session(SessionParts):
                         observed_exchange.body = None
                     elif not show_in_place(self.shared, observed_exchange, buf, pos, stop):
                         break
+                    elif kept is None and plan.keeps:
+                        kept = keep_named(observed_exchange)
+                        if kept is None:
+                            break
+                        self._uncounted = CROWDED
                     self.exchange_ids = number
                     observed_exchange.kept = kept
                     on_request = plan.on_request
