@@ -76,10 +76,10 @@ def test_a_client_that_reads_late_gets_everything(start) -> None:
 
 
 def await_standstill(stub: StubBroker) -> None:
-    """Wait until no more bytes reach the client, or the broker has sent everything."""
+    """Wait until the broker has replied, and no more bytes reach the client, or it has sent everything."""
     give_up = time.monotonic() + 60
     seen = -1
-    while seen != stub.sent_bytes:
+    while not stub.replied or seen != stub.sent_bytes:
         assert time.monotonic() < give_up, "nothing stands still"
         seen = stub.sent_bytes
         NAP.wait(0.2)
