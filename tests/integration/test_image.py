@@ -17,6 +17,7 @@ from tests.support.image import (
     built_image,
 )
 from tests.support.image_container import EVERYTHING, MEMORY_BYTES, ImageContainer
+from tests.support.load import await_that
 
 pytestmark = pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)
 
@@ -144,8 +145,13 @@ def test_its_start_imports_only_what_runs(image: BuiltImage, tmp_path: Path) -> 
 
 
 def first_line(sluice: ImageContainer, event: str) -> str:
-    """Return the first line of an event of its log."""
-    return next(line for line in sluice.said().splitlines() if f'"{event}"' in line)
+    """Return the first line of an event of its log, which a thread writes: it may come after the answers."""
+
+    def found() -> list[str]:
+        return [line for line in sluice.said().splitlines() if f'"{event}"' in line]
+
+    await_that(lambda: bool(found()), f"the event {event}", 60, sluice.said)
+    return found()[0]
 
 
 def test_a_second_build_is_equal(image: BuiltImage, tmp_path: Path) -> None:
