@@ -79,7 +79,9 @@ def test_each_client_is_served_once_before_any_is_served_twice(make_bench):
     for (client, _, _), request in zip(links, asked, strict=True):
         client.sendall(request[:1000])
     bench.run()
-    assert sum(waits(session) for _, _, session in links) == len(links) - 1  # before a thread starts
+    assert (
+        sum(waits(session) for _, _, session in links) == len(links) - 1
+    )  # before a thread starts
 
     def send_three_times(number: int) -> None:
         client, broker, _ = links[number]
