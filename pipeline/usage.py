@@ -19,59 +19,51 @@ Rules:
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import reduce
-from operator import add
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
+import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 from pyspark.sql import functions as sf
 
 from pipeline import tables
+from pipeline.added_rows import Addition, Part
 from pipeline.errors import PipelineError
-from pipeline.histograms import count_of, merged, quantile_us, total_us
+from pipeline.histograms import Histograms
 from pipeline.schema import STAGES
+from pipeline.table_files import TableFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipeline.time_range import TimeRange
 
 KEYS: Final = ("user", "client_id", "api", "topic", "instance", "hour", "day")
 """The columns that a report may be by."""
 _LACKS: Final = {"entity": {"api", "topic"}, "api": {"topic"}, "topic": {"client_id", "api"}}
-_SUMS: Final = {
-    "entity": (
-        *("requests", "charged", "exempt", "request_bytes", "charged_bytes", "exempt_bytes"),
-        *("response_bytes", "throttled", "throttle_ms", "blocked_ms", "mute_ms"),
-    ),
-    "api": ("replied", "no_reply", "answered", "expired", "disconnected"),
-    "topic": (
-        *("produce_requests", "produce_partitions", "produce_bytes", "produce_batches"),
-        *("produce_records", "fetch_replies", "fetch_partitions", "fetch_bytes", "fetch_batches"),
-        "fetch_records",
-    ),
+_ENTITY: Final = (
+    *("requests", "charged", "exempt", "request_bytes", "charged_bytes", "exempt_bytes"),
+    *("response_bytes", "throttled", "throttle_ms", "blocked_ms", "mute_ms"),
+)
+_API: Final = {
+    "ended": "requests",
+    **{name: name for name in ("replied", "no_reply", "answered", "expired", "disconnected")},
+    "replied_request_bytes": "request_bytes",
+    "replied_response_bytes": "response_bytes",
 }
-_ALL: Final = "all"
-HOUR_MS: Final = 3_600_000
-DAY_MS: Final = 24 * HOUR_MS
+_TOPIC: Final = (
+    *("produce_requests", "produce_partitions", "produce_bytes", "produce_batches"),
+    *("produce_records", "fetch_replies", "fetch_partitions", "fetch_bytes", "fetch_batches"),
+    "fetch_records",
+)
+_PARTS: Final = {
+    "entity": Part("entity", {name: name for name in _ENTITY}, {"delay_max_ms": "throttle_ms_max"}),
+    "api": Part("api", _API, stages=STAGES),
+    "topic": Part("topic", {name: name for name in _TOPIC}),
+}
+_SECONDS: Final = {"delay_s": "throttle_ms", "blocked_s": "blocked_ms", "memory_mute_s": "mute_ms"}
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99}
-
-
-class TimeRange(NamedTuple):
-    """Rows from `first_ms` to before `end_ms`; None is open."""
-
-    first_ms: int | None = None
-    end_ms: int | None = None
-
-    def of(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the span; folders of other days are not read."""
-        if self.first_ms is not None:
-            rows = rows.where(
-                (sf.col("ts_ms") >= self.first_ms) & (sf.col("dt") >= _day(self.first_ms))
-            )
-        if self.end_ms is not None:
-            rows = rows.where((sf.col("ts_ms") < self.end_ms) & (sf.col("dt") <= _day(self.end_ms)))
-        return rows
 
 
 def families_for(by: Sequence[str]) -> tuple[str, ...]:
@@ -101,11 +93,13 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
 
     A family whose table does not exist is left out. PipelineError if there is none at all.
     """
-    rows = {family: tables.maybe_read(spark, uri, family) for family in families_for(by)}
-    found = {family: span.of(each) for family, each in rows.items() if each is not None}
+    families = families_for(by)
+    opened = {family: TableFiles.maybe_open(spark, uri, family) for family in families}
+    found = {family: table for family, table in opened.items() if table is not None}
     if not found:
-        tables.read(spark, uri, next(iter(rows)))  # it raises
-    return usage(found, by)
+        tables.read(spark, uri, families[0])  # it raises
+    addition = _addition(found, by)
+    return _usage(addition, addition.of_tables(found, span))
 
 
 def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
@@ -114,23 +108,55 @@ def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     A column for each of `by`, then the figures. Durations end with their unit, shares are 0 to 1; null where nothing
     was recorded.
     """
-    keys = list(by) or [_ALL]
-    parts = {"entity": _of_entity, "api": _of_api, "topic": _of_topic}
-    times = {
-        "hour": sf.col("ts_ms") - sf.col("ts_ms") % HOUR_MS,
-        "day": sf.col("ts_ms") - sf.col("ts_ms") % DAY_MS,
-        _ALL: sf.lit(1),
-    }
-    added = {name: time for name, time in times.items() if name in keys}
-    found = [parts[family](each.withColumns(added), keys) for family, each in rows.items()]
-    joined = reduce(lambda left, right: left.join(right, keys, "full"), found)
+    addition = _addition(rows, by)
+    return _usage(addition, addition.of_rows(rows))
+
+
+def _addition(families: Iterable[str], by: Sequence[str]) -> Addition:
+    return Addition(tuple(by), tuple(_PARTS[family] for family in families))
+
+
+def _usage(addition: Addition, parts: DataFrame) -> DataFrame:
+    empty = pa.RecordBatch.from_pylist([], addition.schema)
+    found = addition.whole(parts, figures, figures(empty).schema)
     formats = {"hour": "yyyy-MM-dd HH:00", "day": "yyyy-MM-dd"}
     texts = {
         name: sf.date_format(sf.timestamp_millis(name), text)
         for name, text in formats.items()
-        if name in keys
+        if name in addition.keys
     }
-    return joined.withColumns(texts).drop(_ALL)
+    return found.withColumns(texts) if texts else found
+
+
+def figures(added: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the figures of groups: their sums, then what is computed from them."""
+    given = {name: added.column(name) for name in added.schema.names}
+    found = {
+        name: column
+        for name, column in given.items()
+        if name not in _SECONDS.values() and not pa.types.is_list(column.type)
+    }
+    if "throttled" in given:
+        found["throttled_share"] = _share(given["throttled"], given["charged"])
+        for name, of in _SECONDS.items():
+            found[name] = pc.divide(given[of].cast(pa.float64()), 1000.0)
+    if "ended" in given:
+        spent = {}
+        for stage in STAGES:
+            times = Histograms(given[f"{stage}_i"], given[f"{stage}_n"])
+            some = times.counts > 0
+            spent[stage] = times.totals_us() / 1_000_000
+            of_stage = {
+                "waited": times.counts,
+                **{f"{name}_ms": times.quantiles_us(at) / 1000 for name, at in QUANTILES.items()},
+                "s": spent[stage],
+            }
+            for name, values in of_stage.items():
+                found[f"{stage}_{name}"] = pa.array(values, mask=~some)
+        total = sum(spent.values())
+        for stage, each in spent.items():
+            found[f"{stage}_time_share"] = _share(pa.array(each), pa.array(total))
+    return pa.RecordBatch.from_pydict(found)
 
 
 def sorted_by(figures: DataFrame, by: Sequence[str], column: str | None = None) -> DataFrame:
@@ -150,59 +176,6 @@ def sorted_by(figures: DataFrame, by: Sequence[str], column: str | None = None) 
     return figures.orderBy(*times, order, *by)
 
 
-def _of_entity(rows: DataFrame, keys: list[str]) -> DataFrame:
-    summed = rows.groupBy(*keys).agg(
-        *_sums("entity"), sf.max("throttle_ms_max").alias("delay_max_ms")
-    )
-    return (
-        summed.withColumn("throttled_share", _share(sf.col("throttled"), sf.col("charged")))
-        .withColumn("delay_s", sf.col("throttle_ms") / 1000)
-        .withColumn("blocked_s", sf.col("blocked_ms") / 1000)
-        .withColumn("memory_mute_s", sf.col("mute_ms") / 1000)
-        .drop("throttle_ms", "blocked_ms", "mute_ms")
-    )
-
-
-def _of_api(rows: DataFrame, keys: list[str]) -> DataFrame:
-    counted = rows.groupBy(*keys).agg(
-        sf.sum("requests").alias("ended"),
-        *_sums("api"),
-        sf.sum("request_bytes").alias("replied_request_bytes"),
-        sf.sum("response_bytes").alias("replied_response_bytes"),
-    )
-    buckets = sf.col("buckets")
-    figures = {
-        "waited": count_of(buckets),
-        **{f"{name}_ms": quantile_us(buckets, share) / 1000 for name, share in QUANTILES.items()},
-        "s": total_us(buckets) / 1_000_000,
-    }
-    waits = merged(rows, keys).select(
-        *keys, "stage", *(figure.alias(name) for name, figure in figures.items())
-    )
-    by_stage = waits.groupBy(*keys).agg(
-        *(
-            sf.max(sf.when(sf.col("stage") == stage, sf.col(name))).alias(f"{stage}_{name}")
-            for stage in STAGES
-            for name in figures
-        )
-    )
-    spent = {stage: sf.coalesce(sf.col(f"{stage}_s"), sf.lit(0.0)) for stage in STAGES}
-    total = reduce(add, spent.values())
-    shares = {f"{stage}_time_share": _share(each, total) for stage, each in spent.items()}
-    return counted.join(by_stage.withColumns(shares), keys, "left")
-
-
-def _of_topic(rows: DataFrame, keys: list[str]) -> DataFrame:
-    return rows.groupBy(*keys).agg(*_sums("topic"))
-
-
-def _sums(family: str) -> list[Column]:
-    return [sf.sum(name).alias(name) for name in _SUMS[family]]
-
-
-def _share(part: Column, whole: Column) -> Column:
-    return sf.when(whole > 0, part / whole)
-
-
-def _day(ms: int) -> Column:
-    return sf.lit(datetime.fromtimestamp(ms / 1000, UTC).date())
+def _share(part: pa.Array, whole: pa.Array) -> pa.Array:
+    some = pc.if_else(pc.greater(whole, 0), whole, None)
+    return pc.divide(part.cast(pa.float64()), some.cast(pa.float64()))

@@ -60,7 +60,8 @@ def usage(
     """
     from pipeline.cli.usage_table import print_usage  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.missing_rows import read_missing_rows  # noqa: PLC0415 - as above
-    from pipeline.usage import TimeRange, families_for, read_usage, sorted_by  # noqa: PLC0415 - as above
+    from pipeline.time_range import TimeRange  # noqa: PLC0415 - as above
+    from pipeline.usage import families_for, read_usage, sorted_by  # noqa: PLC0415 - as above
 
     columns = [each.strip() for each in by.split(",") if each.strip()]
     span = TimeRange(_ms(first), _ms(end))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pyspark.sql import functions as sf
-
-from pipeline.histograms import count_of, merged, quantile_us, total_us
+from pipeline.added_rows import Addition, Part
+from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, of_clients
+from pipeline.schema import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pyspark.sql import DataFrame
 
@@ -33,19 +33,15 @@ class StageFigures(NamedTuple):
 
 def by_api(api: DataFrame) -> list[StageFigures]:
     """Return the figures of each API and stage."""
-    return [
-        StageFigures(*row) for row in _figures(merged(api, ["api"])).select("api", *_REST).collect()
-    ]
+    return [StageFigures(name, *row) for (name,), row in _figures(api, ("api",), STAGES)]
 
 
 def by_client(api: DataFrame, clients: Mapping[ClientName, str]) -> list[StageFigures]:
     """Return the figures of each of the clients, by the given name, and stage of WAITED."""
     if not clients:
         return []
-    rows = (
-        _figures(merged(of_clients(api, clients), CLIENT, WAITED)).select(*CLIENT, *_REST).collect()
-    )
-    return [StageFigures(clients[ClientName(*row[:2])], *row[2:]) for row in rows]
+    found = _figures(of_clients(api, clients), CLIENT, WAITED)
+    return [StageFigures(clients[ClientName(*names)], *row) for names, row in found]
 
 
 def waits_of(by: str, figures: list[StageFigures]) -> tuple[Wait, ...]:
@@ -70,13 +66,22 @@ def stages_of(figures: list[StageFigures]) -> tuple[StageTime, ...]:
     return tuple(StageTime(each.name, each.stage, each.total_us / 1000) for each in sorted(figures))
 
 
-_REST: Final = StageFigures._fields[1:]
-
-
-def _figures(histograms: DataFrame) -> DataFrame:
-    buckets = sf.col("buckets")
-    shares = {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0}
-    figures = {name: quantile_us(buckets, share) for name, share in shares.items()}
-    return histograms.withColumns(
-        {"requests": count_of(buckets), **figures, "total_us": total_us(buckets)}
-    )
+def _figures(
+    api: DataFrame, keys: tuple[str, ...], stages: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
+    """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
+    addition = Addition(keys, (Part("api", {}, stages=stages),))
+    groups = addition.whole(addition.of_rows({"api": api}), lambda added: added, addition.schema)
+    found = groups.toArrow().combine_chunks()
+    names = list(zip(*(found.column(key).to_pylist() for key in keys), strict=True))
+    for stage in stages:
+        lists = (found.column(f"{stage}_{kind}").combine_chunks() for kind in "in")
+        times = Histograms(*lists)
+        columns = (
+            times.counts,
+            *(times.quantiles_us(share) for share in (0.5, 0.99, 1.0)),
+            times.totals_us(),
+        )
+        for name, count, *rest in zip(names, *(each.tolist() for each in columns), strict=True):
+            if count:
+                yield name, (stage, count, *rest)

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 
+from pipeline.batches import chunks_of
 from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ _RECORDED: Final = {"enforcement": "recorded", "quota_rate": "recorded_rate"}
 """The quota that a row was recorded under has names of its own in a simulation."""
 _KINDS: Final = {"connections": "<i4", "recorded": "<i1", "recorded_rate": "<f8"}
 _CODES: Final = {"entity": ENTITY, "channel": CHANNEL}
-BATCH_ROWS: Final = 1 << 20
 
 
 @dataclass
@@ -44,16 +44,8 @@ class ClientRows:
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the family `entity` in `batches` as packed rows (SCHEMA), some batches at a time."""
-    some: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        some.append(batch)
-        count += batch.num_rows
-        if count >= BATCH_ROWS:
-            yield pack_rows(pa.Table.from_batches(some))
-            some, count = [], 0
-    if count:
-        yield pack_rows(pa.Table.from_batches(some))
+    for rows in chunks_of(batches):
+        yield pack_rows(rows)
 
 
 def pack_rows(rows: pa.Table) -> pa.RecordBatch:

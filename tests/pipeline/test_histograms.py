@@ -1,65 +1,60 @@
-"""Histograms in Spark: the same figures as those of the telemetry that wrote them."""
+"""Histograms of the pipeline: the same figures as those of the telemetry that wrote them. No Spark."""
 
 import random
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.functions import col
 
-from pipeline import histograms
-from pipeline.schema import STAGES
+from pipeline.histograms import Histograms, merged
 from proxy.core.stats import histogram
-from tests.support.usage_rows import frame, numbered, usage_row
 
 SHARES = (0.0, 0.001, 0.25, 0.5, 0.9, 0.99, 1.0)
 
 
-def test_merged_histograms_have_the_quantiles_of_the_telemetry(spark: SparkSession) -> None:
-    """For 300 groups of one to five rows: quantiles, totals and counts are those of the added-up lists."""
+@pytest.mark.parametrize("groups", [1, 300, 50_000])
+def test_merged_histograms_have_the_quantiles_of_the_telemetry(groups: int) -> None:
+    """Of 1,000 rows in one, in 300 and in nearly as many groups: quantiles, totals and counts of the added-up lists."""
     draw = random.Random(7)
-    dense: dict[tuple[str, str], list[int]] = {}
-    rows = []
-    for group in range(300):
-        for _ in range(draw.randint(1, 5)):
-            columns: dict[str, object] = {}
-            for stage in STAGES:
-                size = draw.choice((0, 1, 1, 3, 30))
-                buckets = sorted(draw.sample(range(histogram.BUCKETS), size))
-                counts = [draw.choice((1, 2, draw.randint(1, 10**9))) for _ in buckets]
-                columns |= {f"{stage}_i": buckets, f"{stage}_n": counts}
-                for bucket, count in zip(buckets, counts, strict=True):
-                    sums = dense.setdefault((f"u{group}", stage), [0] * histogram.BUCKETS)
-                    sums[bucket] += count
-            rows.append(usage_row("api", user=f"u{group}", **columns))
-    merged = histograms.merged(frame(spark, "api", numbered(rows)), ["user"])
-    buckets = col("buckets")
-    quantiles = [histograms.quantile_us(buckets, share) for share in SHARES]
-    found = merged.select(
-        "user",
-        "stage",
-        histograms.count_of(buckets),
-        histograms.total_us(buckets),
-        *quantiles,
-    ).collect()
+    dense: dict[int, list[int]] = {}
+    owner, buckets, counts = [], [], []
+    for _ in range(1000):
+        group = draw.randrange(groups)
+        held = sorted(draw.sample(range(histogram.BUCKETS), draw.choice((0, 1, 1, 3, 30))))
+        numbers = [draw.choice((1, 2, draw.randint(1, 10**9))) for _ in held]
+        owner.append(group)
+        buckets.append(held if held or draw.random() < 0.5 else None)
+        counts.append(numbers if buckets[-1] is not None else None)
+        sums = dense.setdefault(group, [0] * histogram.BUCKETS)
+        for bucket, count in zip(held, numbers, strict=True):
+            sums[bucket] += count
+    lists = merged(
+        pa.chunked_array([buckets], pa.list_(pa.int32())),
+        pa.chunked_array([counts], pa.list_(pa.int64())),
+        np.array(owner),
+        groups,
+    )
+    found = Histograms(*lists)
+    quantiles = [found.quantiles_us(share) for share in SHARES]
+    totals = found.totals_us()
 
-    assert {(row[0], row[1]) for row in found} == dense.keys()
-    for user, stage, count, total_us, *of_shares in found:
-        counts = dense[user, stage]
-        assert count == sum(counts)
-        assert total_us == pytest.approx(histogram.total_us(counts))
-        expected = [histogram.quantile_us(counts, share) for share in SHARES]
-        assert of_shares == pytest.approx(expected, rel=1e-12)
+    assert len(totals) == groups
+    assert found.counts.sum() == sum(map(sum, dense.values()))
+    for group, sums in dense.items():
+        assert found.counts[group] == sum(sums)
+        assert totals[group] == pytest.approx(histogram.total_us(sums))
+        expected = [histogram.quantile_us(sums, share) for share in SHARES]
+        assert [each[group] for each in quantiles] == pytest.approx(expected, rel=1e-12)
 
 
-def test_no_times_have_no_quantile(spark: SparkSession) -> None:
-    """An empty histogram's figures are 0, as in the telemetry."""
-    empty = spark.createDataFrame([([],)], "buckets array<struct<bucket: int, count: bigint>>")
-    buckets = col("buckets")
-    row = empty.select(
-        histograms.quantile_us(buckets, 0.5),
-        histograms.total_us(buckets),
-        histograms.count_of(buckets),
-    ).first()
-
-    assert row is not None
-    assert tuple(row) == (0.0, 0.0, 0)
+def test_no_times_have_no_quantile() -> None:
+    """An empty histogram's figures are 0, as in the telemetry; also beside others, and if there is none at all."""
+    for counts in ([[]], [[], [3], []], []):
+        lists = [[40] * len(each) for each in counts]
+        found = Histograms(
+            pa.array(lists, pa.list_(pa.int32())), pa.array(counts, pa.list_(pa.int64()))
+        )
+        for empty in (place for place, each in enumerate(counts) if not each):
+            assert found.quantiles_us(0.5)[empty] == found.totals_us()[empty] == 0.0
+            assert found.counts[empty] == 0
+        assert len(found.counts) == len(counts)

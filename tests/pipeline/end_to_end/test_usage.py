@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.ingest.job import Ingest
-from pipeline.usage import TimeRange, read_usage
+from pipeline.time_range import TimeRange
+from pipeline.usage import read_usage
 from tests.support.counting_client import CountingClient, Counts
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.recorded_run import RecordedRun, recorded_run

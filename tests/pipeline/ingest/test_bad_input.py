@@ -16,7 +16,8 @@ from pipeline.ingest.job import Ingest
 from pipeline.ingest.staging import Staging
 from pipeline.ingest.summary import Summary
 from pipeline.schema import ENTITY
-from pipeline.usage import TimeRange, read_usage
+from pipeline.time_range import TimeRange
+from pipeline.usage import read_usage
 from tests.support.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
 
 NOW_MS = START_MS + 86_400_000

@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from bench.pipeline.made_tables import make_tables
-from pipeline.usage import TimeRange, read_usage
+from pipeline.time_range import TimeRange
+from pipeline.usage import read_usage
 
 pytest.importorskip("duckdb", reason="it is installed for `make bench-pipeline` only")
 from bench.pipeline import duck

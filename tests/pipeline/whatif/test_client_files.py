@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline import tables
+from pipeline import table_files, tables
 from pipeline.errors import PipelineError
 from pipeline.recommend.packed import COLUMNS
 from pipeline.schema import ENTITY
-from pipeline.whatif import client_files
-from pipeline.whatif.client_files import RecordedClients, rows_of_files
+from pipeline.table_files import rows_of_files
+from pipeline.time_range import TimeRange
+from pipeline.whatif.client_files import RecordedClients
 from pipeline.whatif.client_rows import unpack_rows
 from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
 
@@ -67,7 +68,7 @@ def test_files_have_the_rows_that_spark_reads(
 ) -> None:
     """Of all of the time, and since a time; files that are too large go through Spark."""
     from_files = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
-    monkeypatch.setattr(client_files, "MAX_FILE_BYTES", 1)
+    monkeypatch.setattr(table_files, "MAX_FILE_BYTES", 1)
     by_rows = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
     plans = [each._jdf.queryExecution().toString() for each in (from_files, by_rows)]
     assert ["binaryFile" in plan for plan in plans] == [True, False]
@@ -91,9 +92,9 @@ def parquet(rows: list[Row], kinds: pa.Schema = KINDS, group_rows: int = 100) ->
     return out.getvalue().to_pybytes()
 
 
-def decoded(content: bytes, first_ms: int = 0) -> list[pa.RecordBatch]:
+def decoded(content: bytes, first_ms: int | None = None) -> list[pa.RecordBatch]:
     files = pa.RecordBatch.from_pydict({"path": ["file:/t/one.parquet"], "content": [content]})
-    return list(rows_of_files([files], COLUMNS, first_ms))
+    return list(rows_of_files([files], "entity", COLUMNS, TimeRange(first_ms)))
 
 
 def test_groups_of_rows_from_before_the_time_are_not_decoded() -> None:
