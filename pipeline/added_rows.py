@@ -12,25 +12,26 @@ Rules:
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
+from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipeline.batches import chunks_of
 from pipeline.histograms import merged
 from pipeline.schema import FAMILIES
+from pipeline.table_files import ALL_TIME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
 
-    from pipeline.table_files import TableFiles
+    from pipeline.table_files import RowSource
     from pipeline.time_range import TimeRange
 
     Ints = NDArray[np.int64]
@@ -82,31 +83,14 @@ class Addition(NamedTuple):
                 fields[name] = pa.field(name, kind if pa.types.is_list(kind) else pa.int64())
         return pa.schema(list(fields.values()))
 
-    def of_tables(self, tables: Mapping[str, TableFiles], span: TimeRange) -> DataFrame:
-        """Return rows of groups, from the tables of some of the families; a group may have several rows."""
-        return self._together(
-            tables[part.family].mapped(
-                self.columns(part), self.job(part), text_of(self.schema), span
-            )
-            for part in self.parts
-            if part.family in tables
-        )
-
-    def of_rows(self, rows: Mapping[str, DataFrame]) -> DataFrame:
+    def parts_of(self, rows: Mapping[str, RowSource], span: TimeRange = ALL_TIME) -> DataFrame:
         """Return rows of groups, from rows of some of the families; a group may have several rows."""
-        return self._together(
-            rows[part.family]
-            .select(*self.columns(part))
-            .mapInArrow(self.job(part), text_of(self.schema))
+        found = [
+            rows[part.family].mapped(self.columns(part), self.job(part), text_of(self.schema), span)
             for part in self.parts
             if part.family in rows
-        )
-
-    def _together(self, parts: Iterator[DataFrame]) -> DataFrame:
-        found = next(parts)
-        for each in parts:
-            found = found.unionAll(each)
-        return found
+        ]
+        return reduce(DataFrame.unionAll, found)
 
     def columns(self, part: Part) -> list[str]:
         """Return the columns of the family that are read."""
@@ -132,7 +116,7 @@ class Addition(NamedTuple):
             yield self.added(pa.Table.from_arrays([columns[name] for name in names], names))
 
     def whole(self, rows: DataFrame, finish: Finish, schema: pa.Schema) -> DataFrame:
-        """Return what `finish` makes of the groups, from what `of_tables` or `of_rows` has returned."""
+        """Return what `finish` makes of the groups, from what `parts_of` has returned."""
         together = rows.repartition(*self.keys) if self.keys else rows.coalesce(1)
         ordered = together.sortWithinPartitions(*self.keys) if self.keys else together
 
@@ -150,7 +134,8 @@ class Addition(NamedTuple):
                 rows = pa.concat_tables([pa.Table.from_batches([last]), chunk])
             found = self.added(rows)
             last = found.slice(found.num_rows - 1)  # the next rows may be of this group, too
-            yield found.slice(0, found.num_rows - 1)
+            if found.num_rows > 1:
+                yield found.slice(0, found.num_rows - 1)
         if last is not None:
             yield last
 
@@ -160,9 +145,10 @@ class Addition(NamedTuple):
         columns = {key: _decoded(rows.column(key).take(pa.array(first))) for key in self.keys}
         kinds = {name: "sum" for part in self.parts for name in part.sums}
         kinds |= {name: "max" for part in self.parts for name in part.maxima}
-        numbers = rows.select(list(kinds)).append_column("group", pa.array(group))
-        sums = numbers.group_by("group", use_threads=False).aggregate(list(kinds.items()))
-        columns |= {name: sums.column(f"{name}_{kind}") for name, kind in kinds.items()}
+        if kinds:
+            numbers = rows.select(list(kinds)).append_column("group", pa.array(group))
+            sums = numbers.group_by("group", use_threads=False).aggregate(list(kinds.items()))
+            columns |= {name: sums.column(f"{name}_{kind}") for name, kind in kinds.items()}
         for stage in {stage for part in self.parts for stage in part.stages}:
             buckets, counts = f"{stage}_i", f"{stage}_n"
             columns[buckets], columns[counts] = merged(

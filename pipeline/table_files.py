@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
@@ -33,6 +33,27 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES: Final = 64 << 20
 ALL_TIME: Final = TimeRange()
+
+
+class RowSource(Protocol):
+    """Rows of a family."""
+
+    def mapped(
+        self, columns: Sequence[str], job: Job, schema: str, span: TimeRange = ALL_TIME
+    ) -> DataFrame:
+        """Return what `job` makes of the rows of a time: it gets batches with these columns, `ts_ms` among them."""
+
+
+class GivenRows(NamedTuple):
+    """Rows that Spark has already."""
+
+    rows: DataFrame
+
+    def mapped(
+        self, columns: Sequence[str], job: Job, schema: str, span: TimeRange = ALL_TIME
+    ) -> DataFrame:
+        """See RowSource."""
+        return span.of(self.rows).select(*columns).mapInArrow(job, schema)
 
 
 class TableFiles:
@@ -59,9 +80,9 @@ class TableFiles:
     def mapped(
         self, columns: Sequence[str], job: Job, schema: str, span: TimeRange = ALL_TIME
     ) -> DataFrame:
-        """Return what `job` makes of the rows of a time: it gets batches with these columns, `ts_ms` among them."""
+        """See RowSource."""
         if not self._is_small:
-            return span.of(self._rows).select(*columns).mapInArrow(job, schema)
+            return GivenRows(self._rows).mapped(columns, job, schema, span)
         rows = partial(rows_of_files, family=self._family, columns=columns, span=span)
         files = span.days_of(self._files).select("path", "content")
         return files.mapInArrow(lambda batches: job(rows(batches)), schema)

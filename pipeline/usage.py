@@ -30,7 +30,7 @@ from pipeline.added_rows import Addition, Part
 from pipeline.errors import PipelineError
 from pipeline.histograms import Histograms
 from pipeline.schema import STAGES
-from pipeline.table_files import TableFiles
+from pipeline.table_files import GivenRows, TableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +99,7 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
     if not found:
         tables.read(spark, uri, families[0])  # it raises
     addition = _addition(found, by)
-    return _usage(addition, addition.of_tables(found, span))
+    return _usage(addition, addition.parts_of(found, span))
 
 
 def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
@@ -108,8 +108,9 @@ def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     A column for each of `by`, then the figures. Durations end with their unit, shares are 0 to 1; null where nothing
     was recorded.
     """
-    addition = _addition(rows, by)
-    return _usage(addition, addition.of_rows(rows))
+    given = {family: GivenRows(each) for family, each in rows.items()}
+    addition = _addition(given, by)
+    return _usage(addition, addition.parts_of(given))
 
 
 def _addition(families: Iterable[str], by: Sequence[str]) -> Addition:

@@ -22,7 +22,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
 from pipeline.whatif.client_rows import NAMES as CLIENT
-from pipeline.whatif.client_rows import binary_of, record_of, records_of
+from pipeline.whatif.client_rows import binary_of, pack, record_of, records_of
 from pipeline.whatif.demand import ENTITY
 from pipeline.whatif.predict import AMOUNTS
 from policies.quota.entity import (
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
+
+    from pipeline.table_files import RowSource
 
 MAX_LOST: Final = 0.95
 OTHER: Final = "(other)"
@@ -70,8 +72,8 @@ class Names(NamedTuple):
         return cls(numbers, found.dictionary)
 
 
-def packed(clients: DataFrame) -> DataFrame:
-    """Return the demand of clients that are packed with COLUMNS; columns: SCHEMA. A client may have several rows."""
+def packed(entity: RowSource) -> DataFrame:
+    """Return the demand of the clients of the family `entity`; columns: SCHEMA. A client may have several rows."""
     named = reduce(
         and_,
         (
@@ -80,13 +82,11 @@ def packed(clients: DataFrame) -> DataFrame:
         ),
     )
     names = {name: sf.when(named, sf.col(name)).otherwise(OTHER).alias(name) for name in NAMES[1:]}
-    return clients.mapInArrow(_pack, SCHEMA).withColumns(names)
+    return entity.mapped(COLUMNS, _pack, SCHEMA).withColumns(names)
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        if batch.num_rows:
-            yield demand_rows(pa.Table.from_batches([batch]))
+    return (demand_rows(pa.Table.from_batches([clients])) for clients in pack(batches))
 
 
 def demand_rows(clients: pa.Table) -> pa.RecordBatch:

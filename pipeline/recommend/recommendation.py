@@ -15,13 +15,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from pipeline import tables
+from pipeline.added_rows import Addition, Part
 from pipeline.errors import PipelineError
 from pipeline.ingest.sequences import gaps
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
 from pipeline.recommend.packed import COLUMNS, OTHER, packed
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
-from pipeline.whatif.client_files import RecordedClients
+from pipeline.table_files import TableFiles
+from pipeline.time_range import TimeRange
+from pipeline.whatif.client_rows import packed_clients
 from policies.api import ANONYMOUS
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity
 from policies.quota.quota_file import QuotaFile, QuotaFileLine
@@ -82,8 +85,8 @@ class Recommendation(NamedTuple):
 
 def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
     """Return quotas for the clients whose rows are in the tables at `uri`. Raises PipelineError if there are none."""
-    clients = RecordedClients(spark, uri)
-    demand = packed(clients.packed(COLUMNS)).persist()
+    clients = TableFiles.open(spark, uri, "entity")
+    demand = packed(clients).persist()
     try:
         return _recommend(spark, uri, clients, demand, wishes)
     finally:
@@ -91,7 +94,7 @@ def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
 
 
 def _recommend(
-    spark: SparkSession, uri: str, clients: RecordedClients, demand: DataFrame, wishes: Wishes
+    spark: SparkSession, uri: str, clients: TableFiles, demand: DataFrame, wishes: Wishes
 ) -> Recommendation:
     requests = sf.col("requests")
     found = demand.agg(
@@ -128,7 +131,8 @@ def _recommend(
     ]
     shares: Shares = {}
     if wishes.tests:
-        shares = backtest(clients.packed(COLUMNS, fit_until_s * 1000), rules, wishes.enforcement)
+        later = packed_clients(clients, COLUMNS, TimeRange(fit_until_s * 1000))
+        shares = backtest(later, rules, wishes.enforcement)
     source = {
         "tables": uri,
         "from": _time(first_s),
@@ -158,11 +162,12 @@ def _with_uses(
 
     Without the table of the family `api` every client may have sent both.
     """
-    api = tables.maybe_read(spark, uri, "api") if len(limits) > 1 else None
+    api = TableFiles.maybe_open(spark, uri, "api") if len(limits) > 1 else None
     if api is None:
         return demand.withColumns({"produces": sf.lit(1), "fetches": sf.lit(1)})
     uses = (
-        api.where(sf.col("api_key").isin(_PRODUCE, _FETCH))
+        Addition((*_NAMES, "api_key"), (Part("api", {}),))
+        .parts_of({"api": api})
         .groupBy(*_NAMES)
         .agg(
             sf.max((sf.col("api_key") == _PRODUCE).cast("int")).alias("produces"),

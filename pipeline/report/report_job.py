@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, Literal
 from pyspark.sql import functions as sf
 
 from pipeline.recommend.needs import ALL, Question, needs
-from pipeline.recommend.packed import COLUMNS, packed
+from pipeline.recommend.packed import packed
 from pipeline.recommend.recommendation import Wishes, recommend
 from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.collect import usage_facts
 from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
 from pipeline.report.trace_facts import slowest_of, with_limits
+from pipeline.table_files import TableFiles
 from pipeline.traces.findings import slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import requests_of
-from pipeline.whatif.client_files import RecordedClients
 from pipeline.whatif.jobs import read_quota_file, whatif_tables
 from pipeline.whatif.predict import Candidate
 from policies.quota.entity import REQUEST_RATE, ClientQuotas
@@ -87,7 +87,7 @@ class ReportJob:
     def _needs(
         self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
     ) -> tuple[EntityNeed, ...]:
-        demand = packed(RecordedClients(self._spark, self._uri).packed(COLUMNS))
+        demand = packed(TableFiles.open(self._spark, self._uri, "entity"))
         question = Question(
             level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
         )

@@ -9,6 +9,7 @@ from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, of_clients
 from pipeline.schema import STAGES
+from pipeline.table_files import GivenRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,7 +72,8 @@ def _figures(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
     """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
     addition = Addition(keys, (Part("api", {}, stages=stages),))
-    groups = addition.whole(addition.of_rows({"api": api}), lambda added: added, addition.schema)
+    parts = addition.parts_of({"api": GivenRows(api)})
+    groups = addition.whole(parts, lambda added: added, addition.schema)
     found = groups.toArrow().combine_chunks()
     names = list(zip(*(found.column(key).to_pylist() for key in keys), strict=True))
     for stage in stages:

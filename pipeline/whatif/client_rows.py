@@ -16,12 +16,17 @@ import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 
 from pipeline.batches import chunks_of
+from pipeline.table_files import ALL_TIME
 from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
+
+    from pipeline.table_files import RowSource
+    from pipeline.time_range import TimeRange
 
     Ints = NDArray[np.int64]
 
@@ -40,6 +45,13 @@ class ClientRows:
     client: Ints
     names: list[tuple[str, str, str, str]]
     columns: dict[str, NDArray[np.generic]]
+
+
+def packed_clients(
+    rows: RowSource, columns: Sequence[str], span: TimeRange = ALL_TIME
+) -> DataFrame:
+    """Return rows of the family `entity` packed by client, with these columns; NAMES are among them."""
+    return rows.mapped(columns, pack, SCHEMA, span)
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

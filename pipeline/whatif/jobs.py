@@ -15,9 +15,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.errors import PipelineError
 from pipeline.hadoop import FileSystem
+from pipeline.table_files import TableFiles
 from pipeline.whatif.capture import ReplayCheck, compare
-from pipeline.whatif.client_files import RecordedClients, packed_clients
-from pipeline.whatif.client_rows import unpack_rows
+from pipeline.whatif.client_rows import packed_clients, unpack_rows
 from pipeline.whatif.from_capture import config_of, predict_capture
 from pipeline.whatif.predict import partition_columns, predict
 from pipeline.whatif.results import RESULT
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from pipeline.table_files import RowSource
     from pipeline.whatif.predict import Candidate
     from policies.quota.quota_file import QuotaFile
 
@@ -60,11 +61,10 @@ def whatif_tables(spark: SparkSession, uri: str, candidate: Candidate) -> DataFr
 
     Raises PipelineError if the tables have no rows.
     """
-    columns = candidate.columns()
-    return whatif_packed(RecordedClients(spark, uri).packed(columns), columns, candidate)
+    return whatif(TableFiles.open(spark, uri, "entity"), candidate)
 
 
-def whatif(entity: DataFrame, candidate: Candidate) -> DataFrame:
+def whatif(entity: RowSource, candidate: Candidate) -> DataFrame:
     """Return the predictions for the clients of these rows (family `entity`); the columns of `RESULT`."""
     columns = candidate.columns()
     return whatif_packed(packed_clients(entity, columns), columns, candidate)

@@ -1,4 +1,4 @@
-"""The rows of a table, packed by client from its files: the same as row by row through Spark."""
+"""The rows of a table from its files: the same as row by row through Spark."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,11 +14,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipeline import table_files, tables
 from pipeline.errors import PipelineError
 from pipeline.recommend.packed import COLUMNS
-from pipeline.schema import ENTITY
-from pipeline.table_files import rows_of_files
+from pipeline.schema import API, ENTITY
+from pipeline.table_files import TableFiles, rows_of_files
 from pipeline.time_range import TimeRange
-from pipeline.whatif.client_files import RecordedClients
-from pipeline.whatif.client_rows import unpack_rows
+from pipeline.whatif.client_rows import packed_clients, unpack_rows
 from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
 
 LATER_MS = START_MS + 7_000
@@ -62,28 +61,37 @@ def uri(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("first_ms", [0, LATER_MS])
+@pytest.mark.parametrize(
+    "span",
+    [
+        TimeRange(),
+        TimeRange(LATER_MS),
+        TimeRange(None, LATER_MS),
+        TimeRange(LATER_MS, LATER_MS + 2_000),
+    ],
+)
 def test_files_have_the_rows_that_spark_reads(
-    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, first_ms: int
+    spark: SparkSession, uri: str, monkeypatch: pytest.MonkeyPatch, span: TimeRange
 ) -> None:
-    """Of all of the time, and since a time; files that are too large go through Spark."""
-    from_files = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
+    """Of all of the time, and of parts of it; files that are too large go through Spark."""
+    from_files = packed_clients(TableFiles.open(spark, uri, "entity"), COLUMNS, span)
     monkeypatch.setattr(table_files, "MAX_FILE_BYTES", 1)
-    by_rows = RecordedClients(spark, uri).packed(COLUMNS, first_ms)
+    by_rows = packed_clients(TableFiles.open(spark, uri, "entity"), COLUMNS, span)
     plans = [each._jdf.queryExecution().toString() for each in (from_files, by_rows)]
     assert ["binaryFile" in plan for plan in plans] == [True, False]
 
     found = rows_of(from_files)
     assert found == rows_of(by_rows)
     assert found.total() == sum(
-        row["ts_ms"] >= first_ms for row in (*ROWS, used(20, user="bob", client_id="app"))
+        (span.first_ms or 0) <= row["ts_ms"] < (span.end_ms or 1 << 60)
+        for row in (*ROWS, used(20, user="bob", client_id="app"))
     )
 
 
 def test_an_absent_table_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     """With the way out, as for all jobs."""
     with pytest.raises(PipelineError, match="Write the tables first"):
-        RecordedClients(spark, str(tmp_path))
+        TableFiles.open(spark, str(tmp_path), "entity")
 
 
 def parquet(rows: list[Row], kinds: pa.Schema = KINDS, group_rows: int = 100) -> bytes:
@@ -134,3 +142,23 @@ def test_a_file_that_cannot_be_read_is_named(content: Callable[[], bytes], words
     with pytest.raises(PipelineError, match=r"^file:/t/one\.parquet cannot be read: ") as raised:
         decoded(content())
     assert words in str(raised.value)
+
+
+def test_a_list_whose_elements_are_never_null_is_the_same_list() -> None:
+    """Spark writes it so; a list of other numbers is refused by the file's name."""
+    kinds = to_arrow_schema(API)
+    row = usage_row("api", upstream_i=[80, 81], upstream_n=[3, 4])
+    columns = ["ts_ms", "upstream_i", "upstream_n"]
+
+    def read(number: pa.DataType) -> list[pa.RecordBatch]:
+        never_null = pa.list_(pa.field("element", number, nullable=False))
+        place = kinds.get_field_index("upstream_i")
+        made = parquet([row], kinds.set(place, pa.field("upstream_i", never_null)))
+        files = pa.RecordBatch.from_pydict({"path": ["file:/t/api.parquet"], "content": [made]})
+        return list(rows_of_files([files], "api", columns))
+
+    (found,) = read(pa.int32())
+    assert found.schema.field("upstream_i").type == kinds.field("upstream_i").type
+    assert found.column("upstream_i").to_pylist() == [[80, 81]]
+    with pytest.raises(PipelineError, match=r"api\.parquet .*'upstream_i'"):
+        read(pa.int64())
