@@ -42,7 +42,7 @@ TIMES_MS: Final = {"hour": HOUR_MS, "day": 24 * HOUR_MS}
 _MANY: Final = 1 << 40
 
 
-class Part(NamedTuple):
+class FamilyPart(NamedTuple):
     """What is added of a family: columns of the result and the column that each is of."""
 
     family: str
@@ -64,7 +64,7 @@ class Addition(NamedTuple):
 
     keys: tuple[str, ...]
     """Columns that all families of the parts have, `hour` or `day`."""
-    parts: tuple[Part, ...]
+    parts: tuple[FamilyPart, ...]
 
     @property
     def schema(self) -> pa.Schema:
@@ -92,16 +92,20 @@ class Addition(NamedTuple):
         ]
         return reduce(DataFrame.unionAll, found)
 
-    def columns(self, part: Part) -> list[str]:
+    def columns(self, part: FamilyPart) -> list[str]:
         """Return the columns of the family that are read."""
         keys = ("ts_ms" if key in TIMES_MS else key for key in self.keys)
         return list(dict.fromkeys((*keys, *(column for _, column in part.columns()))))
 
-    def job(self, part: Part) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def job(
+        self, part: FamilyPart
+    ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the job from batches with the columns of a part to rows of groups."""
         return partial(self._add_part, part)
 
-    def _add_part(self, part: Part, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _add_part(
+        self, part: FamilyPart, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         for rows in chunks_of(batches):
             found = {key: _key(rows, key) for key in self.keys}
@@ -116,7 +120,7 @@ class Addition(NamedTuple):
             yield self.added(pa.Table.from_arrays([columns[name] for name in names], names))
 
     def whole(self, rows: DataFrame, finish: Finish, schema: pa.Schema) -> DataFrame:
-        """Return what `finish` makes of the groups, from what `parts_of` has returned."""
+        """Return what `finish` makes of the groups, from rows of `parts_of`."""
         together = rows.repartition(*self.keys) if self.keys else rows.coalesce(1)
         ordered = together.sortWithinPartitions(*self.keys) if self.keys else together
 
@@ -191,7 +195,7 @@ def _groups(keys: list[pa.ChunkedArray], count: int) -> tuple[Ints, Ints]:
             found = found.dictionary_encode()
         numbers = found.indices.cast(pa.int64()).fill_null(-1).to_numpy() + 1
         code = code * (len(found.dictionary) + 1) + numbers
-        if code.max(initial=0) >= _MANY:  # numbers of what is there, not of all that could be
+        if code.max(initial=0) >= _MANY:  # number only the keys that are there
             code = np.unique(code, return_inverse=True)[1].astype(np.int64)
     starts = np.flatnonzero(np.diff(code, prepend=-1))
     _, first, run_group = np.unique(code[starts], return_index=True, return_inverse=True)

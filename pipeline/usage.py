@@ -26,7 +26,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 from pyspark.sql import functions as sf
 
 from pipeline import tables
-from pipeline.added_rows import Addition, Part
+from pipeline.added_rows import Addition, FamilyPart
 from pipeline.errors import PipelineError
 from pipeline.histograms import Histograms
 from pipeline.schema import STAGES
@@ -58,9 +58,11 @@ _TOPIC: Final = (
     "fetch_records",
 )
 _PARTS: Final = {
-    "entity": Part("entity", {name: name for name in _ENTITY}, {"delay_max_ms": "throttle_ms_max"}),
-    "api": Part("api", _API, stages=STAGES),
-    "topic": Part("topic", {name: name for name in _TOPIC}),
+    "entity": FamilyPart(
+        "entity", {name: name for name in _ENTITY}, {"delay_max_ms": "throttle_ms_max"}
+    ),
+    "api": FamilyPart("api", _API, stages=STAGES),
+    "topic": FamilyPart("topic", {name: name for name in _TOPIC}),
 }
 _SECONDS: Final = {"delay_s": "throttle_ms", "blocked_s": "blocked_ms", "memory_mute_s": "mute_ms"}
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99}

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
+from pipeline.added_rows import Addition, FamilyPart
 from pipeline.whatif.client_rows import NAMES as CLIENT
 from pipeline.whatif.client_rows import binary_of, pack, record_of, records_of
 from pipeline.whatif.demand import ENTITY
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from pipeline.table_files import RowSource
 
 MAX_LOST: Final = 0.95
+_PRODUCE, _FETCH = 0, 1
 OTHER: Final = "(other)"
 NAMES: Final = ("instance", "user", "client_id")
 RECORD: Final = np.dtype([("second", "<u4"), *((key, "<f4") for key in KEYS)])
@@ -83,6 +85,25 @@ def packed(entity: RowSource) -> DataFrame:
     )
     names = {name: sf.when(named, sf.col(name)).otherwise(OTHER).alias(name) for name in NAMES[1:]}
     return entity.mapped(COLUMNS, _pack, SCHEMA).withColumns(names)
+
+
+def with_uses(demand: DataFrame, api: RowSource | None) -> DataFrame:
+    """Return the demand with columns `produces` and `fetches`: whether the client has sent such a request.
+
+    `api` are the rows of that family; without them every client may have sent both.
+    """
+    if api is None:
+        return demand.withColumns({"produces": sf.lit(1), "fetches": sf.lit(1)})
+    uses = (
+        Addition((*NAMES[1:], "api_key"), (FamilyPart("api", {}),))
+        .parts_of({"api": api})
+        .groupBy(*NAMES[1:])
+        .agg(
+            sf.max((sf.col("api_key") == _PRODUCE).cast("int")).alias("produces"),
+            sf.max((sf.col("api_key") == _FETCH).cast("int")).alias("fetches"),
+        )
+    )
+    return demand.join(uses, list(NAMES[1:]), "left").na.fill(0, ["produces", "fetches"])
 
 
 def _pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,12 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from pipeline import tables
-from pipeline.added_rows import Addition, Part
 from pipeline.errors import PipelineError
 from pipeline.ingest.sequences import gaps
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
-from pipeline.recommend.packed import COLUMNS, OTHER, packed
+from pipeline.recommend.packed import COLUMNS, OTHER, packed, with_uses
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
 from pipeline.table_files import TableFiles
 from pipeline.time_range import TimeRange
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 FIT_SHARE: Final = 0.7
 _SHOWN: Final = ("p50", "p99", "p999", "max", "windows", "instances", "skew")
-_FETCH, _PRODUCE = 1, 0
 _DIGITS: Final = 4
 _NAMES: Final = ("user", "client_id")
 
@@ -121,7 +119,9 @@ def _recommend(
     fit_until_s = int(first_s + FIT_SHARE * (last_s + 1 - first_s))
     question = Question(level, wishes.limits, wishes.percentile, fit_until_s)
     parts = max(2 * spark.sparkContext.defaultParallelism, _shuffle_partitions(spark))
-    all_needs = needs(_with_uses(spark, uri, demand, wishes.limits), question, parts).persist()
+    has_bytes = len(wishes.limits) > 1
+    api = TableFiles.maybe_open(spark, uri, "api") if has_bytes else None
+    all_needs = needs(with_uses(demand, api), question, parts).persist()
     try:
         measured = _measured(all_needs, wishes.limits, wishes.sizing)
     finally:
@@ -153,28 +153,6 @@ def _level(users: int) -> Level:
 
 def _shuffle_partitions(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-
-
-def _with_uses(
-    spark: SparkSession, uri: str, demand: DataFrame, limits: tuple[str, ...]
-) -> DataFrame:
-    """Return the demand with columns `produces` and `fetches`: whether the client has sent such a request.
-
-    Without the table of the family `api` every client may have sent both.
-    """
-    api = TableFiles.maybe_open(spark, uri, "api") if len(limits) > 1 else None
-    if api is None:
-        return demand.withColumns({"produces": sf.lit(1), "fetches": sf.lit(1)})
-    uses = (
-        Addition((*_NAMES, "api_key"), (Part("api", {}),))
-        .parts_of({"api": api})
-        .groupBy(*_NAMES)
-        .agg(
-            sf.max((sf.col("api_key") == _PRODUCE).cast("int")).alias("produces"),
-            sf.max((sf.col("api_key") == _FETCH).cast("int")).alias("fetches"),
-        )
-    )
-    return demand.join(uses, list(_NAMES), "left").na.fill(0, ["produces", "fetches"])
 
 
 def _measured(all_needs: DataFrame, limits: tuple[str, ...], sizing: Sizing) -> dict[str, Measured]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pipeline.added_rows import Addition, Part
+from pipeline.added_rows import Addition, FamilyPart
 from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, of_clients
@@ -71,7 +71,7 @@ def _figures(
     api: DataFrame, keys: tuple[str, ...], stages: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
     """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
-    addition = Addition(keys, (Part("api", {}, stages=stages),))
+    addition = Addition(keys, (FamilyPart("api", {}, stages=stages),))
     parts = addition.parts_of({"api": GivenRows(api)})
     groups = addition.whole(parts, lambda added: added, addition.schema)
     found = groups.toArrow().combine_chunks()

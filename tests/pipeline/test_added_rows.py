@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline import batches
-from pipeline.added_rows import HOUR_MS, Addition, Part
+from pipeline.added_rows import HOUR_MS, Addition, FamilyPart
 from pipeline.schema import FAMILIES
 from tests.support.usage_rows import START_MS, Row, usage_row
 
 ADDITION = Addition(
     ("user", "client_id", "hour"),
     (
-        Part("entity", {"requests": "requests"}, {"longest_ms": "throttle_ms_max"}),
-        Part("api", {"ended": "requests"}, stages=("upstream", "purgatory")),
+        FamilyPart("entity", {"requests": "requests"}, {"longest_ms": "throttle_ms_max"}),
+        FamilyPart("api", {"ended": "requests"}, stages=("upstream", "purgatory")),
     ),
 )
 counts = st.none() | st.integers(0, 1 << 50)
@@ -88,7 +88,7 @@ def batches_of(
 def test_groups_are_the_sums_of_their_rows(
     made: list[tuple[str, Row]], rows_each: int, chunk_rows: int, *, encodes: bool
 ) -> None:
-    """Whatever the size of batches and chunks, sorted or not, and also if texts come as dictionaries."""
+    """For all sizes of batches and chunks, sorted or not, and also if texts come as dictionaries."""
     with mock.patch.object(batches, "BATCH_ROWS", chunk_rows):
         parts = []
         for part in ADDITION.parts:
@@ -127,7 +127,7 @@ def encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def test_without_keys_all_rows_are_one() -> None:
     """As `usage --by ''` asks for."""
-    addition = Addition((), (Part("entity", {"requests": "requests"}),))
+    addition = Addition((), (FamilyPart("entity", {"requests": "requests"}),))
     made = pa.Table.from_pylist(
         [usage_row("entity", requests=count) for count in (1, 2, 4)],
         to_arrow_schema(FAMILIES["entity"]),
