@@ -43,7 +43,7 @@ _MANY: Final = 1 << 40
 
 
 class FamilyPart(NamedTuple):
-    """What is added of a family: columns of the result and the column that each is of."""
+    """The columns of a family that are added: names in the result, and in the family."""
 
     family: str
     sums: Mapping[str, str]
