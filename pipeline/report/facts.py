@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OTHER: Final = "(other)"
 """The name of all that are not among those with most."""
+ROWS, CAPTURE = "one-second rows", "every request of the capture"
+"""The sources of predictions, in words."""
 
 
 class ClientName(NamedTuple):
@@ -192,6 +194,8 @@ class ReportFacts:
     sweep: tuple[SweepCell, ...] = ()
     sweep_of: str = ""
     """The quotas of the sweep's factor 1, in words."""
+    sweep_from: str = ""
+    """ROWS or CAPTURE."""
     waits: tuple[Wait, ...] = ()
     stages: tuple[StageTime, ...] = ()
     pools: tuple[PoolUse, ...] = ()

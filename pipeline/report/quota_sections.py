@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pipeline.report import quota_charts
 from pipeline.report.chart_style import BOUND, FLOW, INK_2, THROTTLED
+from pipeline.report.facts import CAPTURE, ROWS
 from pipeline.report.headline import curve_of, maybe_knee
 from pipeline.report.labels import client_names, figure, percent
 from pipeline.report.markup import (
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pipeline.report.facts import ReportFacts
+
+_UNDER_A_QUOTA = (
+    " Rows that were recorded under a quota do not tell a client that catches up from one that is late from then on. "
+    "It is taken for late, so more throttles may be predicted at factor 1 than there were. A capture tells it."
+)
 
 
 def needs_section(facts: ReportFacts) -> Iterator[str]:
@@ -85,6 +91,7 @@ def sweep_section(facts: ReportFacts) -> Iterator[str]:
         return
     knee = maybe_knee(points)
     names = client_names(each.client for each in facts.sweep)
+    had_quota = any(each.quota_rate is not None for each in facts.clients)
     curve = (
         figure_of(
             partial(quota_charts.curve, facts),
@@ -112,8 +119,9 @@ def sweep_section(facts: ReportFacts) -> Iterator[str]:
     )
     yield section_of(
         title,
-        "Predicted by a simulation in which a throttled client sends later, not less. "
-        "Left of the knee each step less costs much; right of it more quota gains little.",
+        f"Predicted from {facts.sweep_from or ROWS} by a simulation in which a throttled client sends later, "
+        "not less. Left of the knee each step less costs much; right of it more quota gains little."
+        + ("" if facts.sweep_from == CAPTURE or not had_quota else _UNDER_A_QUOTA),
         *(curve if len(points) > 1 else ()),
         "<h3>By client: percent of its requests throttled</h3>",
         figure_of(

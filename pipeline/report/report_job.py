@@ -3,6 +3,7 @@
 Rules:
 - The recommended quotas are those of the quota file, else p99.9 of the need and a tenth more, as `recommend` does.
 - Predictions are for the request rates in force, multiplied by FACTORS; without any in force, for the recommended ones.
+- They are made from the capture if it has (nearly) all requests, and at most MAX_CAPTURED; else from one-second rows.
 """
 
 from __future__ import annotations
@@ -14,25 +15,27 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as sf
 
+from pipeline import tables
 from pipeline.recommend.needs import ALL, Question, needs
 from pipeline.recommend.packed import packed
 from pipeline.recommend.recommendation import Wishes, recommend
 from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.collect import usage_facts
+from pipeline.report.facts import CAPTURE, ROWS
 from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
 from pipeline.report.trace_facts import slowest_of, with_limits
 from pipeline.table_files import TableFiles
 from pipeline.traces.findings import slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import requests_of
-from pipeline.whatif.jobs import read_quota_file, whatif_tables
+from pipeline.whatif.jobs import read_quota_file, whatif_capture, whatif_tables
 from pipeline.whatif.predict import Candidate
 from policies.quota.entity import REQUEST_RATE, ClientQuotas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from pipeline.report.facts import EntityNeed, ReportFacts
     from policies.quota.config import QuotaLine
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
 FACTORS: Final = (0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
 MAX_SLOWEST: Final = 8
+MAX_CAPTURED: Final = 1_000_000
+CAPTURED_SHARE: Final = 0.99
 MAX_NEEDS: Final = 100
 """Largest needs, and as many of entities with quotas."""
 
@@ -121,9 +126,21 @@ class ReportJob:
     def _with_predictions(self, facts: ReportFacts, lines: Sequence[QuotaLine]) -> ReportFacts:
         enforcement = _enforcement(each.enforcement for each in facts.clients)
         candidate = Candidate(lines, enforcement, factors=FACTORS)
-        predicted = whatif_tables(self._spark, self._uri, candidate)
+        captured = self._maybe_whole_capture(facts.scope.charged)
+        if captured is None:
+            predicted, source = whatif_tables(self._spark, self._uri, candidate), ROWS
+        else:
+            predicted, source = whatif_capture(captured, candidate), CAPTURE
         cells = sweep_of(predicted, (each.client for each in facts.clients))
-        return replace(facts, sweep=cells, sweep_of="the recommended quotas")
+        return replace(facts, sweep=cells, sweep_of="the recommended quotas", sweep_from=source)
+
+    def _maybe_whole_capture(self, charged: int) -> DataFrame | None:
+        """Return the rows of the capture if they are nearly all `charged` requests of the tables."""
+        captured = tables.maybe_read(self._spark, self._uri, "capture")
+        if captured is None:
+            return None
+        count = captured.where("charged").count()
+        return captured if CAPTURED_SHARE * charged <= count <= MAX_CAPTURED else None
 
     def _with_traces(self, facts: ReportFacts, traces: Sequence[str]) -> ReportFacts:
         requests = requests_of(read_spans(self._spark, traces)).persist()

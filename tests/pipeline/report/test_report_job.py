@@ -4,13 +4,22 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
 
 from pipeline.errors import PipelineError
-from pipeline.report.facts import ClientName, ReportFacts
+from pipeline.report.facts import CAPTURE, ROWS, ClientName, ReportFacts
 from pipeline.report.headline import curve_of, headline
 from pipeline.report.report_job import FACTORS, ReportJob
+from pipeline.whatif.simulator import Simulation
 from tests.support.report_tables import write_report_tables
-from tests.support.usage_rows import START_MS
+from tests.support.simulated_clients import (
+    bursts,
+    capture_rows,
+    clients,
+    entity_rows,
+    quota_config,
+)
+from tests.support.usage_rows import START_MS, frame, numbered
 
 QUOTAS = "version: 1\nquotas: [{user: alice, request_rate: 77}, {user: bob, request_rate: 300}]\n"
 
@@ -67,3 +76,29 @@ def test_a_quota_file_gives_the_recommended_quotas(
     assert {each.name: each.recommended for each in facts.needs} == {"alice": 77, "bob": 300}
     with pytest.raises(PipelineError, match=r"none\.yaml"):
         ReportJob(spark, str(tables), START_MS).run(quotas=str(tmp_path / "none.yaml"))
+
+
+@pytest.mark.parametrize("kept", [1.0, 0.9])
+def test_a_capture_of_all_requests_is_what_predictions_are_made_from(
+    spark: SparkSession, tmp_path: Path, kept: float
+) -> None:
+    """Under the present quota exactly the recorded requests are throttled; a capture that lacks some is not used."""
+    sessions = clients(2, bursts(30, 1500, 3), 400, broker_ms=2)
+    quota = {"user": "alice", "request_rate": 20.0}
+    run = Simulation(sessions, quota_config("entity", quota), START_MS + 20_000)
+    in_force = {"enforcement": "entity", "quota_entity": "user=alice", "quota_rate": 20.0}
+    rows = entity_rows(run, sessions, 60, **in_force)
+    captured = capture_rows(run, sessions)
+    captured = captured[: round(len(captured) * kept)]
+    for family, made in {"entity": rows, "capture": captured}.items():
+        table = frame(spark, family, numbered(made))
+        days = table.withColumns({"dt": lit("2025-11-21"), "hour": lit("00")})
+        days.write.partitionBy("dt", "hour").parquet(str(tmp_path / family))
+
+    facts = ReportJob(spark, str(tmp_path), START_MS).run()
+
+    assert facts.sweep_from == (CAPTURE if kept == 1.0 else ROWS)
+    (cell,) = (each for each in facts.sweep if each.factor == 1.0)
+    if kept == 1.0:
+        assert cell.accepted == len(run.passed)
+        assert cell.throttled == sum(each.delay_ms > 0 for each in run.passed) > 0
