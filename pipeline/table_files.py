@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES: Final = 64 << 20
 ALL_TIME: Final = TimeRange()
+_FOREVER_MS: Final = 1 << 62
 
 
 class RowSource(Protocol):
@@ -41,7 +42,7 @@ class RowSource(Protocol):
     def mapped(
         self, columns: Sequence[str], job: Job, schema: str, span: TimeRange = ALL_TIME
     ) -> DataFrame:
-        """Return what `job` makes of the rows of a time: it gets batches with these columns, `ts_ms` among them."""
+        """Return what `job` makes of the rows of a time: it gets batches with these columns."""
 
 
 class GivenRows(NamedTuple):
@@ -112,15 +113,21 @@ def _rows_of_file(
     names = about.schema.to_arrow_schema().names
     there = [name for name in wanted.names if name in names]
     texts = [name for name in there if pa.types.is_string(wanted.field(name).type)]
+    if span != ALL_TIME and "ts_ms" not in there:
+        there.append("ts_ms")
     file = pq.ParquetFile(pa.BufferReader(content), metadata=about, read_dictionary=texts)
     groups = [n for n in range(file.num_row_groups) if span.overlaps(*_times(file, n))]
     for batch in file.iter_batches(BATCH_ROWS, groups, there, use_threads=False):
         rows = pa.RecordBatch.from_arrays([_column(batch, each) for each in wanted], wanted.names)
-        if span.first_ms is not None:
-            rows = rows.filter(pc.greater_equal(rows.column("ts_ms"), span.first_ms))
-        if span.end_ms is not None:
-            rows = rows.filter(pc.less(rows.column("ts_ms"), span.end_ms))
+        if span != ALL_TIME:
+            rows = rows.filter(_within(batch.column("ts_ms"), span))
         yield rows
+
+
+def _within(ts_ms: pa.Array, span: TimeRange) -> pa.Array:
+    first_ms = -_FOREVER_MS if span.first_ms is None else span.first_ms
+    end_ms = _FOREVER_MS if span.end_ms is None else span.end_ms
+    return pc.and_(pc.greater_equal(ts_ms, first_ms), pc.less(ts_ms, end_ms))
 
 
 def _column(batch: pa.RecordBatch, expected: pa.Field) -> pa.Array:
@@ -145,4 +152,4 @@ def _times(file: pq.ParquetFile, group: int) -> tuple[int, int]:
         told = column.statistics
         if column.path_in_schema == "ts_ms" and told is not None and told.has_min_max:
             return int(told.min), int(told.max)
-    return -(1 << 62), 1 << 62
+    return -_FOREVER_MS, _FOREVER_MS

@@ -162,3 +162,12 @@ def test_a_list_whose_elements_are_never_null_is_the_same_list() -> None:
     assert found.column("upstream_i").to_pylist() == [[80, 81]]
     with pytest.raises(PipelineError, match=r"api\.parquet .*'upstream_i'"):
         read(pa.int64())
+
+
+def test_rows_of_a_time_need_not_have_their_time() -> None:
+    """A job that asks for other columns gets only those, of the rows of the time."""
+    rows = [used(second, user="u", client_id="c") for second in range(4)]
+    files = pa.RecordBatch.from_pydict({"path": ["file:/t/a.parquet"], "content": [parquet(rows)]})
+    span = TimeRange(START_MS + 1_000, START_MS + 3_000)
+    (found,) = rows_of_files([files], "entity", ["charged"], span)
+    assert found.to_pydict() == {"charged": [2, 3]}
