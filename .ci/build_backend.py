@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("wire", "policies", "proxy")
-TWINS: Final = frozenset({"proxy/core/session/frame_heads.pxd", "wire/one_partition_reads.pxd"})
+TWINS: Final = frozenset(
+    {
+        "proxy/core/session/frame_heads.pxd",
+        "proxy/shell/system_calls.pxd",
+        "wire/one_partition_reads.pxd",
+    }
+)
 """Type files whose functions are C inlines in the modules that use them; their `.py` is not compiled."""
 CYTHON: Final = "cython>=3.3,<4"
 DIRECTIVES: Final = {

@@ -30,6 +30,7 @@ cdef class Session(SessionParts):
         pos=cython.longlong, begun=cython.longlong, now_us=cython.longlong, size=cython.longlong,
         correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, plan=Plan,
         tally=Meter, exchange=Exchange, queue=ExchangeQueue, glance=OnePartitionReply,
+        buckets=bytes, bucket=cython.longlong, upstream=list, usage=Usage,
     )
     cpdef long long from_broker(
         self, bytearray buf, long long start, long long end, long long now_ms

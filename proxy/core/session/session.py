@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from proxy.core.session.plan import Plan
 
 
-_new_exchange = Exchange.__new__
 _new_observed = ObservedExchange.__new__
 
 MAX_KEEP_STEPS = 4096
@@ -118,7 +117,11 @@ class Session(SessionParts):
                     kept: bytearray | bytes | None = None
                     if plan.keeps:
                         if size < MAX_KEPT_BYTES:
-                            kept = buf[pos:stop]
+                            kept = (
+                                frame_heads.copy(buf, pos, stop)
+                                if frame_heads.IN_C
+                                else buf[pos:stop]
+                            )
                         elif not plan.names:  # with them, it is packed when they are read
                             kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
                             if keep_steps < 0:
@@ -131,7 +134,7 @@ class Session(SessionParts):
                         passes = plan.gate(size, now_ms) is True
                         gated = None
                     if passes:
-                        exchange = _new_exchange(Exchange)
+                        exchange = Exchange.__new__(Exchange)
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
                         exchange.arrived_us = now_us
@@ -265,7 +268,7 @@ class Session(SessionParts):
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us = self.shared.now_us
+                    now_us, buckets = self.shared.now_us, BUCKET
                     while end - pos >= 8 and entries:
                         size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
@@ -285,7 +288,8 @@ class Session(SessionParts):
                                 break
                         took_us = now_us - exchange.arrived_us
                         if took_us < plan.fine_us:
-                            plan.upstream[BUCKET[took_us]] += 1
+                            upstream, bucket = plan.upstream, buckets[took_us]
+                            upstream[bucket] += 1
                             tally = plan.tally
                             if tally is not None:
                                 tally.request_bytes += 4 + exchange.size_bytes

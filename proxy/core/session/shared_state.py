@@ -20,6 +20,7 @@ from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
 from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
+from proxy.core.session.step_time import StepTime
 from proxy.core.stats.meters import MeterBook
 from proxy.core.stats.usage import UsageBook
 from proxy.core.turns import Turns
@@ -44,7 +45,7 @@ WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
 """How the wait of a held request ends: by its key, at its deadline, at a drain, or when its client disconnects."""
 
 
-class SharedState:
+class SharedState(StepTime):
     """The shared state of one process. `now_ms`: the time of the last `advance`; `now_us`: the same in microseconds."""
 
     def __init__(
@@ -55,11 +56,10 @@ class SharedState:
         options: EngineOptions,
         now_ms: int,
     ) -> None:
+        super().__init__(now_ms)
         self.topology = topology
         self.chain = chain
         self.observer = observer
-        self.now_ms = now_ms
-        self.now_us = now_ms * 1000
         self.keeps_traces = options.keeps_traces
         self.sample_every = options.sample_every
         self._sampled = 0
