@@ -58,6 +58,8 @@ cdef enum:
 cdef inline Py_ssize_t receive(int fd, bytearray buf, Py_ssize_t start, Py_ssize_t stop) except -3:
     if not 0 <= start <= stop <= PyByteArray_GET_SIZE(buf):
         raise IndexError(f"[{start}:{stop}] is not inside {len(buf)} bytes")
+    if start == stop:
+        return 0
     cdef Py_ssize_t received = c_recv(fd, PyByteArray_AS_STRING(buf) + start, stop - start, 0)
     while received < 0 and errno == EINTR:
         PyErr_CheckSignals()

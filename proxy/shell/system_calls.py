@@ -30,7 +30,7 @@ MAX_EVENTS: Final = 64
 def receive(fd: int, buf: bytearray, start: int, stop: int) -> int:
     """Receive into buf[start:stop]; return how many bytes, 0 at the end of the stream, NOT_NOW or BROKEN.
 
-    Raises IndexError if the place is not inside the buffer.
+    0 if the place is empty. Raises IndexError if it is not inside the buffer.
     """
     _check(buf, start, stop)
     try:
