@@ -1,0 +1,18 @@
+# Types of stay.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+
+cdef class Stay:
+    cdef public bint _calls
+    cdef public object _clock, _event_loop, _next_ms, _scheduler, _step
+    cdef public double _left_ms, _pass_ms, _quiet_ms
+    cdef public long long _busy
+    cdef public set _ready
+
+    @cython.locals(
+        now_ms=cython.longlong, leave_ms=cython.double, until_ms=cython.double, stay_ms=cython.double,
+        due_ms=object, handled=cython.longlong, called=cython.longlong, may_stay=cython.bint,
+        ready=set,
+    )
+    cpdef long long turn(self) except? -1
