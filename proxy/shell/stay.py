@@ -59,7 +59,7 @@ class Stay:
         self._scheduler = scheduler
         self._ready = scheduler.ready
         self._calls = False  # `scheduler.calls`
-        self._quiet_ms = self._left_ms = 0.0  # how long to wait for the next event: at first, and still
+        self._quiet_ms = self._left_ms = 0.0  # how long to wait for an event: at first, and still
         self._busy = 0  # polls without an event while Trio's tasks are ready
         self._pass_ms = 0.0  # when Trio's tasks must run; 0: not known until the end of the turn
 
