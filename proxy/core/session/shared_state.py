@@ -110,11 +110,19 @@ class SharedState(StepTime):
         session.attention = True
         self.schedule(session)
 
-    def measures(self, session_id: int) -> bool:
-        """Return whether the policies are measured at this session's requests: while a slow hook is looked for, else
-        at those of every MEASURED_EVERY-th session.
+    def hooks(self, api_key: int, session_id: int) -> Hooks:
+        """Return the hooks of an API for the plans of a session.
+
+        They are measured at every MEASURED_EVERY-th session, which has no gates, and while a slow hook is looked for at
+        all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
+        on a machine that is too busy already.
         """
-        return self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+        hooks = self.chain.hooks(
+            api_key, timed=self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+        )
+        if session_id % MEASURED_EVERY:
+            return hooks._replace(open_gate=self.chain.hooks(api_key).open_gate)
+        return hooks
 
     def sample_from(self) -> int:
         """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""
