@@ -1,5 +1,6 @@
 # Types of endpoint.py for the compiled build. The rules are in the .py file.
 
+from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.session cimport Session
 from proxy.shell cimport system_calls
@@ -13,4 +14,4 @@ cdef class Endpoint:
     cdef public object fd, forward, pending, recv_into, send, take, timer, transport
     cdef public Endpoint other
     cdef public Session session
-    cdef public list traffic
+    cdef public ByteCount traffic

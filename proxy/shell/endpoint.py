@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.memory.claim import Claimant
+    from proxy.core.node_health import ByteCount
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
@@ -63,7 +64,7 @@ class Endpoint:
         session: Session,
         channel: Channel,
         take: Callable[[bytearray, int, int, int], int],
-        traffic: list[int],
+        traffic: ByteCount,
     ) -> None:
         self.transport = transport
         self.fd = transport.fileno()
@@ -75,7 +76,7 @@ class Endpoint:
         self.channel = channel
         self.is_client = channel is session.client
         self.take = take
-        self.traffic = traffic  # one number: the bytes read from all sockets of this side and node
+        self.traffic = traffic
         self.expect = IN
         self.closed = False
         self.lingering = False

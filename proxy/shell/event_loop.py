@@ -206,7 +206,7 @@ class EventLoop:
                             continue
                     if received >= large:
                         left -= received
-                    end.traffic[0] += received
+                    end.traffic.read_bytes += received
                     if not received or end.channel.carry:
                         budget, left = budget + left, _READ_CLOCK
                         self._received(end, received, now_ms)
@@ -449,7 +449,7 @@ class EventLoop:
         except OSError as error:
             self._refused(end, error, now_ms)
             return 0
-        end.traffic[0] += received
+        end.traffic.read_bytes += received
         self._received(end, received, now_ms)
         if not end.closed and self._has_pending(end):
             self._engine.schedule(end.session)

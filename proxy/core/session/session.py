@@ -100,7 +100,7 @@ class Session(SessionParts):
             unusual = mutes is not None and mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
-                push = queue.append
+                push = self.queue.push
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
@@ -268,7 +268,7 @@ class Session(SessionParts):
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us, buckets = self.shared.now_us, BUCKET
+                    now_us, buckets, pop = self.shared.now_us, BUCKET, queue.pop_oldest
                     while end - pos >= 8 and entries:
                         size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
@@ -281,7 +281,7 @@ class Session(SessionParts):
                             if glance is None:
                                 if not self._passes(exchange, buf, pos, stop, now_ms):
                                     break
-                                entries.popleft()
+                                pop()
                                 pos = stop
                                 continue
                             if not glance.matches(buf, pos, stop):
@@ -298,7 +298,7 @@ class Session(SessionParts):
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
                                 self.calls.complete(exchange, Outcome.REPLIED, now_ms)
-                        entries.popleft()
+                        pop()
                         pos = stop
                     self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only
