@@ -2,9 +2,7 @@
 
 cimport cython
 
-from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
-from proxy.core.session.session cimport Session
 from proxy.core.session.step_time cimport StepTime
 from proxy.shell cimport system_calls
 from proxy.shell.endpoint cimport Endpoint

@@ -46,8 +46,9 @@ def test_bytes_are_copied_alike(twins, data, start, stop):
         with pytest.raises(IndexError):
             twins.copy(buf, start, stop)
     else:
-        assert expected == data[start:stop]
-        assert twins.copy(buf, start, stop) == expected
+        copied = twins.copy(buf, start, stop)
+        assert copied == expected == data[start:stop]
+        assert type(copied) is type(expected) is bytearray  # a packed produce is bytes
 
 
 @given(st.binary(max_size=90))

@@ -1,7 +1,11 @@
 # The functions of frame_heads.py in C, for the compiled build. The bounds are checked as in Python.
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_GET_SIZE,
+)
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.string cimport memcmp
 
 cdef enum:
@@ -33,7 +37,7 @@ cdef inline bint has_prefix(bytearray buf, bytes prefix, Py_ssize_t pos) except 
     return memcmp(PyByteArray_AS_STRING(buf) + pos, PyBytes_AS_STRING(prefix), size) == 0
 
 
-cdef inline bytes copy(bytearray buf, Py_ssize_t start, Py_ssize_t stop):
+cdef inline bytearray copy(bytearray buf, Py_ssize_t start, Py_ssize_t stop):
     if not 0 <= start <= stop <= PyByteArray_GET_SIZE(buf):
         raise IndexError(f"[{start}:{stop}] is not inside {len(buf)} bytes")
-    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(buf) + start, stop - start)
+    return PyByteArray_FromStringAndSize(PyByteArray_AS_STRING(buf) + start, stop - start)

@@ -19,8 +19,8 @@ has_prefix: Final = bytearray.startswith
 """(buf, prefix, pos) -> whether the bytes from `pos` on begin with `prefix`."""
 
 
-def copy(buf: bytearray, start: int, stop: int) -> bytes:
+def copy(buf: bytearray, start: int, stop: int) -> bytearray:
     """Return buf[start:stop], which is inside the buffer. In Python a slice costs less. Raises IndexError."""
     if not 0 <= start <= stop <= len(buf):
         raise IndexError(f"[{start}:{stop}] is not inside {len(buf)} bytes")
-    return bytes(memoryview(buf)[start:stop])
+    return buf[start:stop]
