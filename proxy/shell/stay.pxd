@@ -8,7 +8,7 @@ from proxy.core.session.step_time cimport StepTime
 cdef class Stay:
     cdef public bint _calls
     cdef public StepTime _engine
-    cdef public object _clock, _due, _event_loop, _scheduler, _step
+    cdef public object _due, _event_loop, _now_us, _scheduler, _step
     cdef public double _left_ms, _pass_ms, _quiet_ms
     cdef public long long _busy
     cdef public set _ready

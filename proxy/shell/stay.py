@@ -41,11 +41,11 @@ class Stay:
     __slots__ = (
         "_busy",
         "_calls",
-        "_clock",
         "_due",
         "_engine",
         "_event_loop",
         "_left_ms",
+        "_now_us",
         "_pass_ms",
         "_quiet_ms",
         "_ready",
@@ -60,7 +60,7 @@ class Stay:
         self._step = event_loop.step
         self._engine = engine
         self._due = engine.timers.due
-        self._clock = clock
+        self._now_us = clock.now_us
         self._scheduler = scheduler
         self._ready = scheduler.ready
         self._calls = False  # `scheduler.calls`
@@ -81,9 +81,9 @@ class Stay:
 
     def turn(self) -> int:
         """Step until nothing comes, or the turn is over; return the time at its end."""
-        event_loop, step, clock, ready = self._event_loop, self._step, self._clock, self._ready
+        event_loop, step, now_us, ready = self._event_loop, self._step, self._now_us, self._ready
         engine = self._engine
-        now_ms = clock()
+        now_ms = now_us() // 1000
         leave_ms: float = now_ms + (1 if event_loop.arriving else TURN_MS)
         if self._pass_ms:
             leave_ms = min(leave_ms, self._pass_ms)
@@ -101,7 +101,7 @@ class Stay:
                     if due_ms is not None and due_ms - now_ms < stay_ms:
                         stay_ms = due_ms - now_ms
             handled = step(stay_ms / 1000 if stay_ms > 0 else 0.0)
-            now_ms = clock()
+            now_ms = now_us() // 1000
             called = event_loop.called
             if handled <= called:
                 if ready:
