@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from proxy.core.session.plan import Plan
 
 
+_new_exchange = Exchange.__new__
 _new_observed = ObservedExchange.__new__
 
 MAX_KEEP_STEPS = 4096
@@ -100,7 +101,7 @@ class Session(SessionParts):
             unusual = mutes is not None and mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
-                push = self.queue.push
+                push, new, in_c = self.queue.push, _new_exchange, frame_heads.IN_C
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
@@ -117,11 +118,7 @@ class Session(SessionParts):
                     kept: bytearray | bytes | None = None
                     if plan.keeps:
                         if size < MAX_KEPT_BYTES:
-                            kept = (
-                                frame_heads.copy(buf, pos, stop)
-                                if frame_heads.IN_C
-                                else buf[pos:stop]
-                            )
+                            kept = frame_heads.copy(buf, pos, stop) if in_c else buf[pos:stop]
                         elif not plan.names:  # with them, it is packed when they are read
                             kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
                             if keep_steps < 0:
@@ -134,7 +131,7 @@ class Session(SessionParts):
                         passes = plan.gate(size, now_ms) is True
                         gated = None
                     if passes:
-                        exchange = Exchange.__new__(Exchange)
+                        exchange = Exchange.__new__(Exchange) if in_c else new(Exchange)
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
                         exchange.arrived_us = now_us
@@ -288,8 +285,7 @@ class Session(SessionParts):
                                 break
                         took_us = now_us - exchange.arrived_us
                         if took_us < plan.fine_us:
-                            upstream, bucket = plan.upstream, buckets[took_us]
-                            upstream[bucket] += 1
+                            plan.upstream[buckets[took_us]] += 1
                             tally = plan.tally
                             if tally is not None:
                                 tally.request_bytes += 4 + exchange.size_bytes
