@@ -1,7 +1,8 @@
 """CPU time and resident memory of a process and its descendants, from /proc.
 
-CPU time is the scheduler's nanoseconds, of all threads, also of those that have ended. The peak is the kernel's VmHWM, which sampling would
-miss; `reset_peak` sets it to the current resident size. The sum of the peaks is never less than the peak of the sum.
+CPU time is the scheduler's nanoseconds, of all threads, also of those that have ended. The peak is the kernel's VmHWM,
+which sampling would miss; `reset_peak` sets it to the current resident size. The sum of the peaks is never less than
+the peak of the sum.
 """
 
 import time
