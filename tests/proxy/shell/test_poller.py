@@ -1,4 +1,4 @@
-"""All pollers keep one contract: epoll itself, that of the compiled build, and the selector behind its interface."""
+"""All pollers keep one contract: epoll itself, that of the compiled build, and the selector with epoll's methods."""
 
 import select
 
