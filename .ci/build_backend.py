@@ -8,7 +8,8 @@ Rules:
 - Bounds are checked, and integers divided, as Python does. A field that was never set is None in compiled code; its
   attributes raise AttributeError, as the field itself does in Python.
 - Floats are equal in both builds: no product and sum are rounded as one, as processors with such an instruction would.
-- After a change of this file everything is compiled again: the directives and flags may be others.
+- After a change of this file or of a twin everything is compiled again: the directives and flags may be others, and
+  Cython does not notice that a module's C functions have changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 ROOMS: Final = ("wire", "policies", "proxy")
-TWINS: Final = frozenset({"proxy/core/session/frame_heads.pxd", "wire/one_partition_reads.pxd"})
+TWINS: Final = frozenset(
+    {
+        "proxy/core/session/frame_heads.pxd",
+        "proxy/shell/system_calls.pxd",
+        "wire/one_partition_reads.pxd",
+    }
+)
 """Type files whose functions are C inlines in the modules that use them; their `.py` is not compiled."""
 CYTHON: Final = "cython>=3.3,<4"
 DIRECTIVES: Final = {
@@ -84,8 +91,8 @@ def extensions() -> list[Any]:
 
 
 def is_stale(folder: Path) -> bool:
-    """Return whether C files of `folder` are older than this file; Cython compares them with the modules only."""
-    since = Path(__file__).stat().st_mtime
+    """Return whether C files of `folder` are older than this file or a twin; Cython compares them with the others."""
+    since = max(path.stat().st_mtime for path in (Path(__file__), *(ROOT / each for each in TWINS)))
     return any(path.stat().st_mtime < since for path in folder.rglob("*.c"))
 
 

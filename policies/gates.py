@@ -5,7 +5,8 @@ Rules:
   ends. It enforces, and closes connections on a fault of its own. Otherwise `on_request` is called, as without a gate.
 - A gate that returns True has done all that `on_request` would have done, which would have returned FORWARD. After
   any other result `on_request` is called, so the gate must have changed nothing.
-- A session whose hooks are measured has no gates, so that the measured calls are those of `on_request`.
+- A session whose hooks are always measured has no gates, so that the measured calls are those of `on_request`. While
+  the hooks of all sessions are measured, after a slow step, the others keep their gates.
 """
 
 from __future__ import annotations

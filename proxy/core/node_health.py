@@ -52,6 +52,15 @@ class NodeHealth:
             self.owed_since_ms = NOTHING_OWED
 
 
+class ByteCount:
+    """How many bytes were read from all sockets of one side of a node. The event loop adds to it at each read."""
+
+    __slots__ = ("read_bytes",)
+
+    def __init__(self) -> None:
+        self.read_bytes = 0
+
+
 class Nodes:
     """The brokers with open sessions, by node id; those reached through the bootstrap port by address."""
 
@@ -59,12 +68,15 @@ class Nodes:
 
     def __init__(self) -> None:
         self._nodes: WeakValueDictionary[int | str | None, NodeHealth] = WeakValueDictionary()
-        self.traffic: dict[int | None, tuple[list[int], list[int]]] = {}
-        """By the node id of a port: bytes read from clients and from the broker, a one-item list each."""
+        self.traffic: dict[int | None, tuple[ByteCount, ByteCount]] = {}
+        """By the node id of a port: bytes read from clients, and from the broker."""
 
-    def traffic_of(self, node: int | None) -> tuple[list[int], list[int]]:
+    def traffic_of(self, node: int | None) -> tuple[ByteCount, ByteCount]:
         """Return the two byte counters of this node: from clients, and from the broker."""
-        return self.traffic.setdefault(node, ([0], [0]))
+        found = self.traffic.get(node)
+        if found is None:
+            found = self.traffic[node] = ByteCount(), ByteCount()
+        return found
 
     def at(self, node: int | None) -> list[NodeHealth]:
         """Return the health of each broker that sessions of this node's port use (None: the bootstrap port)."""

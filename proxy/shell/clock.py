@@ -19,7 +19,8 @@ class Clock:
 
     def now_us(self) -> int:
         """Return the same time in microseconds."""
-        return (time.monotonic_ns() + self._offset_ns) // 1000
+        now_ns = time.monotonic_ns()
+        return (now_ns + self._offset_ns) // 1000
 
     def drift_ms(self) -> int:
         """Return how many milliseconds the wall clock is ahead. It is reported, never corrected in flight."""

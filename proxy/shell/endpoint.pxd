@@ -1,12 +1,17 @@
 # Types of endpoint.py for the compiled build. The rules are in the .py file.
 
+from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
+from proxy.core.session.session cimport Session
+from proxy.shell cimport system_calls
 
 
 cdef class Endpoint:
     cdef public Channel channel
-    cdef public bint closed, hung_up, lingering
+    cdef public bint closed, hung_up, is_client, lingering
+    cdef public int direct
     cdef public long long expect
-    cdef public object fd, forward, pending, recv_into, send, session, take, timer, transport
+    cdef public object fd, forward, pending, recv_into, send, take, timer, transport
     cdef public Endpoint other
-    cdef public list traffic
+    cdef public Session session
+    cdef public ByteCount traffic

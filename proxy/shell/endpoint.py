@@ -7,12 +7,15 @@ import struct
 import termios
 from typing import TYPE_CHECKING, Final
 
+from proxy.shell import system_calls
 from proxy.shell.poller import IN
+from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.memory.claim import Claimant
+    from proxy.core.node_health import ByteCount
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
@@ -25,16 +28,20 @@ class Endpoint:
     """One side of a session: its socket, its channel and its place in the poll set.
 
     `expect` is the registered mask; any other event takes the slow path. Methods that are called for each event are
-    kept bound.
+    kept bound. `direct` is the descriptor for `system_calls`: the event loop then calls those instead, and the session
+    itself instead of `take`. It is -1 where it must not: they do not pay, the bytes are not the socket's own (TLS), or
+    the socket is closed.
     """
 
     __slots__ = (
         "channel",
         "closed",
+        "direct",
         "expect",
         "fd",
         "forward",
         "hung_up",
+        "is_client",
         "lingering",
         "other",
         "pending",
@@ -57,27 +64,24 @@ class Endpoint:
         session: Session,
         channel: Channel,
         take: Callable[[bytearray, int, int, int], int],
-        traffic: list[int],
+        traffic: ByteCount,
     ) -> None:
         self.transport = transport
         self.fd = transport.fileno()
+        self.direct = self.fd if system_calls.PAYS and type(transport) is PlainTransport else -1
         self.recv_into = transport.recv_into
         self.send = transport.send
         self.pending = transport.pending
         self.session = session
         self.channel = channel
+        self.is_client = channel is session.client
         self.take = take
-        self.traffic = traffic  # one number: the bytes read from all sockets of this side and node
+        self.traffic = traffic
         self.expect = IN
         self.closed = False
         self.lingering = False
         self.hung_up = False  # the peer has closed its side, which RDHUP tells without a read
         self.timer: Timer | None = None
-
-    @property
-    def is_client(self) -> bool:
-        """Return whether this is the client's side."""
-        return self.channel is self.session.client
 
 
 def unread_bytes(session: Claimant) -> int:

@@ -2,11 +2,15 @@
 
 cimport cython
 
+from proxy.core.session.channel cimport Channel
+from proxy.core.session.step_time cimport StepTime
+from proxy.shell cimport system_calls
 from proxy.shell.endpoint cimport Endpoint
 
 
 cdef class EventLoop:
-    cdef public object _area, _clock, _due, _engine, _now_us, _small_area, _tail, _view, asleep, poller
+    cdef public object _area, _clock, _due, _now_us, _small_area, _tail, _view, asleep, poller
+    cdef public StepTime _engine
     cdef public tuple _areas, _pools
     cdef public bint _behind, _wary
     cdef public list _closed
@@ -18,11 +22,11 @@ cdef class EventLoop:
         now_us=cython.longlong, now_ms=cython.longlong, at=cython.longlong, fast=cython.longlong,
         left=cython.longlong, budget=cython.longlong, event=cython.longlong, stop=cython.longlong,
         received=cython.longlong, sent=cython.longlong, handled=cython.longlong, ends=dict,
-        end=Endpoint,
+        area_end=cython.longlong, end=Endpoint, to=Endpoint, engine=StepTime, large=cython.longlong, scratch=bytearray,
     )
     cpdef step(self, timeout_s)
 
-    @cython.locals(start=cython.longlong, stop=cython.longlong, channel=object)
+    @cython.locals(start=cython.longlong, stop=cython.longlong, channel=Channel)
     cpdef _take(self, Endpoint end, long long received, long long now_ms)
     cpdef _settle(self, Endpoint end)
     cpdef _send_outbox(self, Endpoint end)

@@ -29,6 +29,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
+from proxy.shell import system_calls
 from proxy.shell.endpoint import Endpoint, unread_bytes
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order, make_poller
 from proxy.shell.transport import TlsError
@@ -154,6 +155,7 @@ class EventLoop:
         ends = self._ends
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
+        area_end = at + len(area)
         requests, replies = self._pools
         fast = IN  # the event of the fast path; _NOTHING: each read takes what is granted
         if requests.near_limit or replies.near_limit:
@@ -162,6 +164,7 @@ class EventLoop:
         elif ready:
             fast = _NOTHING  # a muted session's socket may be watched still, and reads are small
         left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
+        large = LARGE_BYTES
         end: Endpoint | None = None
         waiting = iter(events)
         while True:
@@ -181,41 +184,62 @@ class EventLoop:
                     except KeyError:  # Trio's poll set, or a socket closed earlier in this step
                         self.called = 1
                         continue
-                    if event != fast or end.expect != IN:
+                    if event != fast or end.expect != event:
                         budget += left - self._unusual(end, event, now_ms)
                         left = _READ_CLOCK
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
-                    try:
-                        received = end.recv_into(area)
-                    except OSError as error:
-                        budget, left = budget + left, _READ_CLOCK
-                        self._refused(end, error, now_ms)
-                        continue
-                    if received >= LARGE_BYTES:
+                    if end.direct >= 0:
+                        received = system_calls.receive(end.direct, scratch, at, area_end)
+                        if received < 0:
+                            budget, left = budget + left, _READ_CLOCK
+                            if received == system_calls.BROKEN:
+                                self._broken(end, now_ms)
+                            continue
+                    else:
+                        try:
+                            received = end.recv_into(area)
+                        except OSError as error:
+                            budget, left = budget + left, _READ_CLOCK
+                            self._refused(end, error, now_ms)
+                            continue
+                    if received >= large:
                         left -= received
-                    end.traffic[0] += received
+                    end.traffic.read_bytes += received
                     if not received or end.channel.carry:
                         budget, left = budget + left, _READ_CLOCK
                         self._received(end, received, now_ms)
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
-                    stop = end.take(scratch, at, at + received, now_ms)
+                    if end.direct < 0:
+                        stop = end.take(scratch, at, at + received, now_ms)
+                    elif end.is_client:
+                        stop = end.session.from_client(scratch, at, at + received, now_ms)
+                    else:
+                        stop = end.session.from_broker(scratch, at, at + received, now_ms)
                     if stop < 0:
                         budget, left = budget + left, _READ_CLOCK
                         self._settle(end)
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
-                    try:
-                        sent = end.forward(view[at:stop])
-                    except OSError as error:
-                        self._refused(end.other, error, now_ms)
-                        sent = 0
+                    to = end.other
+                    if to.direct >= 0:
+                        sent = system_calls.send(to.direct, scratch, at, stop)
+                        if sent < 0:
+                            if sent == system_calls.BROKEN:
+                                self._broken(to, now_ms)
+                            sent = 0
+                    else:
+                        try:
+                            sent = end.forward(view[at:stop])
+                        except OSError as error:
+                            self._refused(to, error, now_ms)
+                            sent = 0
                     if at + sent != stop:
-                        self._keep(end.other, at + sent, stop)
+                        self._keep(to, at + sent, stop)
                 if not length_hint(waiting):
                     break
                 budget, left = budget + left, _READ_CLOCK
@@ -425,7 +449,7 @@ class EventLoop:
         except OSError as error:
             self._refused(end, error, now_ms)
             return 0
-        end.traffic[0] += received
+        end.traffic.read_bytes += received
         self._received(end, received, now_ms)
         if not end.closed and self._has_pending(end):
             self._engine.schedule(end.session)
@@ -552,6 +576,7 @@ class EventLoop:
         end.closed = True
         if end.timer is not None:
             end.timer.cancel()
+        end.direct = -1  # the number may soon be another connection's
         self._ends.pop(end.fd, None)
         self.poller.unregister(end.fd)
         end.transport.close()

@@ -7,6 +7,8 @@ import selectors
 from random import shuffle
 from typing import TYPE_CHECKING, Protocol
 
+from proxy.shell import system_calls
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -99,9 +101,34 @@ class SelectorPoller:
         self._selector.close()
 
 
+class EpollPoller:
+    """An epoll set whose `poll` is one of `system_calls`. Where those do not pay, `select.epoll` itself is cheaper."""
+
+    __slots__ = ("_epoll", "_fd", "fileno", "modify", "register", "unregister")
+
+    def __init__(self) -> None:
+        self._epoll = epoll = select.epoll()
+        self._fd = epoll.fileno()
+        self.fileno = epoll.fileno
+        self.register = epoll.register
+        self.modify = epoll.modify
+        self.unregister = epoll.unregister
+
+    def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
+        """See Poller."""
+        return system_calls.poll(self._fd, timeout, maxevents)
+
+    def close(self) -> None:
+        """See Poller."""
+        self._fd = -1
+        self._epoll.close()
+
+
 def make_poller() -> Poller:
     """Return a poller: epoll where the system has it, else a selector."""
-    return select.epoll() if hasattr(select, "epoll") else SelectorPoller()
+    if not hasattr(select, "epoll"):
+        return SelectorPoller()
+    return EpollPoller() if system_calls.PAYS else select.epoll()
 
 
 def in_fair_order(events: Sequence[tuple[int, int]], pool: MemoryPool) -> Sequence[tuple[int, int]]:

@@ -104,7 +104,7 @@ class GoldenSignals(Observer):
         self.errors_in_second = 0
         elapsed_ms = ts_ms - self._before_ms
         now = {
-            node: (from_clients[0], from_broker[0])
+            node: (from_clients.read_bytes, from_broker.read_bytes)
             for node, (from_clients, from_broker) in self._engine.topology.nodes.traffic.items()
         }
         if elapsed_ms > 0:

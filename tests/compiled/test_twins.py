@@ -1,48 +1,15 @@
 """The C functions of the type files return what the functions of their modules return."""
 
-import importlib.util
-import subprocess
-import sys
-from importlib.machinery import EXTENSION_SUFFIXES
-from pathlib import Path
 from struct import error, pack
-from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.harness.compiled_build import missing
 from proxy.core.session import frame_heads
-from tests.support.house import ROOT
 from wire import one_partition_reads
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
-BUILD = """\
-import sys
-from Cython.Build import cythonize
-from setuptools import Extension, setup
-source, folder = sys.argv[1:]
-found = cythonize([Extension("twins", [source])], build_dir=folder, quiet=True, language_level=3)
-setup(name="twins", ext_modules=found, script_args=["-q", "build_ext", "-b", folder, "-t", folder])
-"""
-
-
-@pytest.fixture(scope="module")
-def twins(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """Return the C functions as a module, compiled now."""
-    if reason := missing():
-        pytest.skip(f"the C functions are not tested: {reason}")
-    folder = tmp_path_factory.mktemp("twins")
-    source = Path(__file__).with_name("twins.pyx").relative_to(ROOT)
-    command = [sys.executable, "-c", BUILD, str(source), str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    spec = importlib.util.spec_from_file_location("twins", folder / f"twins{EXTENSION_SUFFIXES[0]}")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @given(data=st.data(), head=st.tuples(INT32, INT32, INT32))
@@ -67,6 +34,21 @@ def test_prefixes_are_compared_alike(twins, data, prefix, pos):
     for wanted in (prefix, data[pos : pos + 5]):
         expected = frame_heads.has_prefix(bytearray(data), wanted, pos)
         assert twins.has_prefix(bytearray(data), wanted, pos) == expected
+
+
+@given(st.binary(max_size=40), st.integers(-3, 45), st.integers(-3, 45))
+def test_bytes_are_copied_alike(twins, data, start, stop):
+    """Any part of the buffer; what is not inside it is an error."""
+    buf = bytearray(data)
+    try:
+        expected = frame_heads.copy(buf, start, stop)
+    except IndexError:
+        with pytest.raises(IndexError):
+            twins.copy(buf, start, stop)
+    else:
+        copied = twins.copy(buf, start, stop)
+        assert copied == expected == data[start:stop]
+        assert type(copied) is type(expected) is bytearray  # a packed produce is bytes
 
 
 @given(st.binary(max_size=90))

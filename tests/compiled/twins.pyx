@@ -1,6 +1,7 @@
 # The C functions of the type files, for Python: `test_twins.py` compares them with the functions of the modules.
 
 from proxy.core.session cimport frame_heads
+from proxy.shell cimport system_calls
 from wire cimport one_partition_reads
 
 
@@ -24,4 +25,24 @@ def tail_at(bytearray buf, Py_ssize_t pos):
     return one_partition_reads.tail_at(buf, pos)
 
 
+def copy(bytearray buf, Py_ssize_t start, Py_ssize_t stop):
+    return frame_heads.copy(buf, start, stop)
+
+
+def receive(int fd, bytearray buf, Py_ssize_t start, Py_ssize_t stop):
+    return system_calls.receive(fd, buf, start, stop)
+
+
+def send(int fd, bytearray buf, Py_ssize_t start, Py_ssize_t stop):
+    return system_calls.send(fd, buf, start, stop)
+
+
+def poll(int fd, double timeout_s, int max_events):
+    return system_calls.poll(fd, timeout_s, max_events)
+
+
+PAYS = system_calls.PAYS
+NOT_NOW = system_calls.NOT_NOW
+BROKEN = system_calls.BROKEN
+MAX_EVENTS = system_calls.MAX_EVENTS
 TAIL_BYTES = one_partition_reads.TAIL_BYTES

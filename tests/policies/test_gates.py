@@ -8,6 +8,7 @@ from policies.hook_runner import HookRunner
 from policies.testing import BenchReporter
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
+from proxy.core.session.shared_state import MEASURED_EVERY
 from proxy.core.topology import Topology
 from tests.support import frames as f
 from tests.support.policies import Recorder
@@ -165,18 +166,35 @@ def test_where_more_than_a_gate_is_needed_the_policy_is_asked(policies, entry):
     assert wire.watcher.policy_errors == []
 
 
-def test_measured_sessions_and_requests_without_reply_have_no_gate():
+def test_sessions_that_are_always_measured_and_requests_without_reply_have_no_gate():
     """The measured calls are those of `on_request`; how a request without reply ends is noted at once."""
     policy = Gated()
     wire = wire_of(policy)
     for number in range(1, 4):
         wire.client(f.produce(number, acks=0))
     assert (policy.opened, len(policy.asked)) == ([], 3)
-    measured = wire_of(measured_policy := Gated(), clock=lambda: 0)
-    measured.engine.measuring_until_ms = 1
+    wire = wire_of(policy := Gated(), clock=lambda: 0)
+    while wire.session.peer.session_id % MEASURED_EVERY:
+        wire = Wire(wire.engine)
     for number in range(1, 4):
-        measured.client(f.heartbeat(number))
-    assert (measured_policy.opened, len(measured_policy.asked)) == ([], 3)
+        wire.client(f.heartbeat(number))
+    assert (policy.opened, len(policy.asked)) == ([], 3)
+
+
+def test_after_a_slow_step_the_others_keep_their_gates():
+    """A gate is quick, so the slow call was not there; a request that it does not pass gets a measured `on_request`."""
+    wire = wire_of(policy := Gated(), clock=lambda: 0)
+    runner = wire.engine.chain.hook_runner
+    wire.client(f.heartbeat(1))
+    wire.engine.on_slow_step(50)
+    assert wire.engine.measuring_until_ms > 0
+    for number in range(2, 5):
+        wire.client(f.heartbeat(number))
+    assert (policy.asked, len(policy.passed)) == ([1, 2], 2)  # a new plan's first request is asked
+    policy.says = None
+    wire.client(f.heartbeat(5))
+    assert policy.asked == [1, 2, 5]
+    assert runner.times["p0", "on_request"].calls == 2
 
 
 def test_other_policies_of_the_same_chain_do_not_matter_for_an_api_they_do_not_judge():

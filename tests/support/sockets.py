@@ -9,6 +9,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Channel
 from proxy.core.session.session import Session
+from proxy.shell.endpoint import Endpoint
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from tests.support.sessions import make_engine
@@ -172,15 +173,22 @@ class WatchedPoller:
         return getattr(self._poller, name)
 
 
+def receive_through(end: Endpoint, before: Callable[[memoryview], object]) -> None:
+    """Call `before` with the area of each read from this side, before it is read."""
+    recv_into = end.recv_into
+
+    def receive_into(area: memoryview) -> int:
+        before(area)
+        return recv_into(area)
+
+    end.recv_into = receive_into
+    end.direct = -1  # the compiled event loop calls the method, too
+
+
 def slow_down(bench: Bench, session: Session, us: int) -> None:
     """Make each read from the session's client or broker take `us` microseconds."""
     for end in (session.handle, session.handle.other):
-
-        def slow(area, recv_into=end.recv_into):
-            bench.clock.spend(us)
-            return recv_into(area)
-
-        end.recv_into = slow
+        receive_through(end, lambda _: bench.clock.spend(us))
 
 
 def pour(bench: Bench, sides: list[tuple[socket.socket, bytes, Channel]]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.house import ROOMS, ROOT, files_below
 
 CLASS = re.compile(r"^cdef class (\w+)(?:\((\w+)\))?:")
-FIELDS = re.compile(r"^    cdef public (long long|\w+) ([\w, ]+)$")
+FIELDS = re.compile(r"^    cdef (?:public (long long|\w+) ([\w, ]+)|object (__weakref__))$")
 CIMPORT = re.compile(r"^(?:from (\S+) )?cimport (.+)$")
 LIBRARIES = ("cython", "cpython", "libc", "posix")
 
@@ -45,7 +45,7 @@ def read(path: Path) -> TypeFile:
             source, names = cimport[1], [name.strip(" ()") for name in cimport[2].split(",")]
             found.cimports += names if source is None else [f"{source}.{name}" for name in names]
         elif (declared := FIELDS.match(line)) and fields is not None:
-            fields += [name.strip() for name in declared[2].split(",")]
+            fields += [name.strip() for name in (declared[2] or declared[3]).split(",")]
         elif line.startswith("    cdef ") and fields is not None and "(" not in line:
             found.strange.append(line)
         elif line and not line.startswith((" ", ")")):

@@ -1,8 +1,15 @@
 # The functions of frame_heads.py in C, for the compiled build. The bounds are checked as in Python.
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_GET_SIZE,
+)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.string cimport memcmp
+
+cdef enum:
+    IN_C = 1
 
 
 cdef inline int int32_in(const unsigned char* at) noexcept nogil:
@@ -28,3 +35,9 @@ cdef inline bint has_prefix(bytearray buf, bytes prefix, Py_ssize_t pos) except 
     if pos < 0 or PyByteArray_GET_SIZE(buf) - pos < size:
         return False
     return memcmp(PyByteArray_AS_STRING(buf) + pos, PyBytes_AS_STRING(prefix), size) == 0
+
+
+cdef inline bytearray copy(bytearray buf, Py_ssize_t start, Py_ssize_t stop):
+    if not 0 <= start <= stop <= PyByteArray_GET_SIZE(buf):
+        raise IndexError(f"[{start}:{stop}] is not inside {len(buf)} bytes")
+    return PyByteArray_FromStringAndSize(PyByteArray_AS_STRING(buf) + start, stop - start)

@@ -133,7 +133,7 @@ class PlanBook:
         rewrite = rewrites.rewrite_for(api)
         prefix = bytes(memoryview(buf)[pos + 12 : head_end])
         peer = speaker.peer
-        hooks = shared.chain.hooks(api.key, timed=shared.measures(peer.session_id))
+        hooks = shared.hooks(api.key, peer.session_id)
         plan = Plan(
             api, peer, prefix, acks, hooks, rewrite, max_bytes, shared, speaker.usage, wait_ms
         )

@@ -20,7 +20,7 @@ cdef class Session(SessionParts):
         keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong,
         kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, gated=Plan,
         plans=dict, exchange=Exchange, asked=ObservedExchange,
-        observed_exchange=ObservedExchange, usage=Usage,
+        observed_exchange=ObservedExchange, usage=Usage, in_c=cython.bint,
     )
     cpdef long long from_client(
         self, bytearray buf, long long start, long long end, long long now_ms
@@ -30,6 +30,7 @@ cdef class Session(SessionParts):
         pos=cython.longlong, begun=cython.longlong, now_us=cython.longlong, size=cython.longlong,
         correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, plan=Plan,
         tally=Meter, exchange=Exchange, queue=ExchangeQueue, glance=OnePartitionReply,
+        buckets=bytes, usage=Usage,
     )
     cpdef long long from_broker(
         self, bytearray buf, long long start, long long end, long long now_ms

@@ -101,7 +101,7 @@ class Session(SessionParts):
             unusual = mutes is not None and mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
-                push = queue.append
+                push, new, in_c = self.queue.push, _new_exchange, frame_heads.IN_C
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
@@ -118,7 +118,7 @@ class Session(SessionParts):
                     kept: bytearray | bytes | None = None
                     if plan.keeps:
                         if size < MAX_KEPT_BYTES:
-                            kept = buf[pos:stop]
+                            kept = frame_heads.copy(buf, pos, stop) if in_c else buf[pos:stop]
                         elif not plan.names:  # with them, it is packed when they are read
                             kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
                             if keep_steps < 0:
@@ -131,7 +131,7 @@ class Session(SessionParts):
                         passes = plan.gate(size, now_ms) is True
                         gated = None
                     if passes:
-                        exchange = _new_exchange(Exchange)
+                        exchange = Exchange.__new__(Exchange) if in_c else new(Exchange)
                         exchange.plan = plan
                         exchange.correlation_id = correlation_id
                         exchange.arrived_us = now_us
@@ -265,7 +265,7 @@ class Session(SessionParts):
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us = self.shared.now_us
+                    now_us, buckets, pop = self.shared.now_us, BUCKET, queue.pop_oldest
                     while end - pos >= 8 and entries:
                         size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
@@ -278,14 +278,14 @@ class Session(SessionParts):
                             if glance is None:
                                 if not self._passes(exchange, buf, pos, stop, now_ms):
                                     break
-                                entries.popleft()
+                                pop()
                                 pos = stop
                                 continue
                             if not glance.matches(buf, pos, stop):
                                 break
                         took_us = now_us - exchange.arrived_us
                         if took_us < plan.fine_us:
-                            plan.upstream[BUCKET[took_us]] += 1
+                            plan.upstream[buckets[took_us]] += 1
                             tally = plan.tally
                             if tally is not None:
                                 tally.request_bytes += 4 + exchange.size_bytes
@@ -294,7 +294,7 @@ class Session(SessionParts):
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
                                 self.calls.complete(exchange, Outcome.REPLIED, now_ms)
-                        entries.popleft()
+                        pop()
                         pos = stop
                     self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only

@@ -20,6 +20,7 @@ from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
 from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
+from proxy.core.session.step_time import StepTime
 from proxy.core.stats.meters import MeterBook
 from proxy.core.stats.usage import UsageBook
 from proxy.core.turns import Turns
@@ -44,7 +45,7 @@ WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
 """How the wait of a held request ends: by its key, at its deadline, at a drain, or when its client disconnects."""
 
 
-class SharedState:
+class SharedState(StepTime):
     """The shared state of one process. `now_ms`: the time of the last `advance`; `now_us`: the same in microseconds."""
 
     def __init__(
@@ -55,11 +56,10 @@ class SharedState:
         options: EngineOptions,
         now_ms: int,
     ) -> None:
+        super().__init__(now_ms)
         self.topology = topology
         self.chain = chain
         self.observer = observer
-        self.now_ms = now_ms
-        self.now_us = now_ms * 1000
         self.keeps_traces = options.keeps_traces
         self.sample_every = options.sample_every
         self._sampled = 0
@@ -110,11 +110,19 @@ class SharedState:
         session.attention = True
         self.schedule(session)
 
-    def measures(self, session_id: int) -> bool:
-        """Return whether the policies are measured at this session's requests: while a slow hook is looked for, else
-        at those of every MEASURED_EVERY-th session.
+    def hooks(self, api_key: int, session_id: int) -> Hooks:
+        """Return the hooks of an API for the plans of a session.
+
+        They are measured at every MEASURED_EVERY-th session, which has no gates, and while a slow hook is looked for at
+        all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
+        on a machine that is too busy already.
         """
-        return self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+        hooks = self.chain.hooks(
+            api_key, timed=self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
+        )
+        if session_id % MEASURED_EVERY:
+            return hooks._replace(open_gate=self.chain.hooks(api_key).open_gate)
+        return hooks
 
     def sample_from(self) -> int:
         """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""

@@ -1,6 +1,8 @@
 """CPU time and memory of process trees."""
 
 import os
+import threading
+import time
 
 from bench.harness.usage import cpu_ns, field_bytes, peak_bytes, reset_peak, resident_bytes, tree
 
@@ -20,6 +22,21 @@ def test_cpu_time_grows_with_work() -> None:
     sum(range(3_000_000))
     os.sched_yield()
     assert cpu_ns(os.getpid()) > before
+
+
+def test_the_cpu_time_of_a_thread_that_has_ended_still_counts() -> None:
+    """A proxy's helper threads come and go during a run."""
+    took_ns: list[int] = []
+
+    def work() -> None:
+        sum(range(3_000_000))
+        took_ns.append(time.thread_time_ns())
+
+    before = cpu_ns(os.getpid())
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert cpu_ns(os.getpid()) >= before + took_ns[0] > before
 
 
 def test_resident_memory_is_that_of_a_python_process() -> None:

@@ -65,7 +65,7 @@ def test_bytes_of_a_node_are_counted_over_all_its_connections():
     """The counts stay after its last connection has ended."""
     nodes = Nodes()
     from_clients, from_broker = nodes.traffic_of(3)
-    from_clients[0] += 5
-    from_broker[0] += 7
-    assert nodes.traffic_of(3) == ([5], [7])
-    assert nodes.traffic_of(None) == ([0], [0])
+    from_clients.read_bytes += 5
+    from_broker.read_bytes += 7
+    assert [each.read_bytes for each in nodes.traffic_of(3)] == [5, 7]
+    assert [each.read_bytes for each in nodes.traffic_of(None)] == [0, 0]

@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from proxy.shell import trio_scheduler
-from proxy.shell.driver import BLIND_STAY_MS, TURN_MS, drive
+from proxy.shell.driver import drive
+from proxy.shell.stay import BLIND_STAY_MS, TURN_MS
 from tests.support.fake_event_loop import FakeClock, FakeEventLoop
 
 

@@ -11,11 +11,12 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from proxy.shell import driver
+from proxy.shell import stay
 from proxy.shell.clock import Clock
-from proxy.shell.driver import TURN_MS, drive
+from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
+from proxy.shell.stay import TURN_MS
 from tests.support import frames as f
 from tests.support.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.sockets import receive
@@ -29,8 +30,8 @@ HOUR_MS = 3_600_000
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the driver stay in the event loop's poll set for hours: only an event ends its wait."""
-    monkeypatch.setattr(driver, "STAY_MS", 2 * HOUR_MS)
-    monkeypatch.setattr(driver, "PASS_MS", 2 * HOUR_MS)
+    monkeypatch.setattr(stay, "STAY_MS", 2 * HOUR_MS)
+    monkeypatch.setattr(stay, "PASS_MS", 2 * HOUR_MS)
 
 
 class Trickle(FakeEventLoop):

@@ -2,6 +2,7 @@
 
 import time
 
+from proxy.core.node_health import ByteCount
 from proxy.shell.endpoint import Endpoint, tls_of, unread_bytes
 from proxy.shell.poller import IN
 from proxy.shell.transport import PlainTransport
@@ -16,8 +17,8 @@ def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
     far, near = tcp_pair()
     try:
         transport = PlainTransport(near)
-        client = Endpoint(transport, session, session.client, session.from_client, [0])
-        broker = Endpoint(transport, session, session.broker, session.from_broker, [0])
+        client = Endpoint(transport, session, session.client, session.from_client, ByteCount())
+        broker = Endpoint(transport, session, session.broker, session.from_broker, ByteCount())
         assert client.is_client
         assert not broker.is_client
         assert client.expect == IN

@@ -11,7 +11,7 @@ from proxy.shell.event_loop import STEP_US
 from tests.support import frames as f
 from tests.support.memory import small_engine
 from tests.support.session_state import mute_until
-from tests.support.sockets import WatchedPoller, arrived, reset, slow_down
+from tests.support.sockets import WatchedPoller, arrived, receive_through, reset, slow_down
 
 BEAT = len(f.heartbeat(1))
 
@@ -147,12 +147,7 @@ def test_a_read_is_shorter_while_many_sockets_are_readable(bench, flows):
     bench.settle()
     taken: list[int] = []
     for _, _, session in links:
-
-        def receive_into(area, recv_into=session.handle.recv_into):
-            taken.append(len(area))
-            return recv_into(area)
-
-        session.handle.recv_into = receive_into
+        receive_through(session.handle, lambda area: taken.append(len(area)))
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     bench.run()

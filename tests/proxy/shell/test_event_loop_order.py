@@ -7,7 +7,7 @@ import pytest
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_EVENTS
 from tests.support import frames as f
-from tests.support.sockets import WatchedPoller, arrived, slow_down
+from tests.support.sockets import WatchedPoller, arrived, receive_through, slow_down
 from tests.support.throttled import fetch
 
 BEAT = len(f.heartbeat(1))
@@ -136,13 +136,7 @@ def test_a_request_made_during_a_step_is_sent_before_frames_read_later_in_that_s
     client, broker, session = bench.link()
     other, _, asking = bench.link()
     bench.settle()
-    take = asking.handle.take
-
-    def ask(buf, start, end, now_ms):
-        session.inquire(f.heartbeat(77), 77, lambda _: None)
-        return take(buf, start, end, now_ms)
-
-    asking.handle.take = ask
+    receive_through(asking.handle, lambda _: session.inquire(f.heartbeat(77), 77, lambda _: None))
     other.sendall(f.heartbeat(1))
     client.sendall(f.heartbeat(2))
 

@@ -1,16 +1,19 @@
-"""Both pollers keep the same contract: epoll itself, and the selector with epoll's interface."""
+"""All pollers keep one contract: epoll itself, that of the compiled build, and the selector with epoll's methods."""
 
 import select
 
 import pytest
 
+from proxy.builds import running
 from proxy.core.memory.pool import MemoryPool
+from proxy.shell import system_calls
 from proxy.shell.poller import (
     ERR,
     HUP,
     IN,
     OUT,
     RDHUP,
+    EpollPoller,
     Poller,
     SelectorPoller,
     in_fair_order,
@@ -20,9 +23,9 @@ from tests.support.golden import cases
 from tests.support.sockets import receive, reset, tcp_pair
 
 EVENTS = [(fd, 1) for fd in range(50)]
-KINDS = [SelectorPoller]
+KINDS: list[type] = [SelectorPoller, SelectorPoller]
 if hasattr(select, "epoll"):
-    KINDS.insert(0, select.epoll)
+    KINDS[:1] = [select.epoll, EpollPoller]
 
 
 class Rig:
@@ -204,9 +207,13 @@ def test_closing_gives_the_descriptor_back():
 
 
 def test_epoll_is_used_where_the_system_has_it(monkeypatch):
-    """The selector is used elsewhere."""
+    """In the compiled build, where system calls pay, by descriptor. The selector is used elsewhere."""
     made = make_poller()
-    assert isinstance(made, KINDS[0])
+    assert type(made) is (KINDS[0] if running() == "pure" else KINDS[-2])
+    made.close()
+    monkeypatch.setattr(system_calls, "PAYS", True)  # in the compiled build it is a constant
+    made = make_poller()
+    assert type(made) is KINDS[-2]
     made.close()
     monkeypatch.delattr(select, "epoll", raising=False)
     fallback = make_poller()

@@ -1,0 +1,128 @@
+"""The driver's stay in the event loop's own poll set while traffic flows.
+
+Rules:
+- A wait ends at a timer, at the next deadline of Trio's tasks, and when one of them has an event (`trio_scheduler`).
+  The deadline is read at the end of the first turn after they ran, if at all: it takes time with many tasks.
+- Trio's tasks run when they have something to do: at once if it is an event, otherwise, and while events of sockets
+  come without a pause, after TURN_MS and a step. To be safe they also run each PASS_MS.
+- Where Trio's events are not seen (`TrioScheduler.calls`) a wait is 2 ms at most, and none while clients are being
+  connected, and Trio's tasks run after each turn.
+- After a step with many events the next one most likely comes within a millisecond, so a wait is no longer than that.
+  Then the timers need not be asked: what is due was fired, and nothing else is due within a millisecond.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.core.engine import Engine
+    from proxy.shell.clock import Clock
+    from proxy.shell.event_loop import EventLoop
+    from proxy.shell.trio_scheduler import TrioScheduler
+
+STAY_MS = 50
+"""How long to wait in the poll set for the next event while traffic flows."""
+PASS_MS = 50
+"""The longest time between two passes through Trio's scheduler."""
+BLIND_STAY_MS = 2
+"""STAY_MS where Trio's events are not seen."""
+MAX_BUSY = 3
+"""Polls without an event while Trio's tasks are ready. Then waiting in Trio is cheaper than a pass for each task."""
+TURN_MS = 4
+"""How long to step before Trio's other tasks get their turn, if they have something to do."""
+MANY_EVENTS = 4
+"""After so many events in one step the next wait is a millisecond at most."""
+
+
+class Stay:
+    """A stay, begun again each time that traffic comes. Polls are counted, not the clock: it may be a virtual one."""
+
+    __slots__ = (
+        "_busy",
+        "_calls",
+        "_due",
+        "_engine",
+        "_event_loop",
+        "_left_ms",
+        "_now_us",
+        "_pass_ms",
+        "_quiet_ms",
+        "_ready",
+        "_scheduler",
+        "_step",
+    )
+
+    def __init__(
+        self, event_loop: EventLoop, engine: Engine, clock: Clock, scheduler: TrioScheduler
+    ) -> None:
+        self._event_loop = event_loop
+        self._step = event_loop.step
+        self._engine = engine
+        self._due = engine.timers.due
+        self._now_us = clock.now_us
+        self._scheduler = scheduler
+        self._ready = scheduler.ready
+        self._calls = False  # `scheduler.calls`
+        self._quiet_ms = self._left_ms = 0.0  # how long to wait for an event: at first, and still
+        self._busy = 0  # polls without an event while Trio's tasks are ready
+        self._pass_ms = 0.0  # when Trio's tasks must run; 0: not known until the end of the turn
+
+    def begin(self) -> None:
+        """Begin a stay, after an event."""
+        self._calls = self._scheduler.calls
+        self._quiet_ms = self._left_ms = STAY_MS if self._calls else BLIND_STAY_MS
+        self._event_loop.called = self._busy = 0
+        self._pass_ms = 0.0
+
+    def lasts(self) -> bool:
+        """Return whether to stay for another turn."""
+        return self._left_ms > 0 and self._busy < MAX_BUSY
+
+    def turn(self) -> int:
+        """Step until nothing comes, or the turn is over; return the time at its end."""
+        event_loop, step, now_us, ready = self._event_loop, self._step, self._now_us, self._ready
+        engine = self._engine
+        now_ms = now_us() // 1000
+        leave_ms: float = now_ms + (1 if event_loop.arriving else TURN_MS)
+        if self._pass_ms:
+            leave_ms = min(leave_ms, self._pass_ms)
+        until_ms = self._pass_ms or leave_ms
+        may_stay = self._calls or not event_loop.arriving
+        handled = 0
+        while True:
+            stay_ms: float = 0
+            if may_stay and not (ready or event_loop.called):
+                stay_ms = min(self._left_ms, until_ms - now_ms)
+                if handled >= MANY_EVENTS and now_ms == engine.now_ms and not self._due:
+                    stay_ms = min(stay_ms, 1)
+                else:
+                    due_ms = engine.next_ms()
+                    if due_ms is not None and due_ms - now_ms < stay_ms:
+                        stay_ms = due_ms - now_ms
+            handled = step(stay_ms / 1000 if stay_ms > 0 else 0.0)
+            now_ms = now_us() // 1000
+            called = event_loop.called
+            if handled <= called:
+                if ready:
+                    self._busy += 1
+                else:
+                    self._left_ms -= 1 if handled else max(stay_ms, 1)
+                    self._busy = 0
+                return now_ms
+            self._left_ms, self._busy = self._quiet_ms, 0
+            if now_ms >= leave_ms:
+                return now_ms
+
+    def must_pass(self, now_ms: int) -> bool:
+        """Return whether Trio's tasks must run now, after a turn."""
+        if self._ready or self._event_loop.called or not self._calls:
+            return True
+        if not self._pass_ms:
+            self._pass_ms = now_ms + min(PASS_MS, self._scheduler.deadline_ms())
+        return now_ms >= self._pass_ms
+
+    def on_passed(self) -> None:
+        """Note that they have run."""
+        self._event_loop.called = 0
+        self._pass_ms = 0.0

@@ -1,0 +1,77 @@
+"""How long the driver waits in the event loop's poll set before each step of a turn."""
+
+import pytest
+
+from proxy.shell.stay import MANY_EVENTS, Stay
+from tests.support.fake_event_loop import FakeClock, FakeEventLoop
+from tests.support.sessions import make_engine
+
+
+class Scheduler:
+    """Trio has nothing to do, and nothing is due there."""
+
+    calls = True
+
+    def __init__(self) -> None:
+        self.ready: set[object] = set()
+
+    def deadline_ms(self) -> float:
+        return 1e9
+
+
+class Timed(FakeEventLoop):
+    """Sets the engine's time when a step begins, as the event loop does. A step takes `step_ms`."""
+
+    step_ms = 0
+
+    def step(self, timeout_s: float) -> int:
+        self.engine.now_ms = self.clock.now_ms
+        self.waits.append(timeout_s)
+        self.clock.now_ms += self.step_ms
+        return self.events.pop(0) if self.events else 0
+
+
+@pytest.fixture
+def timed():
+    """Return an event loop without sockets, with its engine."""
+    found = Timed([], FakeClock())
+    found.engine = make_engine()
+    yield found
+    found.close()
+
+
+def waits_of(timed: Timed, events: list[int]) -> list[float]:
+    """Return how long a turn with these events waited before each step, in seconds."""
+    timed.events[:] = events
+    stay = Stay(timed, timed.engine, timed.clock, Scheduler())
+    stay.begin()
+    stay.turn()
+    return timed.waits
+
+
+def test_a_wait_ends_when_the_next_timer_is_due(timed):
+    """After few events, and after the turn's first step."""
+    timed.engine.timers.arm(timed.clock() + 3, lambda _: None)
+
+    assert waits_of(timed, [1, MANY_EVENTS - 1]) == [0.003] * 3
+
+
+def test_after_many_events_a_wait_is_a_millisecond(timed):
+    """No timer can be due earlier: all that is due was fired."""
+    timed.engine.timers.arm(timed.clock() + 3, lambda _: None)
+
+    assert waits_of(timed, [MANY_EVENTS, 1]) == [0.003, 0.001, 0.003]
+
+
+@pytest.mark.parametrize("late", ["a timer that came due during the step", "one not fired yet"])
+def test_after_many_events_a_timer_that_is_due_is_not_late(timed, late):
+    """The next step does not wait."""
+    if late == "one not fired yet":
+        timed.engine.timers.arm(timed.clock() + 1, lambda _: None)
+        timed.clock.now_ms += 1
+        timed.engine.timers.due.append(timed.engine.timers.arm(timed.clock(), lambda _: None))
+    else:
+        timed.engine.timers.arm(timed.clock() + 2, lambda _: None)
+        timed.step_ms = 2
+
+    assert waits_of(timed, [MANY_EVENTS])[1] == 0
