@@ -98,7 +98,9 @@ class Session(SessionParts):
                     return end
                 self.requests = requests = None
             mutes = self.mutes
-            unusual = mutes is not None and mutes.unusual
+            unusual = False
+            if mutes is not None and mutes.unusual:
+                unusual = not mutes.is_deferred or mutes.begin_deferred(now_ms)
             if requests is None and not unusual:
                 plans = self.plans.by_kind
                 push = queue.append
@@ -184,7 +186,10 @@ class Session(SessionParts):
                             if isinstance(verdict, Throttle) and verdict.forward is FORWARD:
                                 mutes = self.mutes or self._mutes_now()
                                 time_ms, why = verdict.throttle_time_ms, verdict.why
-                                mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
+                                if stop != end or not mutes.try_defer(
+                                    observed_exchange, time_ms, now_ms, why
+                                ):
+                                    mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
                             elif verdict is not FORWARD:
                                 asked = None
                                 if reads:
