@@ -94,7 +94,9 @@ class TimedWire(Wire):
         mutes = session.mutes
         if data and channel is session.client and mutes is not None and mutes.is_deferred:
             self.early += mutes.lasts(self.now_ms)
-            if self.looks and mutes.begin_deferred(self.now_ms):
+            if self.looks:
+                mutes.begin_deferred(self.now_ms)
+            if session.client.muted:
                 self._unread.appendleft(data)
                 return
         super()._read(channel, take, data, name)

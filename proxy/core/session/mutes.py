@@ -75,16 +75,13 @@ class Mutes(ThrottledChannel):
         if not muted & STOPS_PARSING and (client.carry or (is_kept_off and owner.has_pending)):
             client.muted = muted | Mute.PACED
         owner.shared.schedule(owner)
-        self.unusual = bool(self.wanted or muted & STOPS_PARSING or is_kept_off or self.is_deferred)
+        self.unusual = bool(self.wanted or muted & STOPS_PARSING or is_kept_off)
 
     def look_again(self) -> None:
         """Set `unusual` if requests must not take the fast loop now, else clear it."""
         owner = self._owner
         self.unusual = bool(
-            self.wanted
-            or owner.client.muted & STOPS_PARSING
-            or owner.keeps_off_fast_loop
-            or self.is_deferred
+            self.wanted or owner.client.muted & STOPS_PARSING or owner.keeps_off_fast_loop
         )
 
     def _hold(self, reason: int) -> None:

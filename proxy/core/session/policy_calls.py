@@ -156,6 +156,12 @@ class PolicyCalls:
             on_complete = plan.hooks.on_complete
             if on_complete is None:
                 exchange.asked = COMPLETED
+                if (
+                    outcome is Outcome.REPLIED
+                    and exchange.trace is None
+                    and self._shared.capture is None
+                ):
+                    return  # no one is told: most throttled requests end here
         if outcome is not Outcome.REPLIED:
             plan.meter.outcomes[outcome] += 1
             is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY

@@ -99,8 +99,10 @@ class Session(SessionParts):
                 self.requests = requests = None
             mutes = self.mutes
             unusual = False
-            if mutes is not None and mutes.unusual:
-                unusual = not mutes.is_deferred or mutes.begin_deferred(now_ms)
+            if mutes is not None:
+                if mutes.is_deferred:
+                    mutes.begin_deferred(now_ms)
+                unusual = mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
                 push = queue.append

@@ -142,27 +142,30 @@ class ThrottledChannel(TimerEntry):
             exchange.throttle_until_ms = until_ms
             exchange.plan = plan.slow_variant or plan.watched()
         exchange.delayed = True
-        usage.throttle(throttle_time_ms, first=True)
+        usage.throttled += 1  # as `Usage.throttle`
+        usage.throttle_ms += throttle_time_ms
+        if throttle_time_ms > usage.throttle_ms_max:  # noqa: PLR1730 - a call of max is too slow here
+            usage.throttle_ms_max = throttle_time_ms
         usage.blocked.spent_ms += throttle_time_ms
         self.throttled_until_ms = until_ms
         self.throttled_by = why
-        self.is_deferred = self.unusual = True
+        self.is_deferred = True
         return True
 
-    def begin_deferred(self, now_ms: int) -> bool:
-        """Begin a deferred mute, if its throttle lasts: the client has sent something. Return `unusual`."""
+    def begin_deferred(self, now_ms: int) -> None:
+        """Begin a deferred mute if its throttle lasts, because the client has sent something; else forget it."""
         if not self.is_deferred:
-            return self.unusual
-        owner, until_ms = self._owner, self.throttled_until_ms
+            return
         self.is_deferred = False
+        until_ms = self.throttled_until_ms
         if until_ms > now_ms:
+            owner = self._owner
             owner.usage.blocked.spent_ms -= until_ms - now_ms
             owner.usage.blocked.change(1, now_ms)
             owner.client.muted |= Mute.THROTTLED
             owner.shared.schedule(owner)
             self._add(until_ms)
-        self.look_again()
-        return self.unusual
+            self.unusual = True
 
     def lasts(self, now_ms: int) -> bool:
         """Return whether the client is throttled now, be it muted or not."""
