@@ -67,7 +67,8 @@ class Mutes(ThrottledChannel):
             self.look_again()
             return
         if held == Mute.THROTTLED:  # as in `count_muted_time`: nearly always a throttle ends here
-            owner.usage.blocked.change(-1, owner.shared.now_ms)
+            usage = owner.usage
+            usage.blocked.change(-1, owner.shared.now_ms)
         else:
             owner.count_muted_time(held, -1)
         muted = client.muted = client.muted & ~reason

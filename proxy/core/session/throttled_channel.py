@@ -98,7 +98,8 @@ class ThrottledChannel(TimerEntry):
         # A call of max is slower.
         since_ms = known_ms if known_ms > now_ms else now_ms  # noqa: FURB136 - see above
         more_ms = until_ms - since_ms
-        owner.usage.throttle(more_ms, first=not exchange.delayed)
+        usage = owner.usage
+        usage.throttle(more_ms, 0 if exchange.delayed else 1)
         exchange.delayed = True
         self._throttle_trace = trace
         self.throttled_by = why
@@ -109,7 +110,7 @@ class ThrottledChannel(TimerEntry):
             self.wanted |= Mute.THROTTLED
         elif not client.muted & Mute.THROTTLED:
             client.muted |= Mute.THROTTLED
-            owner.usage.blocked.change(1, shared.now_ms)
+            usage.blocked.change(1, shared.now_ms)
             shared.schedule(owner)
         if not self.is_throttled:  # else it is added again when it fires
             self._add(until_ms)
@@ -142,10 +143,7 @@ class ThrottledChannel(TimerEntry):
             exchange.throttle_until_ms = until_ms
             exchange.plan = plan.slow_variant or plan.watched()
         exchange.delayed = True
-        usage.throttled += 1  # as `Usage.throttle`
-        usage.throttle_ms += throttle_time_ms
-        if throttle_time_ms > usage.throttle_ms_max:  # noqa: PLR1730 - a call of max is too slow here
-            usage.throttle_ms_max = throttle_time_ms
+        usage.throttle(throttle_time_ms, 1)
         usage.blocked.spent_ms += throttle_time_ms
         self.throttled_until_ms = until_ms
         self.throttled_by = why
@@ -159,9 +157,9 @@ class ThrottledChannel(TimerEntry):
         self.is_deferred = False
         until_ms = self.throttled_until_ms
         if until_ms > now_ms:
-            owner = self._owner
-            owner.usage.blocked.spent_ms -= until_ms - now_ms
-            owner.usage.blocked.change(1, now_ms)
+            owner, usage = self._owner, self._owner.usage
+            usage.blocked.spent_ms -= until_ms - now_ms
+            usage.blocked.change(1, now_ms)
             owner.client.muted |= Mute.THROTTLED
             owner.shared.schedule(owner)
             self._add(until_ms)
