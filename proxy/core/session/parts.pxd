@@ -4,11 +4,12 @@ from proxy.core.session.channel cimport Channel
 from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.mutes cimport Mutes
 from proxy.core.session.plan_book cimport PlanBook
+from proxy.core.session.policy_calls cimport PolicyCalls
 from proxy.core.stats.usage cimport Usage
 
 
 cdef class SessionParts:
-    cdef public object _claim, _ending, calls, handle, held, in_flight, node, peer, questions
+    cdef public object _claim, _ending, handle, held, in_flight, node, peer, questions
     cdef public object replies, requests, sasl, shared, waits
     cdef public long long _uncounted, exchange_ids, replied_ms, sample_left, unanswered_ms
     cdef public bint attention, ready, samples
@@ -16,5 +17,6 @@ cdef class SessionParts:
     cdef public Channel broker, client
     cdef public Mutes mutes
     cdef public PlanBook plans
+    cdef public PolicyCalls calls
     cdef public ExchangeQueue queue
     cdef public Usage usage

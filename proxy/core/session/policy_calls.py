@@ -159,8 +159,6 @@ class PolicyCalls:
             on_complete = plan.hooks.on_complete
             if on_complete is None:
                 exchange.asked = COMPLETED
-                if outcome is _REPLIED and exchange.trace is None and self._shared.capture is None:
-                    return  # no one is told: most throttled requests end here
         if outcome is not _REPLIED:
             plan.meter.outcomes[outcome] += 1
             is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY
@@ -182,6 +180,18 @@ class PolicyCalls:
             finish_trace(self._shared, exchange, outcome, forwarded=forwarded)
         if self._shared.capture is not None:
             self._shared.capture.end(exchange, outcome, now_ms)
+
+    def complete_replied(self, exchange: Exchange, now_ms: int) -> None:
+        """Do as `complete` for a request that the broker has answered. Most throttled ones have no listener."""
+        if (
+            isinstance(exchange, ObservedExchange)
+            and exchange.trace is None
+            and exchange.plan.hooks.on_complete is None
+            and self._shared.capture is None
+        ):
+            exchange.asked = COMPLETED
+            return
+        self.complete(exchange, _REPLIED, now_ms)
 
     def without_exemption(self, exchange: ObservedExchange, verdict: Verdict) -> Verdict:
         """Return the same verdict; an exemption (no quota counts the request) is noted and removed."""
