@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-path bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -79,7 +79,7 @@ bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/result
 bench-quota: $(STAMP)-test  ## rates under quotas, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.quota
 
-bench-purgatory: $(STAMP)-test $(STAMP)-bench  ## Kafka's benchmark of its purgatory; its section of bench/RESULTS.md
+bench-purgatory: $(STAMP)-test $(STAMP)-build  ## Kafka's benchmark of its purgatory; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.purgatory
 
 bench-memory: $(STAMP)-test $(STAMP)-bench  ## memory limits, with a real Kafka; its sections of bench/RESULTS.md
@@ -99,6 +99,9 @@ bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.m
 
 bench-compiled: $(STAMP)-test $(STAMP)-build  ## the compiled build beside the source and HAProxy; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.compiled
+
+bench-path: $(STAMP)-test $(STAMP)-build  ## CPU of a quota in one process, both builds; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.path
 
 bench-clients: $(STAMP)-test  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.clients

@@ -1,6 +1,11 @@
-"""The CPU cost of a policy on the request path, in one process (`bench.in_process`)."""
+"""The CPU cost of a policy on the request path, in one process (`bench.in_process`).
 
-from collections.abc import Callable, Hashable
+`python -m bench.path` measures the source and the compiled build (`bench.path_report`).
+"""
+
+import json
+import sys
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,13 +14,16 @@ from bench.in_process import measure as measure_all
 from policies.chain import Chain
 from policies.registry import PolicyEntry, build
 from policies.testing import BenchHost, BenchReporter
+from proxy import builds
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology
 
 ROUNDS: Final = 15
+WORKER: Final = "--one-build"
 UNREACHED: Final = {"user": "<default>", "request_rate": 1e9}
 """A limit that no client reaches."""
+REACHED: Final = {"user": "<default>", "request_rate": 1000.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +36,19 @@ class Case:
     batch: int = BATCH
     burst_seconds: float = 2.0
     """With 0, and a request each millisecond of a quota of 1,000/s, each request is throttled for a millisecond."""
+    defers: bool = True
+    """As the event loop does for a client without TLS: a mute begins with early bytes, and there are none."""
+
+    @property
+    def throttles(self) -> bool:
+        """Whether each request is throttled."""
+        return not self.burst_seconds
 
 
 UNTHROTTLED: Final = "request_rate, no throttling"
-THROTTLED: Final = "each request throttled and its channel unmuted, one at a time"
+TWO_LIMITS: Final = "request_rate and producer_byte_rate, no throttling"
+THROTTLED: Final = "each request throttled, the next sent when it may be, one at a time"
+MUTED: Final = "each request throttled, its channel muted and unmuted by a timer, one at a time"
 NOTHING: Final = Case("no policy")
 ALONE: Final = Case("no policy, one request at a time", batch=1)
 CASES: Final = (
@@ -42,12 +59,13 @@ CASES: Final = (
     ),
     Case(UNTHROTTLED, (UNREACHED,)),
     Case(
-        "request_rate and producer_byte_rate, no throttling",
+        TWO_LIMITS,
         ({**UNREACHED, "producer_byte_rate": 1e12},),
     ),
     Case("request_rate, no throttling, enforcement: channel", (UNREACHED,), "channel"),
     ALONE,
-    Case(THROTTLED, ({"user": "<default>", "request_rate": 1000.0},), batch=1, burst_seconds=0.0),
+    Case(THROTTLED, (REACHED,), batch=1, burst_seconds=0.0),
+    Case(MUTED, (REACHED,), batch=1, burst_seconds=0.0, defers=False),
 )
 
 
@@ -89,6 +107,7 @@ def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
     use = [PolicyEntry(use="quota", config=config)] if case.quotas else []
     topology = Topology("127.0.0.1", 19092, {}, Observer())
     host.engine = Engine(topology, Chain(build(use, host), reporter), Observer())
+    host.engine.try_expect_early = lambda _: case.defers
     yardstick = (NOTHING if case.batch == BATCH else ALONE).name if case.quotas else ""
     return SessionLoop(
         case.name,
@@ -96,11 +115,23 @@ def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
         yardstick,
         requests=requests,
         batch=case.batch,
-        throttles=case.name == THROTTLED,
+        throttles=case.throttles,
     )
 
 
+def report_json(costs: Sequence[Cost]) -> str:
+    """Return the build and the medians in µs of these costs by case, as `bench.path_report` reads them."""
+    medians = {
+        cost.name: [cost.own.median, None if cost.added is None else cost.added.median]
+        for cost in costs
+    }
+    return json.dumps({"build": builds.running(), "costs": medians})
+
+
 if __name__ == "__main__":
-    for cost in measure():
-        added = "" if cost.added is None else f"+ {cost.added.text(2)}"
-        print(f"{cost.name:65} {cost.own.text(2):25} {added}")
+    if sys.argv[1:2] == [WORKER]:
+        print(report_json(measure(int(sys.argv[2]))))
+    else:
+        from bench.path_report import main
+
+        sys.exit(main())

@@ -140,11 +140,12 @@ class EffectiveQuota(NamedTuple):
     """Changes when any limit changes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # frozen, it would take three times as long to make
 class Throttle:
     """Do as `forward` says and mute the client's channel for this time, from now; the reply carries what remains of it.
 
-    The chain continues; of several throttles the largest counts. The mute begins after the request's last byte.
+    The chain continues; of several throttles the largest counts. The mute begins after the request's last byte. Do not
+    change one that you have returned.
     """
 
     throttle_time_ms: int

@@ -5,7 +5,7 @@
   so the watch lists rely on the purge. Then come the deadlines, the purge if it is due, and the requests that arrive
   in this millisecond.
 - It sleeps until the next millisecond if it is early. If it is late it catches up, and drops no request.
-- mypyc compiles this module with the wheel and the purgatory for the compiled candidate.
+- Cython compiles this module with the wheel and the purgatory for the compiled candidate (`play.pxd`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from policies.quota.entity import (
     REQUEST_RATE,
     tags_text,
 )
-from policies.quota.rate import ReleaseSchedule, rate_for_delay
+from policies.quota.rate import ReleaseSchedule
 from policies.quota.sensors import ThrottleTime
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class QuotaBucket(ReleaseSchedule):
 
         The sampled rate would not do: it knows no burst, and counts only the requests that passed.
         """
-        rate = rate_for_delay(delay_ms, self.limit, self.rate.observe(now_ms)[1])
+        rate = self.rate.rate_for_delay(delay_ms, self.limit, now_ms)
         return _new_violation(QuotaViolation, (self.name, self.key, rate, self.limit, self.policy))
 
     def record_throttle(self, throttle_time_ms: int, now_ms: int) -> None:

@@ -11,6 +11,11 @@ cdef class SampledRate:
 
     cpdef record(self, double value, long long now_ms)
 
+    @cython.locals(elapsed_ms=cython.longlong, min_span_ms=cython.longlong)
+    cpdef long long window_ms_at(self, long long now_ms) except -1
+
+    cpdef double rate_for_delay(self, double delay_ms, double bound, long long now_ms) except? -1
+
     @cython.locals(total=cython.double, elapsed_ms=cython.longlong, min_span_ms=cython.longlong)
     cpdef observe(self, long long now_ms)
 

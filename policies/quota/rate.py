@@ -36,11 +36,6 @@ def throttle_time_ms(
     return max_ms if excess_ms >= max_ms else floor(excess_ms + 0.5)
 
 
-def rate_for_delay(delay_ms: float, bound: float, window_ms: int) -> float:
-    """Return the rate for which `throttle_time_ms` would return this delay: the inverse of its formula."""
-    return bound * (1 + delay_ms / window_ms)
-
-
 class SampledRate:
     """A sum over `samples` windows of `window_ms`, and the part of it that overlaps the left edge.
 
@@ -87,7 +82,16 @@ class SampledRate:
 
     def window_ms_at(self, now_ms: int) -> int:
         """Return the span in ms that `measure` divides by: missing whole windows count as empty ones."""
-        return self.observe(now_ms)[1]
+        is_valid = now_ms < self._valid_ms
+        elapsed_ms = now_ms - self._oldest_ms if is_valid else self._measure(now_ms)[1]
+        min_span_ms = self._min_span_ms
+        if elapsed_ms < min_span_ms:
+            elapsed_ms = min_span_ms + elapsed_ms % self._window_ms
+        return elapsed_ms if elapsed_ms > 0 else 1
+
+    def rate_for_delay(self, delay_ms: float, bound: float, now_ms: int) -> float:
+        """Return the rate for which `throttle_time_ms` returns this delay: the inverse of its formula."""
+        return bound * (1 + delay_ms / self.window_ms_at(now_ms))
 
     def observe(self, now_ms: int) -> tuple[float, int]:
         """Return the rate per second, and the span in ms that it is measured over."""

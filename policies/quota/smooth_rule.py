@@ -71,13 +71,13 @@ class SmoothRule:
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Set whether Produce and Fetch have limits of their own."""
-        for key, hook, wanted in (
-            (ApiKey.PRODUCE, self._on_produce, produce),
-            (ApiKey.FETCH, self._on_fetch, fetch),
-        ):
-            self.hooks_by_api.pop(key, None)
-            if wanted:
-                self.hooks_by_api[key] = hook
+        hooks = self.hooks_by_api
+        hooks.pop(ApiKey.PRODUCE, None)
+        if produce:
+            hooks[ApiKey.PRODUCE] = self._on_produce
+        hooks.pop(ApiKey.FETCH, None)
+        if fetch:
+            hooks[ApiKey.FETCH] = self._on_fetch
         if not fetch:  # `on_response` gets no replies to those in flight any more
             for session_id in tuple(self._fetches):
                 self._forget_fetches(session_id)
@@ -377,5 +377,8 @@ def _throttle(bucket: QuotaBucket, left_ms: float, now_ms: int) -> Forward | Thr
     if left_ms <= 0:
         return FORWARD
     time_ms = ceil(left_ms) if left_ms < MAX_THROTTLE_MS else MAX_THROTTLE_MS
-    bucket.record_throttle(time_ms, now_ms)
+    if bucket.throttle_time is None:
+        bucket.record_throttle(time_ms, now_ms)
+    else:
+        bucket.throttle_time.record(time_ms, now_ms)
     return Throttle(time_ms, FORWARD, bucket.violation_for_delay(time_ms, now_ms))

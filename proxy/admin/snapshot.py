@@ -17,6 +17,7 @@ import trio
 from proxy.admin.schemas import Age, ConnectionRow, Waiting
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
+from proxy.core.session.mutes import mute_reasons
 from proxy.shell.endpoint import tls_of
 from wire.api_keys import ApiKey
 
@@ -59,7 +60,7 @@ class Snapshot:
         self.total += 1
         peer = session.peer
         self.by_node[peer.node_id] += 1
-        muted = session.client.muted
+        muted = mute_reasons(session)
         if not (muted or session.queue):  # most sessions are idle: listed if there is room
             if len(self._top) < self._listed:
                 heappush(self._top, ((0, -peer.session_id), peer.session_id, session))
@@ -142,7 +143,7 @@ def connection_of(session: Session, now_ms: int, opened_ms: Mapping[int, int]) -
         client.unsent_bytes,
         broker.unsent_bytes,
         len(client.carry) + len(broker.carry),
-        [name for name, bit in _MUTES if client.muted & bit],
+        [name for name, bit in _MUTES if mute_reasons(session) & bit],
         None if since_ms is None else max(0, now_ms - since_ms) // 1000,
     )
 

@@ -276,7 +276,7 @@ class Engine(SharedState):
         throttled = [
             (session.peer, session.mutes)
             for session in self.sessions
-            if session.mutes is not None and session.mutes.is_throttled
+            if session.mutes is not None and session.mutes.lasts(self.now_ms)
         ]
 
         def review(now_ms: int) -> None:
@@ -284,7 +284,7 @@ class Engine(SharedState):
             del throttled[-REVIEWED_AT_ONCE:]
             for peer, mutes in part:
                 why = mutes.throttled_by
-                if why is not None and mutes.is_throttled:
+                if why is not None and mutes.lasts(now_ms):
                     mutes.shorten_throttle(until_ms(peer, why), now_ms)
             if throttled:
                 self.timers.arm(now_ms + 1, review)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from proxy.core.engine import Engine
     from proxy.core.session.session import Session
+    from proxy.core.turns import Scheduled
     from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
@@ -66,6 +67,9 @@ FLUSH_MS = 30_000  # how long an ended side may take to accept its unsent bytes
 _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
+_EARLY = (
+    1 << 20
+)  # in `expect` only: the client's next event takes the slow path, and is early in a throttle
 _LINGERING = -1  # `expect` of a side whose bytes are discarded: all of its events are slow
 
 
@@ -100,6 +104,7 @@ class EventLoop:
         self._area = self._areas[0]  # what the next reads may fill
         self._small_area = self._area[:WAITING_READ_BYTES]
         engine.reservations.unread_bytes = unread_bytes
+        engine.try_expect_early = _try_expect_early
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while a socket is ready."""
@@ -433,6 +438,10 @@ class EventLoop:
         elif event & OUT and end.channel.outbox:
             self._settle(end)
         if event & IN and end.expect & IN and not end.closed:
+            if end.expect & _EARLY:
+                end.expect &= ~_EARLY
+                if end.session.mutes is not None:
+                    end.session.mutes.begin_deferred(now_ms)
             if not end.channel.muted:
                 return self._receive(end, now_ms)
             self._settle(end)  # the poll set does not know that it is muted
@@ -502,8 +511,9 @@ class EventLoop:
         waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
         if waits and end.is_client:
             want |= RDHUP  # a client that disconnects frees its place and sockets
-        if want != end.expect:
-            end.expect = want
+        early = end.expect & _EARLY
+        if want != end.expect ^ early:
+            end.expect = want | early
             self.poller.modify(end.fd, want)
             if want & IN and self._has_pending(end):
                 self._engine.schedule(end.session)
@@ -623,3 +633,15 @@ class EventLoop:
         for end in self._closed:
             del end.other.other, end.other
         self._closed.clear()
+
+
+def _try_expect_early(session: Scheduled) -> bool:
+    """Let the next event of the session's client call `Mutes.begin_deferred` before its bytes are read.
+
+    Return False under TLS: bytes that OpenSSL has decrypted make no event.
+    """
+    end = session.handle
+    if not isinstance(end, Endpoint) or end.pending is not None:
+        return False
+    end.expect |= _EARLY
+    return True

@@ -120,12 +120,11 @@ def test_a_rejection_leaves_the_connection_open_unless_told():
         (Patch(0, b"x"), "offset"),
         (Respond(b"x"), "body"),
         (Reject(1), "code"),
-        (Throttle(1), "throttle_time_ms"),
         (Hold(1, "key"), "watch"),
     ],
 )
 def test_values_between_core_and_policy_are_frozen(value, name):
-    """A peer is replaced when more is known; a verdict never changes."""
+    """A peer is replaced when more is known; a verdict never changes. A Throttle is not frozen: it is made often."""
     with pytest.raises(FrozenInstanceError):
         setattr(value, name, None)
 

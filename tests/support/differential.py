@@ -18,7 +18,13 @@ class Run:
     """One script, run by a real session and by the model at once."""
 
     def __init__(
-        self, made: Script, rng: Random, chunks: Sequence[int] = CHUNKS, **options: object
+        self,
+        made: Script,
+        rng: Random,
+        chunks: Sequence[int] = CHUNKS,
+        *,
+        defers: bool = False,
+        **options: object,
     ) -> None:
         self.made = made
         self._rng = rng
@@ -31,6 +37,7 @@ class Run:
         )
         policies = [self.policy] if self.policy else []
         engine = make_engine(policies, bounds=bounds, **options)
+        engine.try_expect_early = lambda _: defers  # mutes may begin with early bytes
         self.wire = Wire(engine)
         self.model = Model(made)
         self.stream = made.stream

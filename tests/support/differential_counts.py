@@ -23,7 +23,13 @@ def counted(
     capture = None if fast else Capture()  # while it is open no plan uses the fast loop
     book = TopicUsage() if topics else None
     done = Run(
-        made, Random(seed), chunks, capture=capture, topic_usage=book, meters_by_key=bool(seed & 1)
+        made,
+        Random(seed),
+        chunks,
+        defers=bool(seed & 2),
+        capture=capture,
+        topic_usage=book,
+        meters_by_key=bool(seed & 1),
     )
     done.go()
     engine, watcher = done.wire.engine, done.wire.watcher

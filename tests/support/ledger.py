@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from policies.api import Policy
 from proxy.core.engine import Engine
-from proxy.core.session.channel import Mute
+from proxy.core.session.channel import Channel, Mute
+from proxy.core.session.mutes import mute_reasons
 from proxy.core.stats.request_trace import RequestTrace
 from proxy.core.stats.usage import UsageRow
 from tests.support.sessions import Watcher, Wire, make_engine
@@ -63,6 +64,10 @@ class TimedWire(Wire):
         self.quiet_ms: Counter[int] = Counter()
         """How long the client was muted by a throttle, or held, by second."""
         super().__init__(engine)
+        self.looks = True
+        """As the event loop does: a deferred mute begins before early bytes are read."""
+        self.early = 0
+        """How often bytes came during a deferred mute."""
 
     def pass_us(self, elapsed_us: int) -> None:
         """Let time pass; no event on the way is late."""
@@ -84,7 +89,19 @@ class TimedWire(Wire):
         """End the current second, and with it all its counts."""
         self.engine.advance((self.engine.now_ms // 1000 + 1) * 1000)
 
+    def _read(self, channel: Channel, take, data: bytes, name: str) -> None:
+        session = self.session
+        mutes = session.mutes
+        if data and channel is session.client and mutes is not None and mutes.is_deferred:
+            self.early += mutes.lasts(self.now_ms)
+            if self.looks:
+                mutes.begin_deferred(self.now_ms)
+            if session.client.muted:
+                self._unread.appendleft(data)
+                return
+        super()._read(channel, take, data, name)
+
     def _quiet(self) -> int:
         held = self.session.held
-        muted = bool(self.session.client.muted & Mute.THROTTLED)
+        muted = bool(mute_reasons(self.session) & Mute.THROTTLED)
         return muted + (held is not None and held.throttled is not None)

@@ -11,8 +11,8 @@ from random import Random
 
 from policies.quota.policy import Quota
 from proxy import builds
-from tests.support.quota_plays import Play
-from tests.support.quota_scripts import script
+from tests.support.quota_plays import Found, Play
+from tests.support.quota_scripts import script, short_throttles
 
 ENFORCEMENTS = ("entity", "channel")
 _WHOLE = re.compile(r"(?<=\d)\.0(?!\d)")
@@ -24,10 +24,18 @@ def digest(first: int, last: int) -> str:
     for seed in range(first, last):
         for enforcement in ENFORCEMENTS:
             found = Play(script(Random(seed), enforcement), Quota).run()
-            text = repr((seed, enforcement, found))
-            assert " at 0x" not in text, f"seed {seed}: a report without a value of its own"
-            whole.update(_WHOLE.sub("", text).encode())
+            whole.update(_text(seed, enforcement, found))
+        for looks in (True, False):
+            made = short_throttles(Random(seed))
+            found = Play(made, Quota, defers=True, looks=looks).run()
+            whole.update(_text(seed, str(looks), found))
     return whole.hexdigest()
+
+
+def _text(seed: int, how: str, found: Found) -> bytes:
+    text = repr((seed, how, found))
+    assert " at 0x" not in text, f"seed {seed}: a report without a value of its own"
+    return _WHOLE.sub("", text).encode()
 
 
 if __name__ == "__main__":

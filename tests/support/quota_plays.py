@@ -55,16 +55,23 @@ class _Host(BenchHost):
 
 
 class Play:
-    """One run of a script."""
+    """One run of a script. `defers`: mutes may begin with early bytes; `looks`: those are not read before, as in the
+    event loop.
+    """
 
-    def __init__(self, made: Script, kind: type[Quota]) -> None:
-        self._made, self._kind = made, kind
+    def __init__(
+        self, made: Script, kind: type[Quota], *, defers: bool = False, looks: bool = True
+    ) -> None:
+        self._made, self._kind, self._looks = made, kind, looks
         self._config = dict(made.config)
         self._host = _Host()
         self.policy = self._policy()
         engine, self.ledger = make_counting_engine([self.policy], now_ms=START_MS, **made.options)
         engine.sessions = engine.takers = engine.idle_sweep._sessions = _Sessions()
         self._host.engine = self._engine = engine
+        self.deferred = 0  # mutes that began with early bytes, or not at all
+        if defers:
+            engine.try_expect_early = self._try_expect_early
         self.wires = [self._client() for _ in range(CLIENTS)]
         self._names: dict[tuple[TimedWire, int], str] = {}
         self._answered: dict[TimedWire, int] = {}
@@ -82,6 +89,15 @@ class Play:
         self.wires[0].end_seconds()
         return self._found()
 
+    @property
+    def early(self) -> int:
+        """Return how often a client sent something during a deferred mute."""
+        return sum(wire.early for wire in (*self._left, *self.wires))
+
+    def _try_expect_early(self, _session: object) -> bool:
+        self.deferred += 1
+        return True
+
     def _policy(self) -> Quota:
         config, problems = try_convert(Quota.Config, self._config)
         assert problems == []
@@ -89,6 +105,7 @@ class Play:
 
     def _client(self) -> TimedWire:
         wire = TimedWire(self._engine)
+        wire.looks = self._looks
         wire.client(versions(1 << 20, 3))
         return wire
 

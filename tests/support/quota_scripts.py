@@ -88,3 +88,38 @@ def script(rng: Random, enforcement: str) -> Script:
     return Script(
         config, {"keeps_traces": rng.random() < 0.5, "sample_every": rng.choice([0, 3])}, events
     )
+
+
+def short_throttles(rng: Random) -> Script:
+    """Return a play of throttles of some milliseconds, within and across seconds; clients send before and after their
+    ends.
+    """
+    line: dict[str, object] = {"user": "<default>", "request_rate": rng.choice([20, 200, 900])}
+    if rng.random() < 0.3:
+        line["producer_byte_rate"] = rng.choice([5_000, 50_000])
+    config: dict[str, Any] = {
+        "enforcement": "entity",
+        "quotas": [line],
+        "burst_seconds": rng.choice([0, 0, 0.05]),
+    }
+    names = rng.sample(["produce-v9", "heartbeat-v4", "silent", "produce-v3"], 2)
+    events: list[tuple[Any, ...]] = []
+    for _ in range(rng.randint(30, 80)):
+        drawn, place = rng.random(), rng.randrange(CLIENTS)
+        if drawn < 0.5:
+            asked = [rng.choice(names) for _ in range(rng.choice([1, 1, 1, 2, 3]))]
+            events.append(("ask", place, asked, rng.choice([0, 0, 0, 40])))
+        elif drawn < 0.65:
+            events.append(("answer", place, 99, rng.choice([0, 0, 0, 0, 30])))
+        elif drawn < 0.95:
+            events.append(
+                ("pass", rng.choice([1_000, 2_000, 5_000, 5_000, 50_000, 50_000, 700_000]))
+            )
+        elif drawn < 0.97:
+            value = rng.choice(LIMITS["request_rate"])
+            events.append(("change", QuotaEntity("<default>"), "request_rate", value))
+        elif drawn < 0.985:
+            events.append(("reload", rng.choice([0, 1])))
+        else:
+            events.append(("leave", place))
+    return Script(config, {"keeps_traces": rng.random() < 0.1, "sample_every": 0}, events)

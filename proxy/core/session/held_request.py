@@ -159,7 +159,7 @@ class HeldRequest(DelayedOperation):
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
             waited_ms = (now_us - self.since_us) // 1000
-            self.throttled.throttle(waited_ms, first=not exchange.delayed)
+            self.throttled.throttle(waited_ms, 0 if exchange.delayed else 1)
             exchange.delayed = True
         else:
             exchange.plan.meter.left(self.outcome, now_us - self.since_us)

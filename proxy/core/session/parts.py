@@ -191,6 +191,8 @@ class SessionParts:
             return
         usage = self.shared.usage.join(peer.user, peer.client_id, self.shared.now_ms)
         self.shared.usage.leave(old)
+        if self.mutes is not None:
+            self.mutes.begin_deferred(self.shared.now_ms)
         self.count_muted_time(self.client.muted, -1)
         self.usage = usage
         self.count_muted_time(self.client.muted, 1)

@@ -9,7 +9,7 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.api import FORWARD, Forward, Outcome, Throttle
 from policies.chain import COMPLETED, PolicyFault
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
     from proxy.core.session.exchange import Exchange
     from proxy.core.session.shared_state import SharedState
+
+_REPLIED: Final = Outcome.REPLIED
+"""A member of an enum is found more slowly."""
 
 
 class PolicyCalls:
@@ -156,7 +159,7 @@ class PolicyCalls:
             on_complete = plan.hooks.on_complete
             if on_complete is None:
                 exchange.asked = COMPLETED
-        if outcome is not Outcome.REPLIED:
+        if outcome is not _REPLIED:
             plan.meter.outcomes[outcome] += 1
             is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY
             if is_abnormal and self._shared.keeps_traces:
@@ -177,6 +180,18 @@ class PolicyCalls:
             finish_trace(self._shared, exchange, outcome, forwarded=forwarded)
         if self._shared.capture is not None:
             self._shared.capture.end(exchange, outcome, now_ms)
+
+    def complete_replied(self, exchange: Exchange, now_ms: int) -> None:
+        """Do as `complete` for a request that the broker has answered. Most throttled ones have no listener."""
+        if (
+            isinstance(exchange, ObservedExchange)
+            and exchange.trace is None
+            and exchange.plan.hooks.on_complete is None
+            and self._shared.capture is None
+        ):
+            exchange.asked = COMPLETED
+            return
+        self.complete(exchange, _REPLIED, now_ms)
 
     def without_exemption(self, exchange: ObservedExchange, verdict: Verdict) -> Verdict:
         """Return the same verdict; an exemption (no quota counts the request) is noted and removed."""

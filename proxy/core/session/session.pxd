@@ -5,6 +5,7 @@ cimport cython
 from proxy.core.session cimport frame_heads
 from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
+from proxy.core.session.mutes cimport Mutes
 from proxy.core.session.parts cimport SessionParts
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.meters cimport Meter
@@ -20,7 +21,7 @@ cdef class Session(SessionParts):
         keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong,
         kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, gated=Plan,
         plans=dict, exchange=Exchange, asked=ObservedExchange,
-        observed_exchange=ObservedExchange, usage=Usage, in_c=cython.bint,
+        observed_exchange=ObservedExchange, usage=Usage, mutes=Mutes, in_c=cython.bint,
     )
     cpdef long long from_client(
         self, bytearray buf, long long start, long long end, long long now_ms
@@ -35,3 +36,8 @@ cdef class Session(SessionParts):
     cpdef long long from_broker(
         self, bytearray buf, long long start, long long end, long long now_ms
     ) except? -2
+
+    @cython.locals(plan=Plan, size=cython.longlong)
+    cpdef bint _passes(
+        self, Exchange exchange, bytearray buf, long long pos, long long stop, long long now_ms
+    ) except -1

@@ -98,7 +98,11 @@ class Session(SessionParts):
                     return end
                 self.requests = requests = None
             mutes = self.mutes
-            unusual = mutes is not None and mutes.unusual
+            unusual = False
+            if mutes is not None:
+                if mutes.is_deferred:
+                    mutes.begin_deferred(now_ms)
+                unusual = mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
                 push, new, in_c = self.queue.push, _new_exchange, frame_heads.IN_C
@@ -184,7 +188,10 @@ class Session(SessionParts):
                             if isinstance(verdict, Throttle) and verdict.forward is FORWARD:
                                 mutes = self.mutes or self._mutes_now()
                                 time_ms, why = verdict.throttle_time_ms, verdict.why
-                                mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
+                                if stop != end or not mutes.try_defer(
+                                    observed_exchange, time_ms, now_ms, why
+                                ):
+                                    mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
                             elif verdict is not FORWARD:
                                 asked = None
                                 if reads:
@@ -293,7 +300,7 @@ class Session(SessionParts):
                         else:
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
-                                self.calls.complete(exchange, Outcome.REPLIED, now_ms)
+                                self.calls.complete_replied(exchange, now_ms)
                         pop()
                         pos = stop
                     self.usage.response_bytes += pos - begun
@@ -348,7 +355,7 @@ class Session(SessionParts):
         if plan.topics:
             on_fetched_whole(self.shared, exchange, buf, pos, stop)
         exchange = count_reply(self.shared, exchange, size)
-        self.calls.complete(exchange, Outcome.REPLIED, now_ms)
+        self.calls.complete_replied(exchange, now_ms)
         return True
 
     def _fault_at_request(self, fault: Exception, buf: bytearray, settled: Settled) -> int:

@@ -26,7 +26,7 @@ from proxy.core.stats.usage import UsageBook
 from proxy.core.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from policies.chain import Chain
     from proxy.core.auth.sasl_server import SaslServer
@@ -98,6 +98,9 @@ class SharedState(StepTime):
         self.turns = Turns()
         self.schedule = self.turns.add
         """Queue a session for a turn, in this step or a later one."""
+        self.try_expect_early: Callable[[Scheduled], bool] = _never
+        """Let the client's next event tell the session before its bytes are read; False: it cannot. Mutes that begin
+        only then are cheaper (`proxy.core.session.mutes`). The event loop sets it."""
         self.no_hooks = Hooks()
         self.takers: Iterable[Taker] = ()
         """The sessions: their clients take replies, or do not. `Engine` makes them."""
@@ -143,6 +146,10 @@ class SharedState(StepTime):
         pool.on_depleted = lambda: self.observer.on_pool_depleted(name)
         pool.on_recovered = lambda lasted_ms: self.observer.on_pool_recovered(name, lasted_ms)
         return pool
+
+
+def _never(_session: Scheduled) -> bool:
+    return False
 
 
 def within(size_bytes: int, max_bytes: int) -> int:

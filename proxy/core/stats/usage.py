@@ -112,9 +112,9 @@ class Usage:
         self.connections += 1
         self.max_connections = max(self.max_connections, self.connections)
 
-    def throttle(self, throttle_time_ms: int, *, first: bool) -> None:
-        """Count a delay of a request or of its reply. `first`: no delay of the request was counted before."""
-        self.throttled += first
+    def throttle(self, throttle_time_ms: int, requests: int) -> None:
+        """Count a delay of a request or of its reply. `requests`: 1; 0 if a delay of it was counted before."""
+        self.throttled += requests
         self.throttle_ms += throttle_time_ms
         if throttle_time_ms > self.throttle_ms_max:  # noqa: PLR1730 - a call of max is too slow here
             self.throttle_ms_max = throttle_time_ms

@@ -12,6 +12,7 @@ from policies.api import Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
+from proxy.core.session.mutes import mute_reasons
 from proxy.core.stats.meters import STAGES, summed
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.families import Family, MetricPoint, distribution
@@ -162,9 +163,10 @@ def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) 
     yield from labelled(names.CLOSED, {reason.value: count for reason, count in closed.items()})
     muted = dict.fromkeys(_MUTES, 0)
     for session in engine.sessions:
-        if session.client.muted:
+        found = mute_reasons(session)
+        if found:
             for reason in _MUTES:
-                muted[reason] += bool(session.client.muted & reason)
+                muted[reason] += bool(found & reason)
     yield from labelled(names.MUTED, {_MUTES[reason]: count for reason, count in muted.items()})
     failures = {reason.value: closed.get(reason, 0) for reason in _DIAL_FAILURES}
     yield from labelled(names.DIAL_FAILURES, failures)

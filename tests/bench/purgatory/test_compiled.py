@@ -7,8 +7,8 @@ from array import array
 
 import pytest
 
-from bench.build import maybe_compiler
 from bench.harness import BenchError
+from bench.harness.compiled_build import missing
 from bench.purgatory import compiled as module
 from bench.purgatory.compiled import FOLDER, MODULES, ROOT, compiled
 from bench.purgatory.workload import Workload
@@ -21,13 +21,13 @@ for name in {NAMES}:
 """
 
 
-@pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
+@pytest.mark.skipif(bool(missing()), reason="nothing can be compiled here")
 def test_compiled_modules_are_built_once_and_run(tmp_path):
     """A process with the folder before the project on its path runs them, and the rest from the project."""
     folder = compiled()
     assert folder == FOLDER
     built = {path: path.stat().st_mtime_ns for path in folder.rglob("*.so")}
-    assert len(built) == len(MODULES) + 1
+    assert len(built) == len(MODULES)
     compiled()
     assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.so")} == built
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -47,28 +47,24 @@ def test_compiled_modules_are_built_once_and_run(tmp_path):
     assert '"requests": 3' in say("-m", "bench.purgatory.run", "wheel", str(tmp_path / "all"))
 
 
-def test_without_a_compiler_the_reason_is_given(monkeypatch, tmp_path):
+def test_where_nothing_can_be_compiled_the_reason_is_given(monkeypatch, tmp_path):
     """There is no traceback."""
-    monkeypatch.setattr(module, "maybe_compiler", lambda: None)
+    monkeypatch.setattr(module, "missing", lambda: "there is no C compiler (cc)")
     with pytest.raises(BenchError, match="no C compiler"):
         compiled(tmp_path)
 
 
-def test_without_mypyc_the_reason_is_given(monkeypatch, tmp_path):
-    """It comes with the bench's requirements."""
-    monkeypatch.setattr(module.importlib.util, "find_spec", lambda _: None)
-    with pytest.raises(BenchError, match=r"requirements/bench\.txt"):
-        compiled(tmp_path)
-
-
-def test_a_source_that_mypyc_refuses_is_reported(monkeypatch, tmp_path):
-    """The report has mypyc's output."""
-    (tmp_path / "root" / "proxy" / "core").mkdir(parents=True)
+@pytest.mark.skipif(bool(missing()), reason="nothing can be compiled here")
+def test_a_source_that_does_not_compile_is_reported(monkeypatch, tmp_path):
+    """The report has Cython's output."""
+    (tmp_path / "root" / "proxy" / "core" / "purgatory").mkdir(parents=True)
     for name in module.PACKAGES:
         (tmp_path / "root" / name).touch()
-    (tmp_path / "root" / "proxy" / "core" / "bad.py").write_text("x: int = 'no'\n")
+    (tmp_path / "root" / "proxy" / "core" / "bad.py").write_text("def\n")
+    (tmp_path / "root" / "proxy" / "core" / "bad.pxd").touch()
+    monkeypatch.setattr(module, "BACKEND", str(ROOT / module.BACKEND))
     monkeypatch.setattr(module, "ROOT", tmp_path / "root")
     monkeypatch.setattr(module, "MODULES", ("proxy/core/bad.py",))
-    monkeypatch.setattr(module, "maybe_compiler", lambda: "cc")
-    with pytest.raises(BenchError, match="Incompatible types"):
+    monkeypatch.setattr(module, "TYPES", ("proxy/core/bad.pxd",))
+    with pytest.raises(BenchError, match=r"bad\.py"):
         compiled(tmp_path / "built")

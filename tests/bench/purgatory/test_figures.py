@@ -49,7 +49,7 @@ def test_goals_are_met_and_missed_by_the_figures():
         for rate in (SOURCE_RATE, 200_000)
     ]
     good += [run(KAFKA, load, cpu_us=4.0) for load in ("low", "high")]
-    good += [run(COMPILED, load, cpu_us=4.0) for load in ("low", "high")]
+    good += [run(COMPILED, load, cpu_us=2.0) for load in ("low", "high")]
     assert {goal.met for goal in goals(Found(good))} == {True}
     bad = [
         run(WHEEL, load, rate, held=0.98, cores=0.51, cpu_us=4.81)
@@ -57,7 +57,7 @@ def test_goals_are_met_and_missed_by_the_figures():
         for rate in (SOURCE_RATE, 200_000)
     ]
     bad += [run(KAFKA, load, cpu_us=4.0) for load in ("low", "high")]
-    bad += [run(COMPILED, load, cpu_us=4.01) for load in ("low", "high")]
+    bad += [run(COMPILED, load, cpu_us=2.01) for load in ("low", "high")]
     assert {goal.met for goal in goals(Found(bad))} == {False}
 
 

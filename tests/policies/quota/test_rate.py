@@ -10,7 +10,6 @@ from policies.quota.rate import (
     MAX_THROTTLE_MS,
     ReleaseSchedule,
     SampledRate,
-    rate_for_delay,
     throttle_time_ms,
 )
 from tests.support.golden import cases
@@ -103,10 +102,16 @@ def test_the_throttle_time_is_kafkas(case_id):
     assert got == case["throttle_ms"]
 
 
-@given(st.integers(1, 600_000), st.floats(0.01, 1e9), st.integers(10_000, 12_000))
-def test_the_rate_behind_a_delay_gives_that_delay(delay_ms, bound, window_ms):
-    """By the same formula, and so it is over the bound."""
-    rate = rate_for_delay(delay_ms, bound, window_ms)
+@given(st.integers(1, 600_000), st.floats(0.01, 1e9), st.integers(1_000, 40_000))
+def test_the_rate_behind_a_delay_gives_that_delay(delay_ms, bound, now_ms):
+    """By the same formula, over the same span, and so it is over the bound."""
+    sampled = SampledRate(11, 1000)
+    for at_ms in (500, 20_400):
+        sampled.record(1, at_ms)
+    now_ms += 20_400
+    window_ms = sampled.window_ms_at(now_ms)
+    assert window_ms == sampled.observe(now_ms)[1]
+    rate = sampled.rate_for_delay(delay_ms, bound, now_ms)
     assert rate > bound
     assert throttle_time_ms(rate, bound, window_ms) == delay_ms
 

@@ -2,7 +2,7 @@
 
 import trio
 
-from policies.api import Hold, QuotaViolation
+from policies.api import Hold, QuotaViolation, Throttle
 from proxy.admin import snapshot
 from proxy.admin.snapshot import (
     AGES_MS,
@@ -15,6 +15,7 @@ from proxy.admin.snapshot import (
 )
 from tests.support import frames as f
 from tests.support.holding import Holding
+from tests.support.policies import Recorder
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import fetch, produce9
 
@@ -75,6 +76,20 @@ def test_a_hold_of_a_quota_counts_as_throttled():
     found = seen(wire)
     assert found.throttled == {("ANONYMOUS", "tests"): 1}
     assert found.oldest()[0].waits_for == "its quota"
+
+
+def test_a_deferred_mute_counts_as_throttled():
+    """The client is throttled, though it is not muted before it sends something."""
+    policy = Recorder(lambda request: Throttle(400 * (request.correlation_id > 1)))
+    engine = make_engine([policy])
+    engine.try_expect_early = lambda _: True
+    wire = Wire(engine).client(f.beat(1)).client(f.beat(2))
+    assert wire.session.client.muted == 0
+    found = seen(wire)
+    assert found.throttled == {("ANONYMOUS", "tests"): 1}
+    assert found.muted["THROTTLED"] == 1
+    wire.advance(400)
+    assert not seen(wire).throttled
 
 
 def test_the_requests_that_have_waited_longest_are_listed():

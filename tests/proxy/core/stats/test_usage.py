@@ -53,9 +53,9 @@ def test_taking_a_row_resets_its_counts():
     usage.requests, usage.request_bytes, usage.response_bytes = 5, 500, 900
     usage.mark_exempt(30)
     usage.defer(40)
-    usage.throttle(70, first=True)
-    usage.throttle(20, first=True)
-    usage.throttle(5, first=False)
+    usage.throttle(70, 1)
+    usage.throttle(20, 1)
+    usage.throttle(5, 0)
     usage.blocked.change(1, 400)
     usage.muted.change(2, 900)
     assert usage.take(0, 1000) == UsageRow(

@@ -149,6 +149,17 @@ def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
     assert found["sluice_user_throttle_seconds_total"] == {("ANONYMOUS",): 0.4}
 
 
+def test_a_connection_whose_mute_is_deferred_counts_as_muted() -> None:
+    """Its client is throttled, though no timer runs until it sends something."""
+    wire, metrics = listen([Recorder(lambda request: Throttle(400 * (request.correlation_id > 1)))])
+    wire.engine.try_expect_early = lambda _: True
+    wire.client(f.beat(1)).client(f.beat(2))
+    assert wire.session.client.muted == 0
+    assert read(metrics)["sluice_connections_muted"]["throttled",] == 1
+    wire.advance(400)
+    assert read(metrics)["sluice_connections_muted"]["throttled",] == 0
+
+
 def test_users_are_shown_with_their_use_and_their_limit() -> None:
     """There are requests, bytes and the last second's rate by user, and the limit if a quota has one."""
     facts_source = FakeFactsSource(quotas={"ANONYMOUS": 12.5})

@@ -1,0 +1,25 @@
+# Types of timers.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.purgatory.timing_wheel cimport TimerEntry, TimingWheel
+
+
+cdef class Timer(TimerEntry):
+    cdef public object call
+
+
+cdef class Timers:
+    cdef public long long _now_ms
+    cdef public object _on_error, due
+    cdef public TimingWheel _wheel
+
+    @cython.locals(timer=Timer)
+    cpdef arm(self, long long at_ms, call)
+    cpdef add(self, TimerEntry entry)
+
+    @cython.locals(
+        wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, bucket=dict, come=list
+    )
+    cpdef advance(self, long long now_ms)
+    cpdef next_ms(self)

@@ -1,0 +1,16 @@
+# Types of local_replies.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.session.exchange cimport ObservedExchange
+from proxy.core.session.plan cimport Plan
+
+
+@cython.locals(
+    plan=Plan, until_ms=cython.longlong, known_ms=cython.longlong, own_ms=cython.longlong,
+    said_ms=cython.longlong,
+)
+cpdef on_reply(
+    owner, ObservedExchange exchange, long long size, bytearray buf, long long pos, long long end,
+    long long now_ms,
+)

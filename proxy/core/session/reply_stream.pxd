@@ -1,0 +1,17 @@
+# Types of reply_stream.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.session.exchange cimport Exchange
+from proxy.core.session.plan cimport Plan
+from proxy.core.stats.meters cimport Meter
+
+
+cdef class ReplyStream:
+    cdef public object _kept, _owner, _walker
+    cdef public bint _dropped
+    cdef public long long _size, left
+
+
+@cython.locals(plan=Plan, tally=Meter, took_us=cython.longlong)
+cpdef count_reply(shared, Exchange exchange, long long size_bytes)
