@@ -278,7 +278,7 @@ class Session(SessionParts):
                             if glance is None:
                                 if not self._passes(exchange, buf, pos, stop, now_ms):
                                     break
-                                entries.popleft()
+                                del entries[0]
                                 pos = stop
                                 continue
                             if not glance.matches(buf, pos, stop):
@@ -294,7 +294,7 @@ class Session(SessionParts):
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
                                 self.calls.complete(exchange, Outcome.REPLIED, now_ms)
-                        entries.popleft()
+                        del entries[0]
                         pos = stop
                     self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only
@@ -378,6 +378,7 @@ class Session(SessionParts):
         """Count the requests in flight after a read that exceeds the threshold."""
         if self.in_flight is None:
             self.in_flight = InFlight(self)
+            self.queue.deepen()
         self.in_flight.on_requests()
         self._set_threshold()
 
