@@ -35,12 +35,12 @@ def in_folder(program: Path, folder: Path) -> list[str]:
     return [shutil.which("env") or "env", f"PYTHONPATH={folder}", str(program)]
 
 
-def compiled(program: Path, folder: Path) -> Variant:
+def compiled(program: Path, folder: Path, nodes: str = "0-0") -> Variant:
     """Return the variant of an unpacked compiled wheel. Raises BenchError if it is not compiled."""
     version = first_line([*in_folder(program, folder), "version"])
     if not version.endswith(f", {COMPILED})"):
         raise BenchError(f"the wheel in {folder} is not compiled: {version}")
-    source = sluice_command(program)
+    source = sluice_command(program, nodes)
 
     def command(place: Place) -> list[str]:
         return in_folder(program, folder) + source(place)[1:]
