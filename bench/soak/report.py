@@ -18,7 +18,7 @@ rest there are no clients."""
 
 @dataclass(frozen=True, slots=True)
 class Soak:
-    """What was measured: at rest before, under load, and at rest afterwards."""
+    """The counts of a run: at rest before, under load, and at rest afterwards."""
 
     before: Held
     loaded: Sequence[Held]

@@ -30,13 +30,13 @@ BOUNDED: Final = {
     "proxy.telemetry.decisions.PolicyDecision": KEPT + OBSERVED_KEPT,
     "proxy.core.stats.request_trace.RequestTrace": KEPT + FEW,
 }
-"""What Sluice keeps on purpose, and the most of it."""
+"""Objects that Sluice keeps on purpose, and the most of each type."""
 FLAT, GROWS, UNKNOWN = "flat", "GROWS", "not known"
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a process held at a time: `types` are the objects of each type."""
+    """The memory and objects of a process at a time: `types` are the objects of each type."""
 
     at_s: float
     resident_bytes: int

@@ -85,7 +85,7 @@ codec.prepare(); assert "kio.index" in sys.modules"""
 
 
 def test_the_codec_loads_no_library_for_tests():
-    """kio imports hypothesis where it can. Here it does not find it, and nobody else misses it afterwards."""
+    """The codec library imports hypothesis where it can. Here it does not find it; another import does afterwards."""
     code = """import sys; from wire import codec; from wire.apis import find
 assert codec.is_known(find(18, 3)); assert "kio.serial" in sys.modules
 assert "hypothesis" not in sys.modules; import hypothesis"""

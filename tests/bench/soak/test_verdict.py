@@ -39,7 +39,7 @@ def test_a_leak_is_found_behind_noise() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_flat_series_is_flat(seed: int) -> None:
-    """Noise alone is no leak, whatever it is."""
+    """Noise alone is no leak."""
     assert growth(TIMES_S, series(0, 0.5 * MB, seed)).word == FLAT
 
 
@@ -60,7 +60,7 @@ def test_too_much_noise_tells_nothing() -> None:
 
 
 def test_a_fall_is_no_leak() -> None:
-    """What is less in the end is not held."""
+    """Less memory in the end is no growth."""
     assert growth(TIMES_S, series(-8 * MB, 0.1 * MB)).word == FLAT
 
 
