@@ -20,7 +20,6 @@ from bench.harness.command import options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
-from bench.harness.ports import free_ports
 from bench.measure import Bench, running_bench
 from bench.running import Running
 from bench.soak.load import LOOPBACK, THROTTLED_RATE, running_load
@@ -51,12 +50,10 @@ def target(folder: Path, every_s: float, scratch: Path) -> tuple[Variant, Path]:
     paths = Path(os.pathsep.join([str(folder), str(ROOT)]))
     python = in_folder(Path(sys.executable), paths)
     counts = scratch / "counts"
-    admin = free_ports()
 
     def command(place: Place) -> list[str]:
-        text = place.fill(CONFIG, admin=admin, rate=THROTTLED_RATE)
+        text = place.fill(CONFIG, admin=_admin_port(place.listen), rate=THROTTLED_RATE)
         words = ["run", "--config", place.write("soak.yaml", text)]
-        (place.dir / "admin").write_text(str(admin))
         return [*python, "-P", "-m", "bench.soak.counted", str(counts), str(every_s), *words]
 
     version = first_line([*python, "-P", "-m", "proxy", "version"])
@@ -83,10 +80,10 @@ def soak(bench: Bench, variant: Variant, counts: Path, seconds: float, every_s: 
 
 def _loaded(bench: Bench, proxy: Running, seconds: float) -> tuple[list[str], float, float]:
     """Load the proxy; return the problems, and when the load began and ended."""
-    admin = (proxy.place.dir / "admin").read_text()
+    metrics = f"http://{LOOPBACK}:{_admin_port(proxy.port)}/metrics"
     began_s = time.monotonic()
     with running_load(bench, proxy.port, seconds + 600) as (clients, programs):
-        _until(began_s + seconds, lambda: _scrape(f"http://{LOOPBACK}:{admin}/metrics"))
+        _until(began_s + seconds, lambda: _scrape(metrics))
         ended_s = time.monotonic()
         problems = [*clients.problems]
         problems += [
@@ -98,6 +95,11 @@ def _loaded(bench: Bench, proxy: Running, seconds: float) -> tuple[list[str], fl
     if proxy.ended:
         raise BenchError("Sluice has ended under load")
     return problems, began_s, ended_s
+
+
+def _admin_port(listen: int) -> int:
+    """Return the port of the admin server: the third that `Running` has found free, after that of node 0."""
+    return listen + 2
 
 
 def _until(end_s: float, what: Callable[[], None]) -> None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Final
 
 from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT
-from proxy.telemetry.history import POINTS
 
 PARTS: Final = 10
 T_95: Final = 2.306
@@ -26,7 +25,6 @@ MAX_SHARE: Final = 0.02
 FEW: Final = 20
 """So many objects of a type come and go at rest: caches, tasks of Trio."""
 BOUNDED: Final = {
-    "proxy.telemetry.history.Point": POINTS,
     "proxy.telemetry.decisions.PolicyDecision": KEPT + OBSERVED_KEPT,
     "proxy.core.stats.request_trace.RequestTrace": KEPT + FEW,
 }

@@ -17,7 +17,7 @@ from bench.soak.verdict import (
     growth,
     read,
 )
-from proxy.telemetry.history import POINTS
+from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT
 
 TIMES_S = [10.0 * n for n in range(181)]
 MB = 1e6
@@ -71,13 +71,13 @@ def test_a_short_run_has_no_slope() -> None:
 
 
 def test_a_type_that_grows_is_named() -> None:
-    """With both counts; some objects come and go, and a history has its own bound."""
-    name = "proxy.telemetry.history.Point"
+    """With both counts; some objects come and go, and a ring has its own bound."""
+    name, most = "proxy.telemetry.decisions.PolicyDecision", KEPT + OBSERVED_KEPT
     before = {"Session": 3, "tuple": 5000, name: 120}
-    after = {"Session": 103, "tuple": 5000 + FEW, name: POINTS, "Timer": FEW + 1, "Task": FEW}
+    after = {"Session": 103, "tuple": 5000 + FEW, name: most, "Timer": FEW + 1, "Task": FEW}
 
     assert growing_types(before, after) == {"Session": (3, 103), "Timer": (0, FEW + 1)}
-    assert growing_types({}, {name: POINTS + 1}) == {name: (0, POINTS + 1)}
+    assert growing_types({}, {name: most + 1}) == {name: (0, most + 1)}
 
 
 def test_the_counts_are_read_as_they_were_written(tmp_path: Path) -> None:
