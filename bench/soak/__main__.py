@@ -4,6 +4,7 @@ The compiled build is loaded, or with `--pure` the source. The load is small: ru
 exit code is 1 if memory or objects grow, or a client or Sluice had a problem.
 """
 
+import math
 import os
 import sys
 import tempfile
@@ -43,6 +44,9 @@ MAX_WARM_S: Final = 120
 MAX_SETTLE_S: Final = POINTS + 30
 """The start of the load that is not judged, half of it at most: the history of the admin server fills up."""
 SCRAPE_S: Final = 10
+REST_S: Final = 30
+"""The most time for the sessions to end after the load: an ended side may linger for two seconds."""
+SESSION: Final = "proxy.core.session.session.Session"
 
 
 def target(folder: Path, every_s: float, scratch: Path) -> tuple[Variant, Path]:
@@ -66,14 +70,11 @@ def soak(bench: Bench, variant: Variant, counts: Path, seconds: float, every_s: 
     Raises:
         BenchError: it has ended, or does not count.
     """
-    rest_s = 2 * every_s + 1
     with bench.start_proxy(variant) as proxy:
         problems, _, _ = _loaded(bench, proxy, min(MAX_WARM_S, seconds * WARM_SHARE))
-        time.sleep(rest_s)
-        before = _newest(counts)
+        before = _at_rest(counts, every_s)
         more, began_s, ended_s = _loaded(bench, proxy, seconds)
-        time.sleep(rest_s)
-        after = _newest(counts)
+        after = _at_rest(counts, every_s)
     loaded = between(read(counts), began_s + min(MAX_SETTLE_S, seconds / 2), ended_s)
     return Soak(before, loaded, after, [*problems, *more, *proxy.problems])
 
@@ -81,8 +82,8 @@ def soak(bench: Bench, variant: Variant, counts: Path, seconds: float, every_s: 
 def _loaded(bench: Bench, proxy: Running, seconds: float) -> tuple[list[str], float, float]:
     """Load the proxy; return the problems, and when the load began and ended."""
     metrics = f"http://{LOOPBACK}:{_admin_port(proxy.port)}/metrics"
-    began_s = time.monotonic()
     with running_load(bench, proxy.port, seconds + 600) as (clients, programs):
+        began_s = time.monotonic()
         _until(began_s + seconds, lambda: _scrape(metrics))
         ended_s = time.monotonic()
         problems = [*clients.problems]
@@ -113,11 +114,22 @@ def _scrape(url: str) -> None:
         answer.read()
 
 
-def _newest(counts: Path) -> Held:
-    found = read(counts) if counts.exists() else []
-    if not found:
-        raise BenchError("Sluice has counted nothing")
-    return found[-1]
+def _at_rest(counts: Path, every_s: float) -> Held:
+    """Return the counts without clients: those in which their sessions have ended, or the last after REST_S.
+
+    Raises:
+        BenchError: nothing was counted.
+    """
+    since_s = time.monotonic()
+    while True:
+        time.sleep(every_s)
+        found = between(read(counts) if counts.exists() else [], since_s, math.inf)
+        if found and SESSION not in found[-1].types:
+            return found[-1]
+        if time.monotonic() > since_s + REST_S:
+            if not found:
+                raise BenchError("Sluice has counted nothing")
+            return found[-1]
 
 
 @prints_errors
