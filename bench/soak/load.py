@@ -1,7 +1,8 @@
 """The mixed load of the soak: small requests, bulk both ways, idle connections, and clients that behave badly.
 
 The C load programs keep fixed rates. The others are threads with blocking sockets: throttled clients, readers that are
-slower than the broker, and connections that come, ask something and end in different ways.
+slower than the broker, and connections that come, ask something and end in different ways. Sluice closes the idle ones
+after ten minutes.
 """
 
 import contextlib

@@ -10,10 +10,10 @@ from bench.soak.verdict import GROWS, Growth, Held, growing_types, growth
 
 METHOD: Final = """\
 Made by `make soak`. One Sluice with a quota, metrics and the admin server, before the broker stub, has a mixed load:
-small requests and bulk both ways, idle connections, throttled clients, slow readers, and connections that come, ask and
-end in different ways. Every few seconds it collects cycles and counts its objects. A slope is fitted through the means
-of ten parts of the time, without the start, in which histories and caches fill up; its bound has 95 % confidence. At
-rest there are no clients."""
+small requests and bulk both ways, idle connections (for the ten minutes that Sluice leaves them open), throttled
+clients, slow readers, and connections that come, ask and end in different ways. Every few seconds it collects cycles
+and counts its objects. A slope is fitted through the means of ten parts of the time, without the start, in which
+histories and caches fill up; its bound has 95 % confidence. At rest there are no clients."""
 
 
 @dataclass(frozen=True, slots=True)
