@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-path bench-clients bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -60,7 +60,7 @@ jobs: $(STAMP)-test $(STAMP)-tools
 jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
 	$(BIN)/python -m pytest tests/pipeline/end_to_end -q
 
-test-compiled: $(STAMP)-test $(STAMP)-build  ## the suites of the core against the compiled build, whole
+test-compiled: $(STAMP)-test $(STAMP)-build  ## the core, fuzz, faults, threats and real clients against the compiled build
 	SLUICE_COMPILED_SUITES=1 $(BIN)/python -m pytest tests/compiled -q
 
 fuzz: SECONDS ?= 300
@@ -103,8 +103,12 @@ bench-compiled: $(STAMP)-test $(STAMP)-build  ## the compiled build beside the s
 bench-path: $(STAMP)-test $(STAMP)-build  ## CPU of a quota in one process, both builds; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.path
 
-bench-clients: $(STAMP)-test  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
+bench-clients: $(STAMP)-test $(STAMP)-build  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.clients
+
+soak: MINUTES ?= 30
+soak: $(STAMP)-test $(STAMP)-build  ## mixed load on the compiled build, and whether it leaks: make soak MINUTES=30; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.soak --minutes $(MINUTES)
 
 bench-image: $(STAMP)-test  ## size, start and memory of the image; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.image

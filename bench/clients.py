@@ -1,8 +1,9 @@
 """`python -m bench.clients`: the proxies under real clients at fixed rates; writes its section of RESULTS.md.
 
 The clients are Kafka's own performance tools (Java), before a real Kafka of one broker. Each proxy has the first core;
-broker and clients may use all. A consumer reads what a producer sends directly to the broker at the fixed rate. All
-proxies run at once; in each round one is loaded after the other, in shuffled order, and CPU is read while records flow.
+broker and clients may use all. A consumer reads what a producer sends directly to the broker at the fixed rate, or all
+records of a full topic as fast as it can. All proxies run at once; in each round one is loaded after the other, in
+shuffled order, and CPU is read while records flow.
 """
 
 import argparse
@@ -18,16 +19,18 @@ from typing import Final
 
 from bench.clients_report import BASE, Case, choose, goals, section
 from bench.compare import checkout
+from bench.compiled import compiled
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
+from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
 from bench.harness.usage import cpu_ns
-from bench.kafka_clients import Client, Sent, await_records
+from bench.kafka_clients import Client, Sent, await_end, await_records
 from bench.running import Running
-from bench.variants import HAPROXY, SLUICE, Variant, first_line, haproxy_command, parse_peer
+from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line, haproxy_command, parse_peer
 from bench.variants import sluice_command as command_of
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
@@ -40,6 +43,8 @@ NETWORK: Final = 0
 """The third byte of the broker's address, 127.0.0.1."""
 WARM_SECONDS: Final = 2
 """Records of so many seconds pass before the first reading."""
+STOCK_RECORDS: Final = 1_000_000
+"""The records of the topic that is read at full speed."""
 
 
 class AdvertisedListener:
@@ -56,13 +61,16 @@ class AdvertisedListener:
         return ()
 
 
-def variants(peers: list[str], base: Path | None) -> list[Variant]:
-    """Return Sluice, HAProxy if it is installed, the peers, and the base if there is one.
+def variants(peers: list[str], base: Path | None, wheel: Path | None = None) -> list[Variant]:
+    """Return no proxy, Sluice, HAProxy if it is installed, the peers, and the base and the compiled wheel if given.
 
     Raises:
         ValueError: a peer is not NAME=COMMAND.
     """
-    found = [_sluice(SLUICE, Path(sys.executable).with_name("sluice"))]
+    program = Path(sys.executable).with_name("sluice")
+    found = [Variant(DIRECT, "clients and broker alone", None), _sluice(SLUICE, program)]
+    if wheel is not None:
+        found.append(compiled(program, wheel, nodes="1-1"))
     if path := shutil.which("haproxy"):
         found.append(Variant(HAPROXY, first_line([path, "-v"]), haproxy_command(path)))
     if base is not None:
@@ -85,6 +93,7 @@ class Clients:
             folder / "kafka", 1, NETWORK, java, listeners=AdvertisedListener(), heap="1g"
         )
         self._runs = 0
+        self._stock = ""
 
     @contextlib.contextmanager
     def started(self, given: list[Variant]) -> Iterator[dict[str, Running]]:
@@ -114,6 +123,8 @@ class Clients:
         Raises:
             BenchError: the records do not flow, or a client has ended.
         """
+        if not case.rate:
+            return self._read_stock(case, proxy, nth)
         assert proxy.pid is not None, "the proxy does not run"
         direct = self._cluster.bootstrap
         topic = Topics(direct, 1).make(retention_bytes=str(256 << 20), segment_bytes=str(64 << 20))
@@ -138,18 +149,38 @@ class Clients:
         size = records * case.record_bytes
         return Sample(case.name, proxy.name, nth, records, took_s, size, cpu_us, 0, 0)
 
-    def _producer(self, case: Case, topic: str, bootstrap: str) -> "Client":
+    def _read_stock(self, case: Case, proxy: Running, nth: int) -> Sample:
+        """Let a consumer read the whole stock; the CPU is that of all its requests, the time that of its fetches."""
+        topic = self._stock = self._stock or self._fill(case)
+        before = cpu_ns(proxy.pid) if proxy.pid else 0
+        with self._consumer(topic, f"127.0.0.1:{proxy.port}", STOCK_RECORDS) as consumer:
+            await_end(consumer)
+        spent = cpu_ns(proxy.pid) - before if proxy.pid else 0
+        records, took_s = consumer.fetched()
+        size = records * case.record_bytes
+        cpu_us = spent / 1000 / records
+        return Sample(case.name, proxy.name, nth, records, took_s, size, cpu_us, 0, 0)
+
+    def _fill(self, case: Case) -> str:
+        """Return a topic with STOCK_RECORDS records, which stay."""
+        topic = Topics(self._cluster.bootstrap, 1).make(segment_bytes=str(256 << 20))
+        with self._producer(case, topic, self._cluster.bootstrap, STOCK_RECORDS) as producer:
+            await_end(producer)
+        return topic
+
+    def _producer(self, case: Case, topic: str, to: str, records: int = 10**9) -> "Client":
         return self._client(
             "org.apache.kafka.tools.ProducerPerformance",
-            *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(10**9)),
-            *("--throughput", str(case.rate), "--record-size", str(case.record_bytes)),
+            *("--bootstrap-server", to, "--topic", topic, "--num-records", str(records)),
+            *("--throughput", str(case.rate or -1), "--record-size", str(case.record_bytes)),
         )
 
-    def _consumer(self, topic: str, bootstrap: str) -> "Client":
+    def _consumer(self, topic: str, of: str, records: int = 10**9) -> "Client":
         return self._client(
             "org.apache.kafka.tools.ConsumerPerformance",
-            *("--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(10**9)),
-            *("--timeout", "60000", "--show-detailed-stats", "--hide-header"),
+            *("--bootstrap-server", of, "--topic", topic, "--num-records", str(records)),
+            *("--timeout", "60000", "--hide-header"),
+            *(("--show-detailed-stats",) if records > STOCK_RECORDS else ()),
             *("--reporting-interval", "500"),
         )
 
@@ -175,12 +206,18 @@ def measure(given: argparse.Namespace) -> tuple[Samples, list[Case], list[Varian
     with contextlib.ExitStack() as stack:
         base = stack.enter_context(checkout(given.base)) if given.base else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-clients-")))
-        chosen = variants(given.peer, base)
+        wheel = None
+        if reason := missing():
+            print(f"without the compiled build: {reason}", flush=True)
+        else:
+            unpack_compiled(wheel := folder / "wheel")
+        chosen = variants(given.peer, base, wheel)
         clients = Clients(folder, java)
         running = stack.enter_context(clients.started(chosen))
         for nth in range(given.rounds):
             for case in order.sample(cases, len(cases)):
-                for name in order.sample(list(running), len(running)):
+                names = [name for name in running if not case.rate or name != DIRECT]
+                for name in order.sample(names, len(names)):
                     samples.add(clients.run(case, running[name], nth, given.seconds))
             print(f"round {nth + 1} of {given.rounds}", flush=True)
     return samples, cases, chosen

@@ -4,22 +4,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from bench.compiled import COMPILED
 from bench.figures import Sample, Samples
-from bench.goals import Goal, goal_table, max_goal
+from bench.goals import Goal, goal_table, max_goal, min_goal
 from bench.harness.figures import Spread
 from bench.harness.markdown import columns, facts_table
-from bench.variants import HAPROXY, SLUICE
+from bench.variants import DIRECT, HAPROXY
 
 BASE: Final = "base"
 METHOD: Final = """\
 Made by `make bench-clients`. Kafka's own performance tools are the clients, before a real Kafka of one broker; the
-consumer reads what a producer sends past the proxies. CPU is that of the proxy alone, for each record. The ratio is
-that of HAProxy's CPU in the same round: below 1 the variant needs less."""
+consumer reads what a producer sends past the proxies, or at full speed a topic that is full. CPU is that of the proxy
+alone, for each record. The ratio is that of HAProxy's CPU in the same round: below 1 the variant needs less. The goals
+are those of the [compiled build](../docs/compiled.md)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Records of one size at a fixed rate, produced or consumed through the proxy; `goal` times HAProxy's CPU."""
+    """Records of one size at a fixed rate (0: at full speed), produced or consumed through the proxy.
+
+    Of the compiled build, `goal` is the most CPU, times HAProxy's; `speed_goal` the least speed, times that without a
+    proxy.
+    """
 
     name: str
     title: str
@@ -27,6 +33,7 @@ class Case:
     rate: int
     consumes: bool = False
     goal: float | None = None
+    speed_goal: float | None = None
 
 
 CASES: Final = (
@@ -34,6 +41,9 @@ CASES: Final = (
     Case("produce-100", "produce 100 B at 20,000/s", 100, 20_000, goal=2.0),
     Case("consume-1k", "consume 1 KB at 5,000/s", 1000, 5000, consumes=True),
     Case("consume-100", "consume 100 B at 20,000/s", 100, 20_000, consumes=True),
+    Case(
+        "consume", "consume 1 KB at full speed", 1000, 0, consumes=True, goal=1.2, speed_goal=0.95
+    ),
 )
 
 
@@ -56,22 +66,29 @@ def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[s
     def of(what: Callable[[Sample], float], digits: int) -> Callable[[tuple[Case, str]], str]:
         return lambda row: _text(samples.of(row[0].name, row[1], what), digits)
 
-    def times(yardstick: str) -> Callable[[tuple[Case, str]], str]:
-        return lambda row: "" if row[1] == yardstick else _text(_ratio(samples, *row, yardstick), 2)
+    def speed(row: tuple[Case, str]) -> str:
+        return "" if row[0].rate or row[1] == DIRECT else _text(_speed(samples, *row), 2)
 
+    def times(yardstick: str) -> Callable[[tuple[Case, str]], str]:
+        return lambda row: (
+            "" if row[1] in {yardstick, DIRECT} else _text(_ratio(samples, *row, yardstick), 2)
+        )
+
+    cpu = of(lambda each: each.cpu_us, 2)
     yardsticks = {HAPROXY: "times HAProxy's", BASE: "times the base's"}
     parts = [
         "## Real clients at fixed rates",
         METHOD,
         goal_table(goals(samples, cases)),
         columns(
-            [(case, name) for case in cases for name in names],
+            [(case, name) for case in cases for name in names if not case.rate or name != DIRECT],
             [
                 ("", lambda row: row[0].title),
                 ("", lambda row: row[1]),
-                ("CPU µs/record", of(lambda each: each.cpu_us, 2)),
+                ("CPU µs/record", lambda row: "" if row[1] == DIRECT else cpu(row)),
                 *((head, times(name)) for name, head in yardsticks.items() if name in names),
                 ("records/s", of(lambda each: each.requests_per_second, 0)),
+                ("times direct's", speed),
             ],
         ),
         facts_table(facts),
@@ -80,23 +97,36 @@ def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[s
 
 
 def goals(samples: Samples, cases: list[Case]) -> list[Goal]:
-    """Return a goal for each case that has one."""
-    return [
-        max_goal(
-            f"CPU of a record, {case.title}, times HAProxy's",
-            "x",
-            _ratio(samples, case, SLUICE, HAPROXY),
-            case.goal,
-        )
-        for case in cases
-        if case.goal is not None
-    ]
+    """Return the goals of each case, for the compiled build."""
+    made = []
+    for case in cases:
+        if case.goal is not None:
+            what = f"CPU of a record, {case.title}, times HAProxy's"
+            ratio = _ratio(samples, case, COMPILED, HAPROXY)
+            made.append(max_goal(what, "x", ratio, case.goal))
+        if case.speed_goal is not None:
+            what = f"records/s, {case.title}, times those without a proxy"
+            made.append(min_goal(what, "x", _speed(samples, case, COMPILED), case.speed_goal))
+    return made
 
 
 def _ratio(samples: Samples, case: Case, name: str, yardstick: str) -> Spread | None:
     """Return the CPU of a variant divided by the yardstick's, computed in each round; None without both."""
     return samples.between(
-        case.name, name, yardstick, lambda ours, theirs: ours.cpu_us / theirs.cpu_us
+        case.name,
+        name,
+        yardstick,
+        lambda ours, theirs: ours.cpu_us / theirs.cpu_us if theirs.cpu_us else 0.0,
+    )
+
+
+def _speed(samples: Samples, case: Case, name: str) -> Spread | None:
+    """Return the records per second of a variant divided by those without a proxy, computed in each round."""
+    return samples.between(
+        case.name,
+        name,
+        DIRECT,
+        lambda ours, theirs: ours.requests_per_second / theirs.requests_per_second,
     )
 
 

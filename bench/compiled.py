@@ -58,12 +58,14 @@ def in_folder(program: Path, folder: Path) -> list[str]:
     return [shutil.which("env") or "env", f"PYTHONPATH={folder}", str(program)]
 
 
-def compiled(program: Path, folder: Path) -> Variant:
+def compiled(program: Path, folder: Path, nodes: str = "0-0") -> Variant:
     """Return the variant of an unpacked compiled wheel. Raises BenchError if it is not compiled."""
     version = first_line([*in_folder(program, folder), "version"])
     if not version.endswith(f", {COMPILED})"):
         raise BenchError(f"the wheel in {folder} is not compiled: {version}")
-    return Variant(COMPILED, version, _moved(sluice_command(program), program, folder), peer=False)
+    return Variant(
+        COMPILED, version, _moved(sluice_command(program, nodes), program, folder), peer=False
+    )
 
 
 def _moved(

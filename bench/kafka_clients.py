@@ -12,6 +12,7 @@ from bench.harness import BenchError
 from bench.harness.processes import end
 
 FIRST_RECORD_TIMEOUT_SECONDS: Final = 60
+LAST_RECORD_TIMEOUT_SECONDS: Final = 120
 
 
 class Client:
@@ -32,10 +33,24 @@ class Client:
         """Return whether it has ended by itself."""
         return self._process.poll() is not None
 
+    def wait(self, timeout_s: float) -> int | None:
+        """Wait until it has ended; return its exit code, or None if it runs still."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
     def has_consumed(self) -> bool:
         """Return whether the last report of a consumer has records: its seventh column is the records per second."""
         lines = self._output.read_text().splitlines()
         return bool(lines) and float(lines[-1].split(",")[5]) > 0
+
+    def fetched(self) -> tuple[int, float]:
+        """Return how many records a consumer that has ended fetched, and in how many seconds: its fifth and eighth
+        column. The time to join its group is not among them.
+        """
+        columns = self._output.read_text().splitlines()[-1].split(",")
+        return int(columns[4]), float(columns[7]) / 1000
 
     def said(self) -> str:
         """Return the ends of its output and of its errors."""
@@ -58,6 +73,16 @@ class Sent:
     def close(self) -> None:
         """Disconnect."""
         self._consumer.close()
+
+
+def await_end(client: Client) -> None:
+    """Wait until a client with a number of records has ended.
+
+    Raises:
+        BenchError: it has failed, or the time is up; with what it said.
+    """
+    if client.wait(LAST_RECORD_TIMEOUT_SECONDS) != 0:
+        raise BenchError(f"not all records: {client.said()}")
 
 
 def await_records(condition: Callable[[], bool], problem: str, clients: list[Client]) -> None:

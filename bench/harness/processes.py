@@ -19,6 +19,8 @@ from bench.harness import ROOT, BenchError
 from bench.harness.ports import LOOPBACK, accepts
 
 STOP_SECONDS: Final = 3.0
+NO_CACHE: Final = "PYTHONDONTWRITEBYTECODE"
+"""A Python with it would compile all modules at each start, which pip does once."""
 _POLL_SECONDS: Final = 0.001
 _TAIL_LINES: Final = 2
 
@@ -42,6 +44,7 @@ class Program:
                     stdout=subprocess.PIPE if piped else errors,
                     stderr=errors,
                     start_new_session=True,
+                    env={name: value for name, value in os.environ.items() if name != NO_CACHE},
                 )
         finally:
             os.sched_setaffinity(0, before)

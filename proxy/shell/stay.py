@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 STAY_MS = 50
 """How long to wait in the poll set for the next event while traffic flows."""
-PASS_MS = 50
-"""The longest time between two passes through Trio's scheduler."""
+PASS_MS = 1000
+"""The longest time between two passes through Trio's scheduler. At ordinary rates each costs as much as some events."""
 BLIND_STAY_MS = 2
 """STAY_MS where Trio's events are not seen."""
 MAX_BUSY = 3

@@ -1,11 +1,17 @@
 """The bench with real clients: the section that it writes, and its cases."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from bench import clients_report as report
 from bench.clients_report import BASE, CASES, choose
+from bench.compiled import COMPILED
 from bench.figures import Sample, Samples
-from bench.variants import HAPROXY, SLUICE
+from bench.kafka_clients import Client
+from bench.variants import DIRECT, HAPROXY, SLUICE
 
 
 def sample(variant: str, cpu_us: float, nth: int = 0) -> Sample:
@@ -19,11 +25,11 @@ def test_a_ratio_is_that_of_the_same_round() -> None:
     samples = Samples(
         each
         for nth, (ours, theirs) in enumerate(rounds)
-        for each in (sample(SLUICE, ours, nth), sample(HAPROXY, theirs, nth))
+        for each in (sample(COMPILED, ours, nth), sample(HAPROXY, theirs, nth))
     )
-    text = report.section(samples, [CASES[0]], [SLUICE, HAPROXY], {"date": "today"})
+    text = report.section(samples, [CASES[0]], [COMPILED, HAPROXY], {"date": "today"})
     assert "times HAProxy's | ≤ 1.7 x |  | 2.00 (1.25 to 3.00) | **NOT MET** |" in text
-    assert "| produce 1 KB at 5,000/s | haproxy | 10.00 (5.00 to 16.00) |  | 5,000 |" in text
+    assert "| produce 1 KB at 5,000/s | haproxy | 10.00 (5.00 to 16.00) |  | 5,000 |  |" in text
     assert "| date | today |" in text
     assert "base" not in text
 
@@ -32,13 +38,45 @@ def test_with_a_base_there_is_a_column_for_it() -> None:
     """A variant is not compared with itself."""
     samples = Samples([sample(SLUICE, 5.0), sample(BASE, 10.0)])
     text = report.section(samples, [CASES[0]], [SLUICE, BASE], {})
-    assert "| sluice | 5.00 | 0.50 | 5,000 |" in text
-    assert "| base | 10.00 |  | 5,000 |" in text
+    assert "| sluice | 5.00 | 0.50 | 5,000 |  |" in text
+    assert "| base | 10.00 |  | 5,000 |  |" in text
+
+
+def test_the_speed_of_a_consumer_is_compared_with_that_without_a_proxy() -> None:
+    """The goal is that of the compiled build; without a proxy there is no CPU of one."""
+    consume = choose("consume")[0]
+    samples = Samples(
+        Sample(consume.name, name, 0, 1000, took_s, 1e6, cpu_us, 0, 0)
+        for name, took_s, cpu_us in ((DIRECT, 1.0, 0), (COMPILED, 1.25, 1.5), (HAPROXY, 1.0, 1.0))
+    )
+    text = report.section(samples, [consume], [DIRECT, COMPILED, HAPROXY], {})
+    assert "times those without a proxy | ≥ 0.95 x |  | 0.80 | **NOT MET** |" in text
+    assert "| consume 1 KB at full speed | direct |  |  | 1,000 |  |" in text
+    assert "| consume 1 KB at full speed | compiled | 1.50 | 1.50 | 800 | 0.80 |" in text
+
+
+def test_without_the_compiled_build_no_goal_is_met() -> None:
+    """It cannot be built without a compiler: then the goals are not measured."""
+    samples = Samples([sample(SLUICE, 1.0), sample(HAPROXY, 10.0)])
+    assert {goal.met for goal in report.goals(samples, list(CASES))} == {None}
+
+
+def test_a_consumer_says_what_it_fetched(tmp_path: Path) -> None:
+    """The line that ConsumerPerformance prints at its end: records, and the milliseconds of its fetches."""
+    output = tmp_path / "client-1"
+    output.write_text(
+        "2026-11-25 22:00, 2026-11-25 22:00, 953.6, 221.3, 1000000, 232018.6, 310, 4000, 238.4, 250000.0\n"
+    )
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+
+    with Client(ended, output) as client:
+        assert client.wait(30) == 0
+        assert client.fetched() == (1_000_000, 4.0)
 
 
 def test_an_unknown_case_is_an_error_that_names_the_known_ones() -> None:
     """An empty list means all."""
     assert choose("") == list(CASES)
     assert [case.name for case in choose("consume-1k")] == ["consume-1k"]
-    with pytest.raises(ValueError, match=r"unknown case nonsense; known: consume-100, "):
+    with pytest.raises(ValueError, match=r"unknown case nonsense; known: consume, consume-100, "):
         choose("nonsense")

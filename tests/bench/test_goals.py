@@ -53,8 +53,11 @@ def test_added_ratio_divides_what_each_adds() -> None:
 def test_footprint_goals() -> None:
     """Memory, start and idle CPU are judged from the footprint."""
     ours = Footprint("sluice", (0.2, 0.3, 0.9), (1.0,), {0: 50_000_000, 5000: 60_000_000}, 0.01)
-    met = {goal.what: goal.met for goal in goals(Samples(), {"sluice": ours})}
+    quota = Footprint("sluice+quota", (), (), {0: 45_000_000}, 0.0)
+    footprints = {"sluice": ours, "sluice+quota": quota}
+    met = {goal.what: goal.met for goal in goals(Samples(), footprints)}
     assert met["memory of an idle pair"] is True
     assert met["resident memory at start"] is False
+    assert met["resident memory at start, with a quota"] is True
     assert met["start to accepting"] is True
     assert met["CPU with 100 idle connections"] is True

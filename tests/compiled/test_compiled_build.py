@@ -1,11 +1,12 @@
 """The compiled build does what the source does. It is skipped where there is no Cython or no C compiler.
 
 The first build takes a minute of CPU, so `make test` installs no Cython. Where there is one it runs the short
-comparison and the tests of the compiled classes; `make test-compiled` installs it, and runs all suites of the core
-and 10,000 scripts (SLUICE_COMPILED_SUITES=1).
+comparison and the tests of the compiled classes; `make test-compiled` installs it, and runs all suites of the core,
+fuzz, faults, attacks and real clients, and 10,000 scripts (SLUICE_COMPILED_SUITES=1).
 """
 
 import os
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from bench.harness.compiled_build import unpack_compiled
 from tests.support import quota_counts
 from tests.support.differential_counts import digest
 from tests.support.house import ROOT
+from tests.support.sluice_process import COMMAND
 from tests.support.type_files import type_files
 
 WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
@@ -23,10 +25,26 @@ SCRIPTS: Final = 10_000 if WHOLE else 200
 QUOTA_PLAYS: Final = 500 if WHOLE else 20
 SESSION: Final = "tests/proxy/core/session"
 SUITES: Final = (
-    ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"]
+    {
+        "core": ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"],
+        "processes": ["tests/fuzz", "tests/faults", "tests/threats"],
+        "clients": [
+            f"tests/integration/test_{name}.py"
+            for name in (
+                *("produce_consume", "groups", "transactions", "java_clients", "quota_clients"),
+                *("tls", "sasl_clients", "records", "purgatory", "no_leak", "memory_promise"),
+                *("killed_proxy", "metrics"),
+            )
+        ],
+    }
     if WHOLE
-    else [f"{SESSION}/test_{name}.py" for name in ("session", "exchange", "channel", "frame_heads")]
+    else {
+        "core": [
+            f"{SESSION}/test_{n}.py" for n in ("session", "exchange", "channel", "frame_heads")
+        ]
+    }
 )
+"""Against the compiled build. The suites `processes` and `clients` start a `sluice`, which is compiled, too."""
 NOT_COMPILED: Final = {
     # A compiled exchange has no integer objects: the counted bytes are more than those it takes, never less.
     f"{SESSION}/test_in_flight.py::test_the_bytes_counted_for_pipelined_requests_are_those_they_hold",
@@ -59,6 +77,19 @@ def test_the_version_says_which_build_runs(run_compiled) -> None:
     assert "compiled" in run_compiled("proxy", "version", SLUICE_PURE="0").stdout
 
 
+def test_a_sluice_that_a_test_starts_is_compiled(compiled: Path) -> None:
+    """The console script takes the modules of PYTHONPATH, as the suites set it."""
+    told = subprocess.run(
+        [COMMAND, "version"],
+        env={**os.environ, "PYTHONPATH": f"{compiled}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "compiled" in told.stdout
+
+
 def test_both_builds_do_the_same(run_compiled) -> None:
     """The same bytes, verdicts, counters and reports in each of the scripts of the differential test."""
     told = run_compiled("tests.support.differential_counts", "0", str(SCRIPTS))
@@ -73,12 +104,13 @@ def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
     assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
 
 
-@pytest.mark.timeout(1800)
-def test_the_suites_hold_for_the_compiled_build(compiled, run_compiled) -> None:
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_suites_hold_for_the_compiled_build(suite: str, compiled, run_compiled) -> None:
     """Each of their tests, except those of NOT_COMPILED."""
     options = [f"--deselect={each}" for each in NOT_COMPILED]
     options += ["-q", "-x", "-p", "no:cacheprovider", "-o", f"pythonpath={compiled} {ROOT}"]
-    ran = run_compiled("pytest", *options, *SUITES)
+    ran = run_compiled("pytest", *options, *SUITES[suite])
 
     assert ran.returncode == 0, ran.stdout[-4000:] + ran.stderr[-1000:]
     assert " passed" in ran.stdout

@@ -2,5 +2,5 @@
 
 
 cdef class ExchangeQueue:
-    cdef public object entries, pop_oldest, push
+    cdef public object entries
     cdef public long long unusual

@@ -223,7 +223,11 @@ class RequestStream:
                 break
             # While others wait for turns, a request begins only if its end is not in this read.
             is_whole = end - pos >= 4 and 4 + _SIZE(buf, pos)[0] <= end - pos
-            if labour_bytes >= max_labour_bytes and (max_labour_bytes or is_whole):
+            if (
+                labour_bytes >= max_labour_bytes
+                and (max_labour_bytes or is_whole)
+                and not self._holds_next
+            ):
                 owner.pace(bytes(memoryview(buf)[pos:end]))
                 break
             begun = self._begin(buf, pos, end, now_ms)
@@ -252,6 +256,11 @@ class RequestStream:
             broker.put_slice(buf, settled.start, pos)
             return ATTENTION
         return pos
+
+    @property
+    def _holds_next(self) -> bool:
+        """Whether the next request is to be held: at once, because its key may be woken before the next turn."""
+        return self.pending is not None and isinstance(self.pending.verdict, Hold)
 
     def _must_wait(self, labour_bytes: int, max_labour_bytes: int, here_bytes: int) -> bool:
         """Return whether the next `here_bytes` of the passing request wait for a turn, because they cost much."""

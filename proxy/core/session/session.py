@@ -105,7 +105,7 @@ class Session(SessionParts):
                 unusual = mutes.unusual
             if requests is None and not unusual:
                 plans = self.plans.by_kind
-                push, new, in_c = self.queue.push, _new_exchange, frame_heads.IN_C
+                push, new, in_c = queue.append, _new_exchange, frame_heads.IN_C
                 now_us = self.shared.now_us
                 begun, keep_steps = pos, MAX_KEEP_STEPS
                 while end - pos >= 12:
@@ -272,7 +272,7 @@ class Session(SessionParts):
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us, buckets, pop = self.shared.now_us, BUCKET, queue.pop_oldest
+                    now_us, buckets = self.shared.now_us, BUCKET
                     while end - pos >= 8 and entries:
                         size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
@@ -285,7 +285,7 @@ class Session(SessionParts):
                             if glance is None:
                                 if not self._passes(exchange, buf, pos, stop, now_ms):
                                     break
-                                pop()
+                                del entries[0]
                                 pos = stop
                                 continue
                             if not glance.matches(buf, pos, stop):
@@ -301,7 +301,7 @@ class Session(SessionParts):
                             exchange = count_reply(self.shared, exchange, size)
                             if isinstance(exchange, ObservedExchange):
                                 self.calls.complete_replied(exchange, now_ms)
-                        pop()
+                        del entries[0]
                         pos = stop
                     self.usage.response_bytes += pos - begun
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only
@@ -385,6 +385,7 @@ class Session(SessionParts):
         """Count the requests in flight after a read that exceeds the threshold."""
         if self.in_flight is None:
             self.in_flight = InFlight(self)
+            self.queue.deepen()
         self.in_flight.on_requests()
         self._set_threshold()
 

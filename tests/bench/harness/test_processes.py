@@ -47,6 +47,18 @@ def test_a_program_runs_on_its_core_and_this_process_on_its_own(tmp_path: Path) 
     assert program.process.returncode is not None
 
 
+def test_a_program_may_keep_its_compiled_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without them each start would measure Python's compiler, which an installed Sluice does not need."""
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    program = python("import sys; print(sys.dont_write_bytecode)", tmp_path / "log", piped=True)
+    try:
+        assert program.line(60) == "False\n"
+    finally:
+        program.stop()
+
+
 def test_a_piped_program_answers_line_by_line(tmp_path: Path) -> None:
     """A line written to its stdin comes back; a program that prints nothing is an error."""
     program = python("print(input())", tmp_path / "log", piped=True)

@@ -193,6 +193,7 @@ def test_closed_links_are_freed_without_the_garbage_collector(bench):
     gc.disable()
     try:
         client, broker, session = bench.link()
+        session.queue.deepen()  # a deque takes weak references
         gone = weakref.ref(session.queue.entries)
         del session
         client.close()

@@ -34,6 +34,21 @@ def test_a_held_request_waits_before_its_first_byte_and_keeps_the_order(needs, c
     assert_nothing_left(wire)
 
 
+def test_a_request_is_held_at_once_although_sessions_wait_for_turns():
+    """Its key may be woken before the session's next turn: that must not be lost."""
+    policy = Holding(FORWARD, HOLD)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.engine.turns.labour_bytes = 0  # as in a step whose time is over
+    asked = bytearray(f.heartbeat(2))
+    wire.session.from_client(asked, 0, len(asked), wire.now_ms)
+    assert policy.asked == [1, 2]
+    assert wire.wake("key") == 1
+    wire.settle()
+    assert wire.to_broker == f.heartbeat(1) + f.heartbeat(2)
+    wire.broker(f.heartbeat_reply(2))
+    assert_nothing_left(wire)
+
+
 def test_a_held_fetch_is_asked_again_with_its_head_and_may_be_patched():
     """The head is complete when it is held, and still there when it is woken."""
     smaller = Forward(patches=(Patch(12, (77).to_bytes(4, "big")),))

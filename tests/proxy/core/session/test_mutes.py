@@ -60,6 +60,7 @@ def test_a_session_that_was_throttled_is_freed_without_collecting():
         wire.broker(sasl.handshake_reply(1) + sasl.authenticate_reply(2))
         wire.advance(1000)
         wire.release()
+        wire.session.queue.deepen()  # a deque takes weak references
         gone = weakref.ref(wire.session.queue.entries)
         del wire
         assert gone() is None
