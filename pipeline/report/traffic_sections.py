@@ -95,7 +95,7 @@ def throttled_section(facts: ReportFacts) -> Iterator[str]:
                 TableColumn("requests"),
                 TableColumn("throttled"),
                 TableColumn("mean delay"),
-                TableColumn("longest"),
+                TableColumn("longest wait"),
                 TableColumn("limit", "text"),
             ],
             [
