@@ -54,7 +54,10 @@ def _tiles(facts: ReportFacts) -> Iterator[str]:
         ("users and client ids", count(scope.clients)),
         ("instances of Sluice", count(scope.instances)),
         ("throttled", percent(min(1.0, share))),
-        ("longest single wait", duration(scope.throttle_ms_max) if scope.throttle_ms_max else "none"),
+        (
+            "longest single wait",
+            duration(scope.throttle_ms_max) if scope.throttle_ms_max else "none",
+        ),
     )
     return (f"<div><dt>{words}</dt><dd>{escape(value)}</dd></div>" for words, value in tiles)
 
