@@ -6,15 +6,13 @@ from proxy.core.session.channel cimport Channel
 from proxy.core.session.step_time cimport StepTime
 from proxy.shell cimport system_calls
 from proxy.shell.endpoint cimport Endpoint
+from proxy.shell.side_ending cimport SideEnding
 
 
-cdef class EventLoop:
-    cdef public object _area, _clock, _due, _now_us, _small_area, _tail, _view, asleep, poller
-    cdef public StepTime _engine
+cdef class EventLoop(SideEnding):
+    cdef public object _area, _clock, _due, _now_us, _small_area, _tail, _view, asleep
     cdef public tuple _areas, _pools
     cdef public bint _behind, _wary
-    cdef public list _closed
-    cdef public dict _ends
     cdef public long long _fired_ms, _steps, _then_us, _unfired, arriving, called
     cdef public bytearray _scratch
 
@@ -34,5 +32,3 @@ cdef class EventLoop:
     cpdef long long _unusual(self, Endpoint end, long long event, long long now_ms) except? -9
     cpdef _received(self, Endpoint end, long long received, long long now_ms)
     cpdef _keep(self, Endpoint end, long long start, long long stop)
-    cpdef _settle_rest(self, Endpoint end)
-    cpdef _close(self, Endpoint end, long long now_ms)

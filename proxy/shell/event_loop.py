@@ -11,8 +11,6 @@ Rules:
   maximum, timers wait until as many events were handled as there are sockets, and no longer.
 - A muted channel is not read, even if its socket is readable.
 - While a pool is near its limit a read takes what the core grants, and the order of events is random.
-- A side ends gracefully: unsent bytes are sent, then FIN, then the peer's bytes are read and discarded until it closes
-  or its time is up. A close with unread bytes would send a reset and lose the last replies.
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
 - Bytes that OpenSSL has decrypted and not yet given (`pending`) do not make a socket readable. They remain after a
   read that was smaller than a record; the session then has a turn, and its sides are read in it unless they are muted.
@@ -25,14 +23,13 @@ from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING
 
-from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
 from proxy.shell import system_calls
 from proxy.shell.endpoint import Endpoint, unread_bytes
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order, make_poller
-from proxy.shell.transport import TlsError
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order
+from proxy.shell.side_ending import SideEnding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,6 +37,7 @@ if TYPE_CHECKING:
     from trio import CancelScope
 
     from proxy.core.engine import Engine
+    from proxy.core.errors import CloseReason
     from proxy.core.session.session import Session
     from proxy.core.turns import Scheduled
     from proxy.shell.clock import Clock
@@ -62,22 +60,18 @@ SLICE_BYTES = 64 << 10  # the clock is read after so many bytes, and after each 
 SLICE_EVENTS = 8  # the clock is read after so many events
 LARGE_BYTES = 1 << 10  # smaller reads count as events, not as bytes
 STALL_US = 50_000  # after a longer time between two steps the process was stalled, or asleep
-LINGER_MS = 2_000  # how long an ended side may take to close
-FLUSH_MS = 30_000  # how long an ended side may take to accept its unsent bytes
 _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
-_EARLY = (
-    1 << 20
-)  # in `expect` only: the client's next event takes the slow path, and is early in a throttle
+_EARLY = 1 << 20  # in `expect` only: the client's next event is slow; in a throttle it is early
 _LINGERING = -1  # `expect` of a side whose bytes are discarded: all of its events are slow
 
 
-class EventLoop:
+class EventLoop(SideEnding):
     """All connections of a process. The driver calls `step`."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._clock = clock
         self._now_us = clock.now_us
         self._steps = 0
@@ -89,12 +83,9 @@ class EventLoop:
         self._fired_ms = -1  # timers fire once per millisecond
         self._due = engine.timers.due
         self._pools = (engine.request_pool, engine.reply_pool)
-        self.poller = make_poller()
-        self._ends: dict[int, Endpoint] = {}
         self.arriving = 0  # clients that the acceptor is connecting
         self.called = 0  # 1: Trio may have an event (`trio_scheduler`); the driver sets it to 0
         self.asleep: CancelScope | None = None  # the driver's wait (`driver.nudge`)
-        self._closed: list[Endpoint] = []
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
         self._areas = (
@@ -464,6 +455,16 @@ class EventLoop:
             self._engine.schedule(end.session)
         return received
 
+    def _discard(self, end: Endpoint, now_ms: int) -> None:
+        try:
+            if end.recv_into(self._area):
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self._close(end, now_ms)
+
     def _settle(self, end: Endpoint) -> None:
         """Bring both sides in line with their session: send, end, set backpressure, watch."""
         session = end.session
@@ -517,122 +518,6 @@ class EventLoop:
             self.poller.modify(end.fd, want)
             if want & IN and self._has_pending(end):
                 self._engine.schedule(end.session)
-
-    # -- the end of a side ------------------------------------------------------------------------
-
-    def _eof(self, end: Endpoint, now_ms: int) -> None:
-        if end.is_client:
-            end.channel.mute(Mute.ENDING)  # it sends no more, but may still read
-            end.session.client_gone(now_ms)
-        else:
-            end.session.broker_gone(CloseReason.BROKER_CLOSED, now_ms)
-            self._close(end, now_ms)
-        self._settle_rest(end)
-
-    def _broken(self, end: Endpoint, now_ms: int, error: OSError | None = None) -> None:
-        self._lost(end, now_ms, error)
-        self._settle_rest(end)
-
-    def _lost(self, end: Endpoint, now_ms: int, error: OSError | None) -> None:
-        """Close a side whose connection is lost, and tell the session."""
-        is_tls = isinstance(error, TlsError)
-        detail = str(error) if is_tls else ""
-        if end.is_client:
-            reason = CloseReason.CLIENT_TLS if is_tls else CloseReason.CLIENT_RESET
-            end.session.client_lost(now_ms, reason, detail)
-        else:
-            reason = CloseReason.BROKER_TLS if is_tls else CloseReason.BROKER_RESET
-            end.session.broker_gone(reason, now_ms, detail)
-        self._close(end, now_ms)
-
-    def _settle_rest(self, end: Endpoint) -> None:
-        if not (end.closed and end.other.closed):
-            self._settle(end)
-
-    def _finish(self, end: Endpoint) -> None:
-        """End a side gracefully: wait until its unsent bytes are accepted, send FIN, then linger."""
-        if end.closed or end.lingering:
-            return
-        now_ms = self._engine.now_ms
-        if end.channel.outbox:
-            if end.timer is None:
-                end.timer = self._engine.timers.arm(
-                    now_ms + FLUSH_MS, lambda at: self._close(end, at)
-                )
-            return
-        if end.timer is not None:
-            end.timer.cancel()
-        try:
-            end.transport.shutdown()
-        except OSError:
-            self._close(end, now_ms)
-            return
-        end.lingering = True
-        end.timer = self._engine.timers.arm(now_ms + LINGER_MS, lambda at: self._close(end, at))
-
-    def _discard(self, end: Endpoint, now_ms: int) -> None:
-        try:
-            if end.recv_into(self._area):
-                return
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
-        self._close(end, now_ms)
-
-    def _close(self, end: Endpoint, now_ms: int) -> None:
-        if end.closed:
-            return
-        end.closed = True
-        if end.timer is not None:
-            end.timer.cancel()
-        end.direct = -1  # the number may soon be another connection's
-        self._ends.pop(end.fd, None)
-        self.poller.unregister(end.fd)
-        end.transport.close()
-        end.channel.clear()
-        if not end.is_client:
-            end.session.upstream_closed()
-        if end.other.closed:
-            end.session.handle = None
-            self._closed.append(end)
-            self._release(end.session, now_ms)
-        else:
-            end.session.end(CloseReason.INTERNAL, "", now_ms)
-
-    def _release(self, session: Session, now_ms: int) -> None:
-        try:
-            session.release(now_ms)
-        except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
-            self._engine.report(error)
-            session.client.clear()
-            session.broker.clear()
-            self._engine.forget(session)
-
-    def _fail(self, end: Endpoint | None, error: Exception, now_ms: int) -> None:
-        """End the session of `end` after an exception that no narrower handler caught."""
-        if end is None:
-            raise error  # no session caused it
-        try:
-            end.session.crash(error)
-            self._settle_rest(end)
-        except Exception as again:  # noqa: BLE001 - it cannot end gracefully
-            self._engine.report(again)
-            for each in (end, end.other):
-                self._abandon(each, now_ms)
-
-    def _abandon(self, end: Endpoint, now_ms: int) -> None:
-        """Close this side; an exception of its session is only reported."""
-        try:
-            self._close(end, now_ms)
-        except Exception as error:  # noqa: BLE001 - the socket is closed before the session is told
-            self._engine.report(error)
-
-    def _part(self) -> None:
-        """Unlink the two sides of closed sessions, so that they need no garbage collection."""
-        for end in self._closed:
-            del end.other.other, end.other
-        self._closed.clear()
 
 
 def _try_expect_early(session: Scheduled) -> bool:

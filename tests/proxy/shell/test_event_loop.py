@@ -6,7 +6,7 @@ import weakref
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
-from proxy.shell.event_loop import FLUSH_MS, LINGER_MS
+from proxy.shell.side_ending import FLUSH_MS, LINGER_MS
 from tests.support import frames as f
 from tests.support.sockets import receive, reset, start_sending
 

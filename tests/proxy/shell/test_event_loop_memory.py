@@ -9,7 +9,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import HASTY_MS, ReadLimits
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
-from proxy.shell.event_loop import LINGER_MS
+from proxy.shell.side_ending import LINGER_MS
 from tests.support import frames as f
 from tests.support.memory import Keeper, kept, small_engine
 from tests.support.sessions import make_engine
