@@ -119,8 +119,8 @@ bench-pod: $(STAMP)-test $(STAMP)-tools  ## the image in a pod: restarts, drain,
 bench-pipeline: $(STAMP)-test $(STAMP)-bench  ## the jobs on Spark, 5 and 20 million rows, beside DuckDB; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.pipeline
 
-bench-whatif: $(STAMP)-test $(STAMP)-tools  ## predictions of what-if against real runs; its section of bench/RESULTS.md
-	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest tests/pipeline/end_to_end/test_whatif.py -q
+bench-whatif: $(STAMP)-test $(STAMP)-tools  ## usage, recommended quotas and predictions against real runs; their sections of bench/RESULTS.md
+	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest $(addprefix tests/pipeline/end_to_end/test_,usage.py recommend.py whatif.py) -q
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))

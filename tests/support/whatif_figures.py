@@ -1,4 +1,4 @@
-"""The figures of the what-if tests, and their section of bench/RESULTS.md (`make bench-whatif`)."""
+"""Figures of the end-to-end tests of the pipeline, and their sections of bench/RESULTS.md (`make bench-whatif`)."""
 
 import os
 from collections.abc import Mapping
@@ -17,6 +17,28 @@ _METHOD: Final = """\
 Made by `make bench-whatif`: `tests/pipeline/end_to_end/test_whatif.py` runs four Sluices at the same time before a
 real Kafka, with clients of the same think times: without a quota (*free*), under half of the quota (*lower*), and
 under the quota by either enforcement. `sluice-pipeline whatif` then predicts the quota's run from another one."""
+
+
+_USAGE: Final = """\
+## Usage, counted and reported
+
+Made by `make bench-whatif`: clients that count what they send and get, through a real Sluice before a real Kafka, and
+`sluice-pipeline usage` over its usage log. Both figures are equal, or the test fails."""
+_RECOMMENDED: Final = """\
+## Recommended quotas, predicted and measured
+
+Made by `make bench-whatif`: clients of known rates are recorded without quotas, `sluice-pipeline recommend` writes a
+file from it, and two Sluices take the file: one reads it, the other gets it by `sluice quotas apply`. *Need*: a quota
+above the need (headroom 1.5); *half*: half of the median."""
+RECOMMENDED_HEADS: Final = (
+    "quotas",
+    "rule",
+    "limit /s",
+    "predicted throttled",
+    "measured, read",
+    "measured, applied",
+)
+USAGE_HEADS: Final = ("client id", "figure", "counted by the client", "reported")
 
 
 def are_wanted() -> bool:
@@ -78,3 +100,18 @@ class WhatifFigures:
             parts = [_METHOD, "### Delays of a capture, replayed with its own quota", replays]
             parts += ["### Rates, predicted and measured", rates, facts]
             write_section(FOLDER, "whatif", "\n\n".join(parts))
+
+
+def write_usage(rows: list[list[str]]) -> None:
+    """Write the table of counted and reported usage, if VARIABLE is set."""
+    if are_wanted():
+        parts = [_USAGE, table(USAGE_HEADS, rows), facts_table({"date": today(), **describe()})]
+        write_section(FOLDER, "usagecounts", "\n\n".join(parts))
+
+
+def write_recommended(rows: list[list[str]]) -> None:
+    """Write the table of recommended quotas, if VARIABLE is set."""
+    if are_wanted():
+        found = table(RECOMMENDED_HEADS, rows)
+        parts = [_RECOMMENDED, found, facts_table({"date": today(), **describe()})]
+        write_section(FOLDER, "recommended", "\n\n".join(parts))

@@ -23,6 +23,7 @@ from tests.support.counting_client import CountingClient, Counts
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.recorded_run import RecordedRun, recorded_run
 from tests.support.sluice_process import COMMAND
+from tests.support.whatif_figures import write_recommended
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -76,6 +77,19 @@ def tables(
         send_all([run], RECORDED_S)
     Ingest(spark, str(run.usage_log), str(folder / "tables"), time.time_ns() // 10**6).run()
     return folder / "tables"
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[list[str]]]:
+    """Take the rows of the table of both tests, and write it."""
+    rows: list[list[str]] = []
+    yield rows
+    write_recommended(rows)
+
+
+def row_of(quotas: str, file: QuotaFile, entity: QuotaEntity, *shares: float) -> list[str]:
+    limit = next(line.request_rate for line in file.quotas if line.entity == entity)
+    return [quotas, f"`{entity.client_id}`", f"{limit:g}", *(f"{each:.1%}" for each in shares)]
 
 
 def recommended(tables: Path, output: Path, *options: str) -> QuotaFile:
@@ -144,7 +158,7 @@ def sluice_quotas(run: RecordedRun, command: str, *arguments: str) -> str:
 
 
 def test_recommended_quotas_throttle_no_more_than_predicted(
-    kafka_one: KafkaCluster, tables: Path, tmp_path: Path
+    kafka_one: KafkaCluster, tables: Path, tmp_path: Path, figures: list[list[str]]
 ) -> None:
     """The busy client id and the steady one have rules of their own, the quiet ones a default; none is held back."""
     output = tmp_path / "quotas.yaml"
@@ -160,10 +174,12 @@ def test_recommended_quotas_throttle_no_more_than_predicted(
         assert found.keys() == most.keys()
         for entity, share in found.items():
             assert share <= most[entity] + ERROR, (entity, share, most)
+    shares = [throttled(run, file) for run in runs]
+    figures += [row_of("need", file, each, most[each], *(s[each] for s in shares)) for each in most]
 
 
 def test_quotas_below_the_need_throttle_no_more_than_predicted(
-    kafka_one: KafkaCluster, tables: Path, tmp_path: Path
+    kafka_one: KafkaCluster, tables: Path, tmp_path: Path, figures: list[list[str]]
 ) -> None:
     """Half of the median: the prediction says that most requests are throttled, and so it is."""
     output = tmp_path / "quotas.yaml"
@@ -177,3 +193,4 @@ def test_quotas_below_the_need_throttle_no_more_than_predicted(
     for run in runs:
         share = throttled(run, file)[busy]
         assert 0.1 < share <= most + ERROR
+    figures.append(row_of("half", file, busy, most, *(throttled(run, file)[busy] for run in runs)))

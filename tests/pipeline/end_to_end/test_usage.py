@@ -15,6 +15,7 @@ from tests.support.counting_client import CountingClient, Counts
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.recorded_run import RecordedRun, recorded_run
 from tests.support.topics import Topics
+from tests.support.whatif_figures import write_usage
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -99,3 +100,13 @@ def test_usage_is_what_the_clients_counted(
         assert throttled[name,]["throttled"] == told["throttled"]
         assert delays[name,]["delay_s"] == pytest.approx(told["throttle_ms"] / 1000)
     assert counts.throttles["noisy"]["throttled"] > 5
+    rows = [
+        [name, figure, f"{count:,}", f"{clients[name,][figure]:,}"]
+        for name, counted in sorted(counts.clients().items())
+        for figure, count in counted.items()
+    ]
+    rows += [
+        [name, "throttled", f"{told['throttled']:,}", f"{throttled[name,]['throttled']:,}"]
+        for name, told in sorted(counts.throttles.items())
+    ]
+    write_usage(rows)
