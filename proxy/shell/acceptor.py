@@ -1,6 +1,8 @@
 """Accept clients: each is counted at once, connected to its broker, then handed to the event loop.
 
 With TLS the handshake comes first, and its client is counted while it lasts; then the session is opened.
+No broker is dialled for a client that has left without a byte: a probe of the port, or a connection of our own to it
+that the dialer has closed (`Dialer.is_own`), which would lead to the next one.
 """
 
 from __future__ import annotations
@@ -207,6 +209,9 @@ class Acceptor:
         attached = False
         self._event_loop.arriving += 1
         try:
+            if _has_left(client):
+                session.end(CloseReason.CLIENT_CLOSED, "", self._now_ms())
+                return
             broker = await self._dialer.reach(node_id)
             if node_id is None:  # any broker: its health is known by its address
                 address = broker.transport.peer_address()
@@ -238,3 +243,11 @@ class Acceptor:
         except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._observer.on_internal_error(error)
             self._engine.forget(session)
+
+
+def _has_left(client: Transport) -> bool:
+    """Return whether a client has closed its side, or reset it, and all of its bytes were read."""
+    try:
+        return client.is_finished()
+    except OSError:
+        return True

@@ -158,5 +158,4 @@ def test_a_broker_at_our_own_address_is_not_dialled(tmp_path: Path) -> None:
             client.sendall(f.heartbeat(1))
             assert receive_until_closed(client) == b""
     lines = [line for line in sluice.said().splitlines() if "is a port of Sluice itself" in line]
-    # Our own connection may be accepted before it is closed: by chance in each round, so rounds end soon.
-    assert 1 <= len(lines) <= 30
+    assert 1 <= len(lines) <= 3
