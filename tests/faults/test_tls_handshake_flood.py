@@ -16,9 +16,9 @@ from tests.support.stub_broker import StubBroker
 CLIENTS = 2_000
 PATIENCE_S = 200
 """Longer than any machine takes for all handshakes; Sluice's own limit for one is set to this."""
-MAX_WAIT_HANDSHAKES = 64
-"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms, a thirtieth of all. As many
-handshakes are open at once. A crowded machine makes both slower.
+MAX_WAIT_HANDSHAKES = 32
+"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
+slower.
 """
 
 
