@@ -15,7 +15,7 @@ import trio
 from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError
 from proxy.shell.tls.handshakes import HandshakeError, PeerGoneError
-from proxy.shell.transport import PlainTransport
+from proxy.shell.transport import PlainTransport, has_left
 
 if TYPE_CHECKING:
     import socket
@@ -209,7 +209,7 @@ class Acceptor:
         attached = False
         self._event_loop.arriving += 1
         try:
-            if _has_left(client):
+            if has_left(client):
                 session.end(CloseReason.CLIENT_CLOSED, "", self._now_ms())
                 return
             broker = await self._dialer.reach(node_id)
@@ -243,11 +243,3 @@ class Acceptor:
         except Exception as error:  # noqa: BLE001 - its sockets are closed: nothing is left to end
             self._observer.on_internal_error(error)
             self._engine.forget(session)
-
-
-def _has_left(client: Transport) -> bool:
-    """Return whether a client has closed its side, or reset it, and all of its bytes were read."""
-    try:
-        return client.is_finished()
-    except OSError:
-        return True

@@ -112,3 +112,11 @@ def address_of(connected: socket.socket) -> str | None:
     except OSError:
         return None
     return f"{host}:{port}"
+
+
+def has_left(client: Transport) -> bool:
+    """Return whether a client has closed its side, or reset it, and all of its bytes were read."""
+    try:
+        return client.is_finished()
+    except OSError:
+        return True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -22,6 +21,9 @@ from tests.support import frames as f
 from tests.support.sessions import Watcher
 from tests.support.sockets import tcp_pair
 from tests.support.tls import Contexts
+
+if TYPE_CHECKING:
+    import socket
 
 
 def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
@@ -168,41 +170,6 @@ async def test_a_client_whose_broker_is_dialled_yields_its_place_too(bench):
     assert bench.engine.observer.closed == [
         (CloseReason.EVICTED, "no request yet, and its place was needed")
     ]
-    listeners.close()
-
-
-class CountedDials(NeverDials):
-    """Counts them."""
-
-    count = 0
-
-    async def reach(self, node_id: int | None) -> Upstream:
-        self.count += 1
-        return await super().reach(node_id)
-
-
-@pytest.mark.parametrize("resets", [False, True])
-async def test_no_broker_is_dialled_for_a_client_that_has_left_without_a_byte(bench, resets):
-    """It was a probe, or a connection of our own; a client that sends something and leaves is served."""
-    dials = CountedDials()
-    acceptor = Acceptor(bench.engine, bench.event_loop, dials, Observer(), bench.clock, 10)
-    listeners = Listeners("127.0.0.1", [(None, 0)])
-    address = listeners._bound[0][1].getsockname()
-    for says in (b"", b"", f.heartbeat(1)):
-        client = socket.create_connection(address)
-        client.sendall(says)
-        if resets and not says:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        client.close()
-    until = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(acceptor.serve, listeners, until)
-        while len(bench.engine.observer.closed) < (0 if resets else 2) or not dials.count:
-            await trio.lowlevel.checkpoint()
-        until.set()
-    assert dials.count == 1
-    closed = [] if resets else [(CloseReason.CLIENT_CLOSED, "")] * 2
-    assert bench.engine.observer.closed == [*closed, (CloseReason.DRAINED, "")]
     listeners.close()
 
 
