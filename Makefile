@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-compiled bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -73,7 +73,7 @@ threats: SECONDS ?= 60
 threats: $(STAMP)-test  ## every threat of docs/threats.md in its long form, with its figures
 	SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/threats -q -s
 
-bench: $(STAMP)-test $(STAMP)-bench  ## writes bench/RESULTS.md and bench/results.svg
+bench: $(STAMP)-test $(STAMP)-bench $(STAMP)-build  ## both builds and the peers; writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
 
 bench-quota: $(STAMP)-test  ## rates under quotas, with a real Kafka; its section of bench/RESULTS.md
@@ -94,11 +94,8 @@ bench-policies: $(STAMP)-test  ## CPU cost of policies by what they need; its se
 bench-fairness: $(STAMP)-test $(STAMP)-bench  ## bulk flows and a small client; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.fairness
 
-bench-tls: $(STAMP)-test  ## TLS against HAProxy; its section of bench/RESULTS.md
+bench-tls: $(STAMP)-test $(STAMP)-build  ## TLS against HAProxy; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.tls
-
-bench-compiled: $(STAMP)-test $(STAMP)-build  ## the compiled build beside the source and HAProxy; its section of bench/RESULTS.md
-	$(BIN)/python -m bench.compiled
 
 bench-path: $(STAMP)-test $(STAMP)-build  ## CPU of a quota in one process, both builds; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.path

@@ -1,29 +1,32 @@
 """`python -m bench`: build, measure, write bench/RESULTS.md and bench/results.svg.
 
 Everything runs on loopback, and every process started here is ended. The results are written even if a goal is not
-met; the exit code is 1 only if Sluice could not be measured.
+met; the exit code is 1 only if Sluice could not be measured. Without Cython or a C compiler there is only the source.
 """
 
 import argparse
 import sys
+import tempfile
+from pathlib import Path
 
-from bench import path
+from bench.builds import both_builds
 from bench.figures import Footprint
 from bench.goals import goals, tell
 from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
+from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import keep_sections, read_results, write_results
 from bench.measure import measure, running_bench
+from bench.peers import installed_peers
 from bench.report import Results, markdown, picture
 from bench.shapes import choose
-from bench.variants import DIRECT, SLUICE, Variant, installed
+from bench.variants import COMPILED, COMPILED_QUOTA, DIRECT, NO_PROXY, SLUICE, SLUICE_QUOTA, Variant
 
 QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
-FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
-PATH_ROUNDS = 3
-"""Rounds of `bench.path` for each round of the whole process."""
-QUICK_VARIANTS = "direct,sluice,relay,haproxy"
+FULL = {"rounds": 9, "seconds": 0.7, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
+QUICK_VARIANTS = "direct,sluice,sluice-compiled,relay,haproxy"
+OWN = frozenset((SLUICE, SLUICE_QUOTA, COMPILED, COMPILED_QUOTA))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,8 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     results = run(given)
     write_results(given.out, keep_sections(read_results(given.out), markdown(results)))
     (given.out / "results.svg").write_text(picture(results))
-    tell(goals(results.samples, results.footprints, results.path))
-    return 1 if any(name == SLUICE for _, name in results.samples.failures) else 0
+    tell(goals(results.samples, results.footprints))
+    return 1 if any(name in OWN for _, name in results.samples.failures) else 0
 
 
 def run(given: argparse.Namespace) -> Results:
@@ -69,11 +72,14 @@ def run(given: argparse.Namespace) -> Results:
     wanted = [1000] if given.quick else [1000, 5000]
     pairs = [count for count in wanted if 2 * count + 200 < limit]
     footprints: dict[str, Footprint] = {}
-    with running_bench(given.version) as bench:
-        variants = _choose(
-            installed(bench.programs, given.peer),
-            given.variants or (QUICK_VARIANTS if given.quick else ""),
-        )
+    names = given.variants or (QUICK_VARIANTS if given.quick else "")
+    with (
+        tempfile.TemporaryDirectory(prefix="sluice-wheel-") as parent,
+        running_bench(given.version) as bench,
+    ):
+        own = both_builds(_maybe_wheel(Path(parent) / "wheel", names))
+        peers = installed_peers(bench.programs["relay"], given.peer)
+        variants = _choose([NO_PROXY, *own, *peers], names)
         samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed)
         for variant in variants:
             if variant.command is None or given.no_footprint:
@@ -90,8 +96,18 @@ def run(given: argparse.Namespace) -> Results:
         "requests": f"Produce v{given.version}, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}
-    costs = path.measure(PATH_ROUNDS * rounds)
-    return Results(samples, footprints, versions, describe(), facts, costs)
+    return Results(samples, footprints, versions, describe(), facts)
+
+
+def _maybe_wheel(folder: Path, names: str) -> Path | None:
+    """Return `folder` with the compiled build in it; None if it is not among the names, or cannot be built here."""
+    if names and not {COMPILED, COMPILED_QUOTA} & set(names.split(",")):
+        return None
+    if reason := missing():
+        print(f"only the source is measured: {reason}")
+        return None
+    unpack_compiled(folder)
+    return folder
 
 
 def _choose(found: list[Variant], names: str) -> list[Variant]:

@@ -12,7 +12,7 @@ from bench.harness.svg import text
 
 WIDTH, LEFT, RIGHT, TOP = 860, 236, 72, 76
 BAR, GAP, GROUP_GAP = 13, 3, 16
-COLOURS = 5
+COLOURS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def _group_height(group: Group) -> int:
 
 
 def _legend(names: list[str]) -> list[str]:
-    parts, x = [], LEFT
+    parts, x = [], 16
     for nth, name in enumerate(names):
         parts.append(
             f'<rect x="{x}" y="54" width="11" height="11" rx="2" class="c{nth % COLOURS}"/>'

@@ -9,7 +9,6 @@ shuffled order, and CPU is read while records flow.
 import argparse
 import contextlib
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -17,9 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bench.builds import compiled
+from bench.builds import sluice_command as command_of
 from bench.clients_report import BASE, Case, choose, goals, section
 from bench.compare import checkout
-from bench.compiled import compiled
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
@@ -29,9 +29,9 @@ from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
 from bench.harness.usage import cpu_ns
 from bench.kafka_clients import Client, Sent, await_end, await_records
+from bench.peers import maybe_haproxy, parse_peer
 from bench.running import Running
-from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line, haproxy_command, parse_peer
-from bench.variants import sluice_command as command_of
+from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_jars import KAFKA_VERSION
@@ -71,8 +71,7 @@ def variants(peers: list[str], base: Path | None, wheel: Path | None = None) -> 
     found = [Variant(DIRECT, "clients and broker alone", None), _sluice(SLUICE, program)]
     if wheel is not None:
         found.append(compiled(program, wheel, nodes="1-1"))
-    if path := shutil.which("haproxy"):
-        found.append(Variant(HAPROXY, first_line([path, "-v"]), haproxy_command(path)))
+    found += maybe_haproxy()
     if base is not None:
         found.append(_sluice(BASE, base / ".venv/bin/sluice"))
     return found + [parse_peer(text) for text in peers]

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.compiled import COMPILED
 from bench.figures import Sample, Samples
 from bench.goals import Goal, goal_table, max_goal, min_goal
 from bench.harness.figures import Spread
 from bench.harness.markdown import columns, facts_table
-from bench.variants import DIRECT, HAPROXY
+from bench.variants import COMPILED, DIRECT, HAPROXY
 
 BASE: Final = "base"
 METHOD: Final = """\

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bench.builds import both_builds
 from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
@@ -19,8 +20,9 @@ from bench.harness.machine import describe, today
 from bench.harness.markdown import columns, facts_table, write_section
 from bench.harness.processes import Program
 from bench.measure import Bench, running_bench
+from bench.peers import installed_peers
 from bench.shapes import MIB, Shape
-from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, installed
+from bench.variants import DIRECT, HAPROXY, NO_PROXY, RELAY, SLUICE
 
 COMPARED = (DIRECT, SLUICE, RELAY, HAPROXY)
 SMALL = Shape("small", "100 B", 1, rate=200)
@@ -74,7 +76,8 @@ class Found:
 def measure(bulk: Shape, flows: int, rounds: int, seconds: float, seed: int = 1) -> Found:
     """Run each variant `rounds` times with `flows` bulk flows of this shape and the small client."""
     with running_bench() as bench:
-        variants = [each for each in installed(bench.programs, []) if each.name in COMPARED]
+        known = [NO_PROXY, *both_builds(None), *installed_peers(bench.programs["relay"], [])]
+        variants = [each for each in known if each.name in COMPARED]
         found = Found(versions={variant.name: variant.version for variant in variants})
         for _, _, proxy in bench.rounds(variants, [bulk], rounds, seed):
             one = _run(bench, bulk, proxy.port, flows, seconds)

@@ -10,9 +10,17 @@ from typing import Final
 from bench.figures import Footprint, Samples
 from bench.harness.figures import Spread, maybe_spread, spread
 from bench.harness.markdown import table
-from bench.in_process import Cost
-from bench.path import THROTTLED, UNTHROTTLED
-from bench.variants import DIRECT, HAPROXY, RELAY, SLUICE, SLUICE_QUOTA
+from bench.shapes import SHAPES
+from bench.variants import (
+    COMPILED,
+    COMPILED_QUOTA,
+    DIRECT,
+    HAPROXY,
+    KROXYLICIOUS,
+    RELAY,
+    SLUICE,
+    SLUICE_QUOTA,
+)
 
 MB: Final = 1e6
 _WORDS: Final = {True: "met", False: "NOT MET", None: "not measured"}
@@ -88,44 +96,52 @@ def tell(lines: Sequence[Goal]) -> None:
         )
 
 
-def goals(
-    samples: Samples, footprints: dict[str, Footprint], path: Sequence[Cost] = ()
-) -> list[Goal]:
+def goals(samples: Samples, footprints: dict[str, Footprint]) -> list[Goal]:
     """Return every goal of `make bench` with its measurement."""
     return [
         *_efficiency(samples),
         *_latency(samples),
-        *_policies(samples, path),
-        *_footprint(footprints.get(SLUICE), footprints.get(SLUICE_QUOTA)),
+        *_footprint(COMPILED, footprints.get(COMPILED), footprints.get(COMPILED_QUOTA)),
+        *_footprint(SLUICE, footprints.get(SLUICE), footprints.get(SLUICE_QUOTA)),
     ]
 
 
+SMALL: Final = ("small-10", "small-100", "small-1000")
+DEEP: Final = ("deep-10", "deep-16")
+BULK: Final = ("fetch-10", "produce-10")
+EFFICIENCY: Final = (
+    (COMPILED, HAPROXY, SMALL, 0.90, 1.0),
+    (COMPILED, HAPROXY, ("deep-10",), 0.80, 0.95),
+    (COMPILED, HAPROXY, ("deep-16",), 0.75, 0.95),
+    (COMPILED, HAPROXY, BULK, 1.3, 1.6),
+    (COMPILED_QUOTA, HAPROXY, SMALL, 0.85, 0.95),
+    (COMPILED_QUOTA, HAPROXY, DEEP, 0.70, 0.95),
+    (SLUICE, HAPROXY, ("small-10",), 0.70, None),
+    (SLUICE, HAPROXY, ("small-100",), 0.62, None),
+    (SLUICE, HAPROXY, ("deep-10",), 0.50, None),
+    (SLUICE, HAPROXY, BULK, 1.0, None),
+    (COMPILED, RELAY, (*SMALL, "kb-16"), 0.55, 0.70),
+    (COMPILED, RELAY, ("deep-16",), 0.33, 0.42),
+    (COMPILED, RELAY, BULK, 0.70, 0.85),
+    (COMPILED, KROXYLICIOUS, (*SMALL, *DEEP, "kb-16", *BULK), 1.2, 1.8),
+)
+"""Variant, yardstick, shapes, the efficiency that must be reached, and the one that is aimed at."""
+_NAMES: Final = {HAPROXY: "HAProxy", RELAY: "the C relay", KROXYLICIOUS: "Kroxylicious"}
+
+
 def _efficiency(samples: Samples) -> list[Goal]:
-    lines = (
-        (HAPROXY, "small-10", "100 B, 10 connections", 0.65, 0.75),
-        (HAPROXY, "small-100", "100 B, 100 connections", 0.55, 0.75),
-        (HAPROXY, "deep-10", "10 x 10 in flight", 0.38, None),
-        (HAPROXY, "fetch-10", "fetch 1 MiB, 10 connections", 1.0, None),
-        (HAPROXY, "produce-10", "produce 1 MiB, 10 connections", 1.0, None),
-        (RELAY, "small-10", "100 B, 10 connections", 0.55, 0.70),
-        (RELAY, "small-100", "100 B, 100 connections", 0.55, 0.70),
-        (RELAY, "small-1000", "100 B, 1,000 connections", 0.55, 0.70),
-        (RELAY, "deep-16", "10 x 16 in flight", 0.33, 0.42),
-        (RELAY, "kb-16", "16 KiB, 10 connections", 0.55, 0.70),
-        (RELAY, "fetch-10", "fetch 1 MiB, 10 connections", 0.70, 0.85),
-        (RELAY, "produce-10", "produce 1 MiB, 10 connections", 0.70, 0.85),
-    )
-    names = {HAPROXY: "HAProxy", RELAY: "the C relay"}
+    titles = {shape.name: shape.title for shape in SHAPES}
     return [
         Goal(
-            f"CPU efficiency against {names[yardstick]}, {title}",
+            f"{variant} against {_NAMES[yardstick]}, {titles[shape]}",
             "",
-            samples.efficiency(shape, SLUICE, yardstick),
+            samples.efficiency(shape, variant, yardstick),
             must,
             at_least=True,
             aim=aim,
         )
-        for yardstick, shape, title, must, aim in lines
+        for variant, yardstick, shapes, must, aim in EFFICIENCY
+        for shape in shapes
     ]
 
 
@@ -148,40 +164,28 @@ def _latency(samples: Samples) -> list[Goal]:
     ]
 
 
-def _policies(samples: Samples, path: Sequence[Cost]) -> list[Goal]:
-    added = samples.between(
-        "deep-10", SLUICE_QUOTA, SLUICE, lambda ours, plain: ours.cpu_us - plain.cpu_us
-    )
-    costs = {each.name: each.added for each in path}
-    return [
-        max_goal("a quota without throttling, 10 x 10 in flight", "µs", added, 1.0),
-        max_goal("a quota without throttling, in one process", "µs", costs.get(UNTHROTTLED), 1.0),
-        max_goal("throttle and unmute, in one process", "µs", costs.get(THROTTLED), 3.0),
-    ]
-
-
 def added_ratio(samples: Samples, shape: str, yardstick: str) -> Spread | None:
-    """Return the median latency that Sluice adds, divided by what the yardstick adds; None if not measured.
+    """Return the median latency that the compiled build adds, divided by what the yardstick adds; None if not measured.
 
     It is a quotient of medians, because inside one round the divisor is a small difference of any size.
     """
-    ours = samples.added_p50_us(shape, SLUICE, DIRECT)
+    ours = samples.added_p50_us(shape, COMPILED, DIRECT)
     theirs = samples.added_p50_us(shape, yardstick, DIRECT)
     if ours is None or theirs is None or theirs.median <= 0:
         return None
     return spread([ours.median / theirs.median])
 
 
-def _footprint(ours: Footprint | None, with_quota: Footprint | None) -> list[Goal]:
+def _footprint(name: str, ours: Footprint | None, with_quota: Footprint | None) -> list[Goal]:
     pair = ours.bytes_per_pair if ours and max(ours.resident_bytes) else None
     resident = ours.resident_bytes[0] / MB if ours else None
     quota = with_quota.resident_bytes[0] / MB if with_quota else None
     start = maybe_spread(ours.accept_seconds) if ours else None
     idle = ours.idle_cpu_percent if ours else None
     return [
-        replace(max_goal("memory of an idle pair", "bytes", pair, 3500, 0), aim=2560),
-        replace(max_goal("resident memory at start", "MB", resident, 42, 1), aim=40),
-        max_goal("resident memory at start, with a quota", "MB", quota, 45, 1),
-        max_goal("start to accepting", "s", start, 0.35),
-        max_goal("CPU with 100 idle connections", "%", idle, 0.1, 3),
+        replace(max_goal(f"{name}, memory of an idle pair", "bytes", pair, 3500, 0), aim=2560),
+        replace(max_goal(f"{name}, resident memory at start", "MB", resident, 42, 1), aim=40),
+        max_goal(f"{name}, resident memory at start, with a quota", "MB", quota, 45, 1),
+        max_goal(f"{name}, start to accepting", "s", start, 0.35),
+        max_goal(f"{name}, CPU with 100 idle connections", "%", idle, 0.1, 3),
     ]

@@ -11,9 +11,8 @@ from bench.figures import Footprint, Sample, Samples
 from bench.goals import MB, goal_table, goals
 from bench.harness.figures import Spread, maybe_spread
 from bench.harness.markdown import columns, facts_table, one_line, table
-from bench.in_process import Cost
 from bench.shapes import SHAPES, Shape
-from bench.variants import DIRECT, HAPROXY, RELAY
+from bench.variants import COMPILED_QUOTA, DIRECT, HAPROXY, RELAY, SLUICE_QUOTA
 
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one
@@ -22,10 +21,6 @@ in shuffled order, after a warm-up. CPU is the scheduler's nanoseconds of all pr
 requests. *Efficiency* is the CPU of the yardstick divided by the variant's CPU in the same round; above 1 the
 variant needs less. Added latency is the latency minus that of `direct` in the same round. Figures are medians over
 the rounds, with the least and the greatest in brackets."""
-PATH = """\
-One session in one process, without sockets or kernel (`bench/path.py`): the CPU time of a 100 B Produce and its
-reply. The cost of a throttle is paid once for each throttled request: Sluice mutes the connection, writes the
-throttle time into the reply, and unmutes from the timing wheel."""
 
 
 @dataclass(slots=True)
@@ -37,7 +32,6 @@ class Results:
     versions: dict[str, str]
     machine: dict[str, str]
     facts: dict[str, str] = field(default_factory=dict)  # date, rounds, seconds, ...
-    path: list[Cost] = field(default_factory=list)
 
     @property
     def yardstick(self) -> str:
@@ -53,9 +47,8 @@ def markdown(results: Results) -> str:
         METHOD,
         "![CPU efficiency](results.svg)",
         "## Goals",
-        goal_table(goals(results.samples, results.footprints, results.path)),
+        goal_table(goals(results.samples, results.footprints)),
         *(part for shape in shapes for part in (f"## {shape.title}", _shape(results, shape))),
-        *_path(results.path),
         "## Without load",
         _footprints(results),
         *_failures(results.samples),
@@ -73,7 +66,7 @@ def picture(results: Results) -> str:
         bars = {
             name: figure
             for name in results.versions
-            if name not in {DIRECT, yardstick}
+            if name not in {DIRECT, yardstick, SLUICE_QUOTA, COMPILED_QUOTA}
             and (figure := results.samples.efficiency(shape.name, name, yardstick))
         }
         if bars:
@@ -144,13 +137,6 @@ def _footprints(results: Results) -> str:
 
 def _milliseconds(seconds: Iterable[float]) -> str:
     return _text(maybe_spread(value * 1000 for value in seconds), 0)
-
-
-def _path(costs: list[Cost]) -> list[str]:
-    if not costs:
-        return []
-    rows = [[each.name, each.own.text(2), _text(each.added, 2)] for each in costs]
-    return ["## Policies on the request path", PATH, table(["", "µs a request", "added µs"], rows)]
 
 
 def _failures(samples: Samples) -> list[str]:

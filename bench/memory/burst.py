@@ -19,8 +19,9 @@ from bench.memory.frames import FRAMING, MIB, SMALL, produce_frame
 from bench.memory.kafka import FLEETING, Kafka
 from bench.memory.load import Load, Outcome, Planned, through
 from bench.memory.proxies import SluiceSetup, no_proxy
+from bench.peers import installed_peers
 from bench.running import Running
-from bench.variants import SLUICE, Variant, installed
+from bench.variants import SLUICE, Variant
 
 CONNECTIONS: Final = 200
 REQUEST: Final = 10 * MIB
@@ -105,9 +106,8 @@ def variants(case: Case) -> list[Variant]:
         SluiceSetup(SETTINGS, LIMITS).variant(f"{SLUICE}, streaming"),
     ]
     try:
-        known = installed(build(), [])
+        peers = installed_peers(build()["relay"], [])
     except BenchError as error:
         case.left_out["peers"] = str(error)
-        known = []
-    peers = [each for each in known if each.command and not each.name.startswith(SLUICE)]
+        peers = []
     return [*ours, *peers, no_proxy()]

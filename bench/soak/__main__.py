@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench.compiled import COMPILED, PURE, in_folder
+from bench.builds import in_folder
 from bench.goals import tell
 from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> int:
             folder = Path(parent) / "wheel"
             unpack_compiled(folder)
         variant, counts = target(folder, given.every_s, Path(parent))
-        if not variant.version.endswith(f", {PURE if given.pure else COMPILED})"):
+        if not variant.version.endswith(", pure)" if given.pure else ", compiled)"):
             raise BenchError(f"another build runs: {variant.version}")
         with running_bench(11) as bench:
             found = soak(bench, variant, counts, seconds, given.every_s)

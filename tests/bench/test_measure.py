@@ -8,8 +8,9 @@ import pytest
 from bench.build import build, maybe_compiler
 from bench.harness.machine import raise_descriptor_limit
 from bench.measure import Bench, measure
+from bench.peers import parse_peer, relay_command
 from bench.shapes import Shape
-from bench.variants import DIRECT, RELAY, Variant, parse_peer, relay_command
+from bench.variants import DIRECT, RELAY, Variant
 
 pytestmark = pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
 SHAPE = Shape("s", "s", 2)

@@ -1,0 +1,71 @@
+"""Which peers are compared, and how each is started."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.peers import (
+    envoy_command,
+    haproxy_command,
+    installed_peers,
+    nginx_command,
+    parse_peer,
+)
+from bench.variants import RELAY, Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A place to run at."""
+    return Place(2001, 2000, tmp_path)
+
+
+def test_the_relay_is_always_there_and_given_peers_come_last(tmp_path: Path) -> None:
+    """No installation is needed for it."""
+    found = installed_peers(tmp_path / "relay", ["mine=run {listen}"])
+    assert found[0].name == RELAY
+    assert found[0].command is not None
+    assert found[-1].name == "mine"
+
+
+def test_the_configurations_carry_both_ports(place: Place) -> None:
+    """Each peer is told where to listen and where to connect, in a file of its own folder."""
+    haproxy_command("haproxy")(place)
+    nginx_command("nginx", "--modules-path=/m --with-stream=dynamic")(place)
+    envoy_command("envoy")(place)
+    for name in ("haproxy.cfg", "nginx.conf", "envoy.yaml"):
+        text = (place.dir / name).read_text()
+        assert "2001" in text
+        assert "2000" in text
+
+
+def test_nginx_loads_a_stream_module_that_is_not_built_in(place: Place) -> None:
+    """A built-in module must not be loaded a second time."""
+    nginx_command("nginx", "--modules-path=/m --with-stream=dynamic")(place)
+    assert "load_module /m/ngx_stream_module.so;" in (place.dir / "nginx.conf").read_text()
+    nginx_command("nginx", "--modules-path=/m --with-stream")(place)
+    assert "load_module" not in (place.dir / "nginx.conf").read_text()
+
+
+def test_a_peer_is_filled_in(place: Place, tmp_path: Path) -> None:
+    """Ports go into the command and into its configuration file, other braces stay."""
+    template = tmp_path / "peer.in"
+    template.write_text("{a: {listen}}")
+    variant = parse_peer(f"mine=run --to {{upstream}} '{{config:{template}}}'")
+    assert variant.name == "mine"
+    assert variant.command is not None
+    command = variant.command(Place(2001, 2000, tmp_path / "own")) if _made(tmp_path) else []
+    assert command == ["run", "--to", "2000", str(tmp_path / "own" / "peer.in")]
+    assert (tmp_path / "own" / "peer.in").read_text() == "{a: 2001}"
+
+
+def _made(folder: Path) -> bool:
+    (folder / "own").mkdir()
+    return True
+
+
+@pytest.mark.parametrize("text", ["nothing", "=run", "name= "])
+def test_a_malformed_peer_is_refused(text: str) -> None:
+    """The message shows the form and what was given."""
+    with pytest.raises(ValueError, match="NAME=COMMAND"):
+        parse_peer(text)
