@@ -10,6 +10,4 @@ from proxy.core.stats.usage cimport Usage
 cdef class Mutes(ThrottledChannel):
     @cython.locals(client=Channel, usage=Usage, held=cython.longlong, muted=cython.longlong)
     cpdef unmute(self, long long reason)
-
-    @cython.locals(client=Channel)
     cpdef look_again(self)

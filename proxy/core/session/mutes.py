@@ -61,34 +61,33 @@ class Mutes(ThrottledChannel):
     def unmute(self, reason: int) -> None:
         """Remove a reason; after the last one the bytes that were read before the mute are handled in a later turn."""
         self.wanted &= ~reason
-        owner, client = self._owner, self._owner.client
+        client = self._client
         held = client.muted & reason
         if not held:
             self.look_again()
             return
+        owner = self._owner
         if held == Mute.THROTTLED:  # as in `count_muted_time`: nearly always a throttle ends here
             usage = owner.usage
-            usage.blocked.change(-1, owner.shared.now_ms)
+            usage.blocked.change(-1, self._shared.now_ms)
         else:
             owner.count_muted_time(held, -1)
         muted = client.muted = client.muted & ~reason
         is_kept_off = owner.keeps_off_fast_loop
         if not muted & STOPS_PARSING and (client.carry or (is_kept_off and owner.has_pending)):
             client.muted = muted | Mute.PACED
-        owner.shared.schedule(owner)
+        self._turns.add(owner)
         self.unusual = bool(self.wanted or muted & STOPS_PARSING or is_kept_off)
 
     def look_again(self) -> None:
         """Set `unusual` if requests must not take the fast loop now, else clear it."""
-        owner = self._owner
         self.unusual = bool(
-            self.wanted or owner.client.muted & STOPS_PARSING or owner.keeps_off_fast_loop
+            self.wanted or self._client.muted & STOPS_PARSING or self._owner.keeps_off_fast_loop
         )
 
     def _hold(self, reason: int) -> None:
-        client = self._owner.client
-        self._owner.count_muted_time(reason & ~client.muted, 1)
-        client.mute(reason)
+        self._owner.count_muted_time(reason & ~self._client.muted, 1)
+        self._client.mute(reason)
 
 
 def mute_reasons(owner: _Muted) -> int:

@@ -9,14 +9,14 @@ from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.session.policy_calls cimport PolicyCalls
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport Usage
+from proxy.core.turns cimport ScheduledSession
 
 
-cdef class SessionParts:
-    cdef public object _claim, _ending, handle, held, in_flight, peer, questions
+cdef class SessionParts(ScheduledSession):
+    cdef public object _claim, _ending, held, in_flight, peer, questions
     cdef public object replies, requests, sasl
     cdef public long long _uncounted, exchange_ids, replied_ms, sample_left, unanswered_ms
-    cdef public bint attention, ready, samples
-    cdef public double turn_us
+    cdef public bint samples
     cdef public BrokerWaits waits
     cdef public Channel broker, client
     cdef public Mutes mutes

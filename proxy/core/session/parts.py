@@ -27,6 +27,7 @@ from proxy.core.session.request_stream import RequestStream
 from proxy.core.session.sasl_listener import SaslListener
 from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.traces import trace_of
+from proxy.core.turns import ScheduledSession
 
 if TYPE_CHECKING:
     from policies.api import Peer, QuotaViolation, Verdict
@@ -40,19 +41,17 @@ if TYPE_CHECKING:
     from proxy.core.session.shared_state import SharedState
 
 
-class SessionParts:
+class SessionParts(ScheduledSession):
     """The parts of one session. `Session` adds the two directions and the methods for the event loop."""
 
     __slots__ = (
         "_claim",
         "_ending",
         "_uncounted",
-        "attention",
         "broker",
         "calls",
         "client",
         "exchange_ids",
-        "handle",
         "held",
         "in_flight",
         "mutes",
@@ -61,7 +60,6 @@ class SessionParts:
         "plans",
         "questions",
         "queue",
-        "ready",
         "replied_ms",
         "replies",
         "requests",
@@ -69,7 +67,6 @@ class SessionParts:
         "samples",
         "sasl",
         "shared",
-        "turn_us",
         "unanswered_ms",
         "usage",
         "waits",
@@ -81,6 +78,7 @@ class SessionParts:
         calls: PolicyCalls,
         peer: Peer,
     ) -> None:
+        super().__init__()
         self.shared = shared
         self.calls = calls
         self.peer = peer
@@ -91,10 +89,6 @@ class SessionParts:
         self.usage = shared.usage.join(peer.user, peer.client_id, shared.now_ms)
         self.queue = ExchangeQueue()
         self.plans = PlanBook(self)
-        self.handle: object = None  # the event loop's: how it finds its side of this session
-        self.attention = False
-        self.ready = False  # it waits in `shared.turns`
-        self.turn_us = 0.0
         self.exchange_ids = 0
         # when the broker last sent something; at first, when the client came
         self.replied_ms = shared.now_ms

@@ -2,15 +2,23 @@
 
 cimport cython
 
+from proxy.core.purgatory.timers cimport Timers
 from proxy.core.purgatory.timing_wheel cimport TimerEntry
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.plan cimport Plan
+from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport Usage
+from proxy.core.turns cimport ScheduledSession, Turns
 
 
 cdef class ThrottledChannel(TimerEntry):
-    cdef public object _owner, _throttle_trace, throttled_by
+    cdef public Channel _client
+    cdef public ScheduledSession _owner
+    cdef public object _throttle_trace, throttled_by
+    cdef public StepTime _shared
+    cdef public Timers _timers
+    cdef public Turns _turns
     cdef public bint is_deferred, is_throttled, unusual
     cdef public long long throttled_until_ms, wanted
 

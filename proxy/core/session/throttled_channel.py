@@ -31,8 +31,12 @@ class ThrottledChannel(TimerEntry):
     """The throttle of one client; `Mutes` adds the other reasons. While `is_throttled`, it is on the timing wheel."""
 
     __slots__ = (
+        "_client",
         "_owner",
+        "_shared",
         "_throttle_trace",
+        "_timers",
+        "_turns",
         "is_deferred",
         "is_throttled",
         "throttled_by",
@@ -44,6 +48,10 @@ class ThrottledChannel(TimerEntry):
     def __init__(self, owner: Owner) -> None:
         super().__init__(0)
         self._owner = owner
+        self._client = owner.client
+        self._shared = shared = owner.shared
+        self._timers = shared.timers
+        self._turns = shared.turns
         self.wanted = 0  # reasons that hold from the end of the request that is passing
         self.unusual = False
         self.throttled_until_ms = 0
@@ -84,8 +92,7 @@ class ThrottledChannel(TimerEntry):
         """Mute the client until `until_ms`. Bytes already read are still forwarded; the next step reads no more."""
         if until_ms <= now_ms:
             return
-        owner = self._owner
-        shared, trace = owner.shared, exchange.trace
+        shared, trace = self._shared, exchange.trace
         if shared.keeps_traces:
             trace = trace_of(shared, exchange)
             if trace is not None:
@@ -98,6 +105,7 @@ class ThrottledChannel(TimerEntry):
         # A call of max is slower.
         since_ms = known_ms if known_ms > now_ms else now_ms  # noqa: FURB136 - see above
         more_ms = until_ms - since_ms
+        owner = self._owner
         usage = owner.usage
         usage.throttle(more_ms, 0 if exchange.delayed else 1)
         exchange.delayed = True
@@ -105,13 +113,13 @@ class ThrottledChannel(TimerEntry):
         self.throttled_by = why
         self.throttled_until_ms = until_ms
         self.unusual = True
-        client = owner.client
+        client = self._client
         if owner.is_inside_request:
             self.wanted |= Mute.THROTTLED
         elif not client.muted & Mute.THROTTLED:
             client.muted |= Mute.THROTTLED
             usage.blocked.change(1, shared.now_ms)
-            shared.schedule(owner)
+            self._turns.add(owner)
         if not self.is_throttled:  # else it is added again when it fires
             self._add(until_ms)
 
@@ -126,8 +134,7 @@ class ThrottledChannel(TimerEntry):
 
         Return False, and change nothing, if the mute has to begin now.
         """
-        owner = self._owner
-        shared, usage = owner.shared, owner.usage
+        shared = self._shared
         until_ms = now_ms + throttle_time_ms
         if (
             self.is_throttled
@@ -135,9 +142,10 @@ class ThrottledChannel(TimerEntry):
             or throttle_time_ms <= 0
             or until_ms > shared.usage.ends_ms
             or shared.keeps_traces
-            or not shared.try_expect_early(owner)
+            or not shared.try_expect_early(self._owner)
         ):
             return False
+        usage = self._owner.usage
         plan = exchange.plan
         if plan.acks != ACKS_NONE:
             exchange.throttle_until_ms = until_ms
@@ -157,11 +165,11 @@ class ThrottledChannel(TimerEntry):
         self.is_deferred = False
         until_ms = self.throttled_until_ms
         if until_ms > now_ms:
-            owner, usage = self._owner, self._owner.usage
+            usage = self._owner.usage
             usage.blocked.spent_ms -= until_ms - now_ms
             usage.blocked.change(1, now_ms)
-            owner.client.muted |= Mute.THROTTLED
-            owner.shared.schedule(owner)
+            self._client.muted |= Mute.THROTTLED
+            self._turns.add(self._owner)
             self._add(until_ms)
             self.unusual = True
 
@@ -195,7 +203,7 @@ class ThrottledChannel(TimerEntry):
         """End the throttle, because the session is closed."""
         if self.is_deferred:
             self.is_deferred = False
-            left_ms = self.throttled_until_ms - self._owner.shared.now_ms
+            left_ms = self.throttled_until_ms - self._shared.now_ms
             self._owner.usage.blocked.spent_ms -= max(0, left_ms)
         self._tell_unmuted()
         self.is_throttled = False
@@ -213,7 +221,7 @@ class ThrottledChannel(TimerEntry):
     def _add(self, at_ms: int) -> None:
         self.is_throttled = True
         self.at_ms = at_ms
-        self._owner.shared.timers.add(self)
+        self._timers.add(self)
 
     def _end(self) -> None:
         self.is_throttled = False
@@ -224,5 +232,5 @@ class ThrottledChannel(TimerEntry):
     def _tell_unmuted(self) -> None:
         trace, self._throttle_trace = self._throttle_trace, None
         if trace is not None:
-            shared = self._owner.shared
+            shared = self._shared
             shared.observer.on_unmuted(trace, shared.now_us)
