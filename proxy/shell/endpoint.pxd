@@ -10,7 +10,7 @@ cdef class Endpoint:
     cdef public Channel channel
     cdef public bint closed, hung_up, is_client, lingering
     cdef public int direct
-    cdef public long long expect
+    cdef public long long expect, read_bytes
     cdef public object fd, forward, pending, recv_into, send, take, timer, transport
     cdef public Endpoint other
     cdef public Session session

@@ -22,15 +22,17 @@ if TYPE_CHECKING:
     from proxy.shell.transport import Security, Transport
 
 _INT: Final = struct.Struct("i")
+READ_BYTES: Final = 256 << 10
+"""The largest read."""
 
 
 class Endpoint:
     """One side of a session: its socket, its channel and its place in the poll set.
 
-    `expect` is the registered mask; any other event takes the slow path. Methods that are called for each event are
-    kept bound. `direct` is the descriptor for `system_calls`: the event loop then calls those instead, and the session
-    itself instead of `take`. It is -1 where it must not: they do not pay, the bytes are not the socket's own (TLS), or
-    the socket is closed.
+    `expect` is the registered mask; any other event takes the slow path. `read_bytes` is the most that a read may take.
+    Methods that are called for each event are kept bound. `direct` is the descriptor for `system_calls`: the event loop
+    then calls those instead, and the session itself instead of `take`. It is -1 where it must not: they do not pay, the
+    bytes are not the socket's own (TLS), or the socket is closed.
     """
 
     __slots__ = (
@@ -45,6 +47,7 @@ class Endpoint:
         "lingering",
         "other",
         "pending",
+        "read_bytes",
         "recv_into",
         "send",
         "session",
@@ -78,6 +81,7 @@ class Endpoint:
         self.take = take
         self.traffic = traffic
         self.expect = IN
+        self.read_bytes = READ_BYTES
         self.closed = False
         self.lingering = False
         self.hung_up = False  # the peer has closed its side, which RDHUP tells without a read

@@ -9,6 +9,8 @@ Rules:
   over are handled first in the next step, so no socket starves; requests of the general path wait for turns meanwhile.
 - Bytes that were in the sockets when the clock was read are handled before timers fire. If every poll returns its
   maximum, timers wait until as many events were handled as there are sockets, and no longer.
+- A side whose bytes were not all accepted by the other gets smaller reads, as small as those that were; each read that
+  is accepted whole makes the next one larger. So a slow client costs few copies, and few bytes wait for it.
 - A muted channel is not read, even if its socket is readable.
 - While a pool is near its limit a read takes what the core grants, and the order of events is random.
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
@@ -27,7 +29,7 @@ from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
 from proxy.shell import system_calls
-from proxy.shell.endpoint import Endpoint, unread_bytes
+from proxy.shell.endpoint import READ_BYTES, Endpoint, unread_bytes
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order
 from proxy.shell.side_ending import SideEnding
 
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
-READ_BYTES = 256 << 10
 HEADROOM_BYTES = 384 << 10
 """Room before each read for bytes carried over: a partial header, or frames of a muted channel."""
 STEP_EVENTS = 64
@@ -53,6 +54,9 @@ CROWD_READ_BYTES = 64 << 10
 """The largest read while a poll returns more than CROWD_EVENTS: small requests do not wait for large ones."""
 WAITING_READ_BYTES = 16 << 10
 """The largest read while sessions wait for turns: bytes that are read too early are copied in each turn."""
+MIN_READ_BYTES = 16 << 10
+MORE_READ_BYTES = 16 << 10
+"""The smallest read from a side whose bytes were not all accepted, and by how much reads grow again."""
 STEP_US = 2_000
 EVENTS_US = 1_500
 """The time of a step, and that of its events if sessions wait for turns."""
@@ -64,6 +68,9 @@ _QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watch
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
 _EARLY = 1 << 20  # in `expect` only: the client's next event is slow; in a throttle it is early
+_SMALL_READS = (
+    1 << 21
+)  # in `expect` only: reads are smaller than `READ_BYTES`, so each event is slow
 _LINGERING = -1  # `expect` of a side whose bytes are discarded: all of its events are slow
 
 
@@ -403,6 +410,9 @@ class EventLoop(SideEnding):
         """Give bytes that the kernel did not accept to this side's channel."""
         if not end.closed:
             end.channel.put(bytes(self._view[start:stop]))
+            source = end.other
+            source.read_bytes = max(MIN_READ_BYTES, source.read_bytes // 2)
+            source.expect |= _SMALL_READS
             self._settle(end)
 
     def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
@@ -442,18 +452,32 @@ class EventLoop(SideEnding):
         """Read as much as the core grants; return how many bytes were read."""
         reads = self._engine.read_limits
         granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        limit = end.read_bytes
         turns = self._engine.turns
         area = self._small_area if turns.queue and not turns.labour_bytes else self._area
         try:
-            received = end.recv_into(area[:granted])
+            received = end.recv_into(area[: min(granted, limit)])
         except OSError as error:
             self._refused(end, error, now_ms)
             return 0
         end.traffic.read_bytes += received
         self._received(end, received, now_ms)
-        if not end.closed and self._has_pending(end):
-            self._engine.schedule(end.session)
+        if not end.closed:
+            if (
+                end.expect & _SMALL_READS
+                and end.read_bytes == limit
+                and not end.other.channel.outbox
+            ):
+                self._read_more(end)
+            if self._has_pending(end):
+                self._engine.schedule(end.session)
         return received
+
+    def _read_more(self, end: Endpoint) -> None:
+        """Let the reads of this side grow, because the last one was accepted whole."""
+        end.read_bytes = min(READ_BYTES, end.read_bytes + MORE_READ_BYTES)
+        if end.read_bytes == READ_BYTES and not end.lingering:
+            end.expect &= ~_SMALL_READS
 
     def _discard(self, end: Endpoint, now_ms: int) -> None:
         try:
@@ -512,9 +536,9 @@ class EventLoop(SideEnding):
         waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
         if waits and end.is_client:
             want |= RDHUP  # a client that disconnects frees its place and sockets
-        early = end.expect & _EARLY
-        if want != end.expect ^ early:
-            end.expect = want | early
+        flags = end.expect & (_EARLY | _SMALL_READS)
+        if want != end.expect ^ flags:
+            end.expect = want | flags
             self.poller.modify(end.fd, want)
             if want & IN and self._has_pending(end):
                 self._engine.schedule(end.session)
