@@ -23,7 +23,7 @@ from bench.compiled import compiled
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
-from bench.harness.command import options, prints_errors
+from bench.harness.command import options, peer_option, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
@@ -65,7 +65,7 @@ def variants(peers: list[str], base: Path | None, wheel: Path | None = None) -> 
     """Return no proxy, Sluice, HAProxy if it is installed, the peers, and the base and the compiled wheel if given.
 
     Raises:
-        ValueError: a peer is not NAME=COMMAND.
+        ValueError: a peer is not NAME[@VERSION]=COMMAND.
     """
     program = Path(sys.executable).with_name("sluice")
     found = [Variant(DIRECT, "clients and broker alone", None), _sluice(SLUICE, program)]
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = options("bench.clients", __doc__, rounds=3, seconds=8.0, seed=1)
     parser.add_argument("--cases", default="", help="comma-separated; default: all")
     parser.add_argument("--base", default="", help="also measure this revision")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
+    peer_option(parser)
     given = parser.parse_args(arguments)
     samples, cases, chosen = measure(given)
     facts = {

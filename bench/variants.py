@@ -2,7 +2,8 @@
 
 Every proxy has one worker thread, loopback addresses, and its own defaults (raised only where 5,000 connections need
 it). A peer that is not installed is left out. A peer given on the command line is a command with {listen},
-{upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too.
+{upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too. It may use the two
+ports after {listen}.
 """
 
 import importlib.util
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.harness.command import PEER_FORM
 
 DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
 SLUICE_QUOTA = "sluice+quota"
@@ -110,7 +113,7 @@ def installed(programs: dict[str, Path], peers: list[str]) -> list[Variant]:
     """Return all variants that can run here, in the order of the tables.
 
     Raises:
-        ValueError: a peer is not NAME=COMMAND.
+        ValueError: a peer is not NAME[@VERSION]=COMMAND.
     """
     found = [Variant(DIRECT, "load and broker alone", None)]
     sluice = Path(sys.executable).with_name("sluice")
@@ -190,14 +193,15 @@ def envoy_command(path: str) -> Callable[[Place], list[str]]:
 
 
 def parse_peer(text: str) -> Variant:
-    """Return a variant from NAME=COMMAND.
+    """Return a variant from NAME[@VERSION]=COMMAND; without a version, the program's name stands for it.
 
     Raises:
         ValueError: the text has another form.
     """
-    name, equals, command = text.partition("=")
-    if not equals or not name or not command.strip():
-        raise ValueError(f"--peer {text!r} is not NAME=COMMAND")
+    named, equals, command = text.partition("=")
+    name, at, version = named.partition("@")
+    if not equals or not name or (at and not version) or not command.strip():
+        raise ValueError(f"--peer {text!r} is not {PEER_FORM}")
 
     def fill(place: Place) -> list[str]:
         def config(match: re.Match[str]) -> str:
@@ -211,7 +215,7 @@ def parse_peer(text: str) -> Variant:
             place.fill(re.sub(r"\{config:([^}]+)\}", config, part)) for part in shlex.split(command)
         ]
 
-    return Variant(name, Path(command.split()[0]).name, fill)
+    return Variant(name, version or Path(command.split()[0]).name, fill)
 
 
 def first_line(command: list[str]) -> str:

@@ -5,8 +5,11 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from typing import Final
 
 from bench.harness import FOLDER, BenchError
+
+PEER_FORM: Final = "NAME[@VERSION]=COMMAND"
 
 
 def options(module: str, doc: str | None, **numbers: float) -> argparse.ArgumentParser:
@@ -17,6 +20,11 @@ def options(module: str, doc: str | None, **numbers: float) -> argparse.Argument
         made.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
     made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     return made
+
+
+def peer_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--peer`, which may be given more than once; `bench.variants.parse_peer` reads its text."""
+    parser.add_argument("--peer", action="append", default=[], metavar=PEER_FORM)
 
 
 def prints_errors(main: Callable[..., int]) -> Callable[..., int]:
