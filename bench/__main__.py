@@ -11,7 +11,7 @@ from bench import path
 from bench.figures import Footprint
 from bench.goals import goals, tell
 from bench.harness import BenchError
-from bench.harness.command import options, peer_option, prints_errors
+from bench.harness.command import first_warm_s, options, peer_options, prints_errors
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import keep_sections, read_results, write_results
 from bench.measure import measure, running_bench
@@ -19,9 +19,23 @@ from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import DIRECT, SLUICE, Variant, installed
 
-QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "peers": 1.0, "starts": 2, "idle_seconds": 2.0}
-FULL = {"rounds": 5, "seconds": 1.0, "warm": 0.3, "peers": 5.0, "starts": 5, "idle_seconds": 10.0}
-"""`peers` is `--first-warm` with a peer; without one it is 0."""
+QUICK = {
+    "rounds": 2,
+    "seconds": 0.3,
+    "warm": 0.1,
+    "first_warm": 1.0,
+    "starts": 2,
+    "idle_seconds": 2.0,
+}
+FULL = {
+    "rounds": 5,
+    "seconds": 1.0,
+    "warm": 0.3,
+    "first_warm": 5.0,
+    "starts": 5,
+    "idle_seconds": 10.0,
+}
+"""`first_warm` is that with a peer; without one it is 0."""
 PATH_ROUNDS = 3
 """Rounds of `bench.path` for each round of the whole process."""
 QUICK_VARIANTS = "direct,sluice,relay,haproxy"
@@ -35,15 +49,10 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--shapes", default="", help="comma-separated; default: all")
     made.add_argument("--variants", default="", help="comma-separated; default: all installed")
-    peer_option(made)
+    peer_options(made)
     made.add_argument("--rounds", type=int)
     made.add_argument("--seconds", type=float, help="duration of a run")
     made.add_argument("--warm", type=float, help="warm-up of a run, seconds")
-    made.add_argument(
-        "--first-warm",
-        type=float,
-        help="seconds of each shape through each variant before the first round; 0 without a peer",
-    )
     made.add_argument("--version", type=int, default=11, choices=(9, 10, 11), help="of Produce")
     made.add_argument("--no-footprint", action="store_true", help="skip memory, start and idle CPU")
     return made
@@ -70,9 +79,7 @@ def run(given: argparse.Namespace) -> Results:
     preset = QUICK if given.quick else FULL
     rounds = int(given.rounds or preset["rounds"])
     seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
-    first_warm = (
-        (preset["peers"] if given.peer else 0) if given.first_warm is None else given.first_warm
-    )
+    first_warm = first_warm_s(given, preset["first_warm"])
     shapes = choose(given.shapes)
     limit = raise_descriptor_limit()
     wanted = [1000] if given.quick else [1000, 5000]

@@ -23,7 +23,7 @@ from bench.compiled import compiled
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
-from bench.harness.command import options, peer_option, prints_errors
+from bench.harness.command import options, peer_options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
@@ -229,7 +229,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = options("bench.clients", __doc__, rounds=3, seconds=8.0, seed=1)
     parser.add_argument("--cases", default="", help="comma-separated; default: all")
     parser.add_argument("--base", default="", help="also measure this revision")
-    peer_option(parser)
+    peer_options(parser)
     given = parser.parse_args(arguments)
     samples, cases, chosen = measure(given)
     facts = {

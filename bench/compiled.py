@@ -1,21 +1,23 @@
 """`python -m bench.compiled`: the source, the compiled build and HAProxy in one run; writes its section of RESULTS.md.
 
 The compiled wheel is built from this checkout. It runs without a policy, and with a quota that no client reaches. The
-source runs twice in the same rounds (A/A), to show the noise of the machine. All else is as in `python -m bench`.
+source runs twice in the same rounds (A/A), to show the noise of the machine. All else is as in `python -m bench`, and
+other proxies can be given as there.
 """
 
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from bench.compiled_peers import peer_goals, peer_part
 from bench.figures import Sample, Samples
 from bench.goals import Goal, goal_table, min_goal, tell
 from bench.harness import BenchError
-from bench.harness.command import options, prints_errors
+from bench.harness.command import first_warm_s, options, peer_options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, today
 from bench.harness.markdown import columns, facts_table, write_section
@@ -27,10 +29,13 @@ from bench.variants import (
     Variant,
     first_line,
     haproxy_command,
+    parse_peer,
     quota_command,
     sluice_command,
 )
 
+FIRST_WARM_S: Final = 5.0
+"""The default of `--first-warm` with a peer."""
 SHAPES: Final = "small-1,small-10,small-100,small-1000,deep-10,deep-16,fetch-10,produce-10"
 PURE, COMPILED, AGAIN, QUOTA = "pure", "compiled", "pure again", "compiled+quota"
 BULK: Final = ("fetch-10", "produce-10")
@@ -87,8 +92,10 @@ def variants(program: Path, folder: Path) -> list[Variant]:
     return found
 
 
-def section(samples: Samples, shapes: list[Shape], facts: dict[str, str]) -> str:
-    """Return the section of RESULTS.md."""
+def section(
+    samples: Samples, shapes: list[Shape], facts: dict[str, str], peers: Sequence[str] = ()
+) -> str:
+    """Return the section of RESULTS.md; `peers` are the names of other proxies."""
 
     def cpu(name: str) -> Callable[[Shape], str]:
         def text(shape: Shape) -> str:
@@ -126,12 +133,15 @@ def section(samples: Samples, shapes: list[Shape], facts: dict[str, str]) -> str
             ("efficiency, with a quota", efficiency(QUOTA)),
         ],
     )
-    reached = goal_table(goals(samples, shapes))
-    return "\n\n".join(["## The compiled build", METHOD, reached, shown, facts_table(facts)])
+    reached = goal_table(goals(samples, shapes, peers))
+    beside = peer_part(samples, shapes, peers, {PURE: "pure", COMPILED: "compiled"})
+    return "\n\n".join(
+        ["## The compiled build", METHOD, reached, shown, *beside, facts_table(facts)]
+    )
 
 
-def goals(samples: Samples, shapes: list[Shape]) -> list[Goal]:
-    """Return the goals of the shapes that were chosen: the efficiency against HAProxy in the same rounds."""
+def goals(samples: Samples, shapes: list[Shape], peers: Sequence[str] = ()) -> list[Goal]:
+    """Return the goals of the shapes that were chosen: the efficiency against HAProxy in the same rounds, and peers."""
     titles = {shape.name: shape.title for shape in shapes}
     return [
         replace(
@@ -143,7 +153,7 @@ def goals(samples: Samples, shapes: list[Shape]) -> list[Goal]:
         for variant, words, names, must, aim in GOALS
         for name in names
         if name in titles
-    ]
+    ] + peer_goals(samples, shapes, peers, COMPILED)
 
 
 def _cpu_ratio(ours: Sample, base: Sample) -> float:
@@ -155,21 +165,32 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; return 1 if a run failed."""
     parser = options("bench.compiled", __doc__, rounds=11, seconds=0.5, seed=1)
     parser.add_argument("--shapes", default=SHAPES, help="comma-separated; empty: all")
+    peer_options(parser)
     given = parser.parse_args(arguments)
-    shapes = choose(given.shapes)
+    shapes, peers = choose(given.shapes), [parse_peer(text) for text in given.peer]
+    first_warm = first_warm_s(given, FIRST_WARM_S)
     if reason := missing():
         raise BenchError(reason)
     with tempfile.TemporaryDirectory(prefix="sluice-compiled-") as parent, running_bench() as bench:
         folder = Path(parent) / "wheel"
         unpack_compiled(folder)
         found = variants(Path(sys.executable).with_name("sluice"), folder)
-        samples = measure(bench, found, shapes, given.rounds, given.seconds, 0.1, given.seed)
-    facts = {"date": today(), "rounds": f"{given.rounds} of {given.seconds:g} s each", **describe()}
+        found += peers
+        samples = measure(
+            bench, found, shapes, given.rounds, given.seconds, 0.1, given.seed, first_warm
+        )
+    facts = {
+        "date": today(),
+        "rounds": f"{given.rounds} of {given.seconds:g} s each",
+        "before the first round": f"{first_warm:g} s of each shape through each variant",
+        **describe(),
+    }
     facts |= {each.name: each.version for each in found if each.name not in {AGAIN, QUOTA}}
-    text = section(samples, shapes, facts)
+    names = [each.name for each in peers]
+    text = section(samples, shapes, facts, names)
     write_section(given.out, "compiled", text)
     print(text)
-    tell(goals(samples, shapes))
+    tell(goals(samples, shapes, names))
     return 1 if samples.failures else 0
 
 

@@ -22,9 +22,18 @@ def options(module: str, doc: str | None, **numbers: float) -> argparse.Argument
     return made
 
 
-def peer_option(parser: argparse.ArgumentParser) -> None:
-    """Add `--peer`, which may be given more than once; `bench.variants.parse_peer` reads its text."""
+def peer_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--peer`, which may be given more than once (`bench.variants.parse_peer` reads it), and `--first-warm`."""
     parser.add_argument("--peer", action="append", default=[], metavar=PEER_FORM)
+    about = "seconds of load on each variant before the first round; 0 without a peer"
+    parser.add_argument("--first-warm", type=float, metavar="SECONDS", help=about)
+
+
+def first_warm_s(given: argparse.Namespace, with_peers_s: float) -> float:
+    """Return the seconds of `--first-warm`, or its default: `with_peers_s` if there is a peer, else 0."""
+    if given.first_warm is None:
+        return with_peers_s if given.peer else 0.0
+    return float(given.first_warm)
 
 
 def prints_errors(main: Callable[..., int]) -> Callable[..., int]:

@@ -59,6 +59,23 @@ def test_the_goals_are_efficiencies_of_the_shapes_that_were_chosen() -> None:
     assert len(compiled.goals(Samples([]), choose(compiled.SHAPES))) == 15
 
 
+def test_peers_have_a_table_and_kroxylicious_has_goals() -> None:
+    """Efficiency is the CPU of the peer divided by that of each build; a peer that failed has dashes."""
+    runs = RUNS | {"kroxylicious-0.12": 45.0, "other": 60.0}
+    peers = ["kroxylicious-0.12", "other", "failed"]
+    samples = Samples([sample(*each) for each in runs.items()])
+    text = compiled.section(samples, SMALL, {}, peers)
+
+    assert "| 100 B, 10 connections | kroxylicious-0.12 | 45.00 | 1.12 | 1.50 |" in text
+    assert "| 100 B, 10 connections | other | 60.00 | 1.50 | 2.00 |" in text
+    assert "| 100 B, 10 connections | failed | - | - | - |" in text
+    (goal,) = compiled.goals(samples, SMALL, peers)[3:]
+    assert (goal.what, goal.figure, goal.must, goal.aim, goal.met) == (
+        "compiled, 100 B, 10 connections, by kroxylicious-0.12",
+        *("1.50", 1.2, 1.8, True),
+    )
+
+
 def test_with_a_quota_the_modules_are_those_of_the_folder_too(tmp_path: Path) -> None:
     """Only the configuration differs."""
     program = tmp_path / "sluice"
