@@ -16,8 +16,8 @@ KROXYLICIOUS: Final = "kroxylicious"
 """A peer is one if its name begins so: more than one version can be given."""
 MUST, AIM = 1.2, 1.8
 ABOUT: Final = """\
-Other proxies in the same rounds. *Efficiency* is the CPU of that proxy divided by that of the build. A Kafka-aware one
-rewrites addresses, as Sluice does; the others forward bytes."""
+Other proxies in the same rounds ([how to get them](peers/README.md)). Above 1 the build of Sluice
+needs less CPU."""
 
 
 def peer_part(
@@ -42,9 +42,9 @@ def peer_part(
         [(shape, peer) for shape in shapes for peer in peers],
         [
             ("", lambda row: row[0].title),
-            ("", lambda row: row[1]),
+            ("proxy", lambda row: row[1]),
             ("CPU µs", cpu),
-            *((f"efficiency, {words}", efficiency(build)) for build, words in builds.items()),
+            *((f"its CPU / that of {words}", efficiency(build)) for build, words in builds.items()),
         ],
     )
     return [ABOUT, shown]
@@ -57,7 +57,7 @@ def peer_goals(
     return [
         replace(
             min_goal(
-                f"{build}, {shape.title}, by {peer}",
+                f"{build} against {peer}, {shape.title}",
                 "",
                 samples.efficiency(shape.name, build, peer),
                 MUST,

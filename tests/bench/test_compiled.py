@@ -71,7 +71,7 @@ def test_peers_have_a_table_and_kroxylicious_has_goals() -> None:
     assert "| 100 B, 10 connections | failed | - | - | - |" in text
     (goal,) = compiled.goals(samples, SMALL, peers)[3:]
     assert (goal.what, goal.figure, goal.must, goal.aim, goal.met) == (
-        "compiled, 100 B, 10 connections, by kroxylicious-0.12",
+        "compiled against kroxylicious-0.12, 100 B, 10 connections",
         *("1.50", 1.2, 1.8, True),
     )
 
