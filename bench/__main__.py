@@ -13,18 +13,33 @@ from bench.builds import both_builds
 from bench.figures import Footprint
 from bench.goals import goals, tell
 from bench.harness import BenchError
-from bench.harness.command import options, prints_errors
+from bench.harness.command import first_warm_s, options, peer_options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import keep_sections, read_results, write_results
 from bench.measure import measure, running_bench
-from bench.peers import installed_peers
+from bench.peer_commands import installed_peers
 from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import COMPILED, COMPILED_QUOTA, DIRECT, NO_PROXY, SLUICE, SLUICE_QUOTA, Variant
 
-QUICK = {"rounds": 2, "seconds": 0.3, "warm": 0.1, "starts": 2, "idle_seconds": 2.0}
-FULL = {"rounds": 9, "seconds": 0.7, "warm": 0.3, "starts": 5, "idle_seconds": 10.0}
+QUICK = {
+    "rounds": 2,
+    "seconds": 0.3,
+    "warm": 0.1,
+    "first_warm": 1.0,
+    "starts": 2,
+    "idle_seconds": 2.0,
+}
+FULL = {
+    "rounds": 9,
+    "seconds": 0.7,
+    "warm": 0.3,
+    "first_warm": 5.0,
+    "starts": 5,
+    "idle_seconds": 10.0,
+}
+"""`first_warm` is that with a peer; without one it is 0."""
 QUICK_VARIANTS = "direct,sluice,sluice-compiled,relay,haproxy"
 OWN = frozenset((SLUICE, SLUICE_QUOTA, COMPILED, COMPILED_QUOTA))
 
@@ -37,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--shapes", default="", help="comma-separated; default: all")
     made.add_argument("--variants", default="", help="comma-separated; default: all installed")
-    made.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
+    peer_options(made)
     made.add_argument("--rounds", type=int)
     made.add_argument("--seconds", type=float, help="duration of a run")
     made.add_argument("--warm", type=float, help="warm-up of a run, seconds")
@@ -67,6 +82,7 @@ def run(given: argparse.Namespace) -> Results:
     preset = QUICK if given.quick else FULL
     rounds = int(given.rounds or preset["rounds"])
     seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
+    first_warm = first_warm_s(given, preset["first_warm"])
     shapes = choose(given.shapes)
     limit = raise_descriptor_limit()
     wanted = [1000] if given.quick else [1000, 5000]
@@ -80,7 +96,7 @@ def run(given: argparse.Namespace) -> Results:
         own = both_builds(_maybe_wheel(Path(parent) / "wheel", names))
         peers = installed_peers(bench.programs["relay"], given.peer)
         variants = _choose([NO_PROXY, *own, *peers], names)
-        samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed)
+        samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed, first_warm)
         for variant in variants:
             if variant.command is None or given.no_footprint:
                 continue
@@ -93,6 +109,7 @@ def run(given: argparse.Namespace) -> Results:
     facts = {
         "date": today(),
         "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",
+        "before the first round": f"{first_warm:g} s of each shape through each variant",
         "requests": f"Produce v{given.version}, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from bench import kafka_clients as tools
 from bench.builds import compiled
 from bench.builds import sluice_command as command_of
 from bench.clients_report import BASE, Case, choose, goals, section
@@ -23,13 +24,13 @@ from bench.compare import checkout
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
-from bench.harness.command import options, prints_errors
+from bench.harness.command import first_warm_s, options, peer_options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import write_section
 from bench.harness.usage import cpu_ns
-from bench.kafka_clients import Client, Sent, await_end, await_records
-from bench.peers import maybe_haproxy, parse_peer
+from bench.kafka_clients import LISTENER, AdvertisedListener, Client, Sent, await_end, await_records
+from bench.peer_commands import maybe_haproxy, parse_peer
 from bench.running import Running
 from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line
 from tests.support.java import Java, KafkaUnavailableError, kafka_java
@@ -37,35 +38,22 @@ from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_jars import KAFKA_VERSION
 from tests.support.topics import Topics
 
-LISTENER: Final = "HAPROXY"
-"""The broker's listener that advertises HAProxy's port: HAProxy changes no address."""
 NETWORK: Final = 0
 """The third byte of the broker's address, 127.0.0.1."""
 WARM_SECONDS: Final = 2
 """Records of so many seconds pass before the first reading."""
+FIRST_WARM_S: Final = 10.0
+"""The default of `--first-warm` with a peer."""
+WARM_UP: Final = Case("warm", "before the first round", 100, 5000)
 STOCK_RECORDS: Final = 1_000_000
 """The records of the topic that is read at full speed."""
-
-
-class AdvertisedListener:
-    """A listener of the broker for the clients of HAProxy."""
-
-    protocols: Final = {LISTENER: "PLAINTEXT"}
-
-    def properties(self, host: str) -> Iterator[str]:
-        """Yield nothing: the advertised address is set when HAProxy's port is known."""
-        yield from ()
-
-    def format_arguments(self) -> tuple[str, ...]:
-        """Return nothing."""
-        return ()
 
 
 def variants(peers: list[str], base: Path | None, wheel: Path | None = None) -> list[Variant]:
     """Return no proxy, Sluice, HAProxy if it is installed, the peers, and the base and the compiled wheel if given.
 
     Raises:
-        ValueError: a peer is not NAME=COMMAND.
+        ValueError: a peer is not NAME[@VERSION]=COMMAND.
     """
     program = Path(sys.executable).with_name("sluice")
     found = [Variant(DIRECT, "clients and broker alone", None), _sluice(SLUICE, program)]
@@ -148,6 +136,20 @@ class Clients:
         size = records * case.record_bytes
         return Sample(case.name, proxy.name, nth, records, took_s, size, cpu_us, 0, 0)
 
+    def warm_up(self, proxy: Running, seconds: float) -> None:
+        """Let a producer and a consumer send many requests through a proxy; keep no figure.
+
+        Raises:
+            BenchError: the records do not flow.
+        """
+        topic, through = Topics(self._cluster.bootstrap, 1).make(), f"127.0.0.1:{proxy.port}"
+        with (
+            self._consumer(topic, through) as consumer,
+            self._producer(WARM_UP, topic, through, more=tools.SMALL_BATCHES) as producer,
+        ):
+            await_records(consumer.has_consumed, "the consumer reads nothing", [consumer, producer])
+            time.sleep(seconds)
+
     def _read_stock(self, case: Case, proxy: Running, nth: int) -> Sample:
         """Let a consumer read the whole stock; the CPU is that of all its requests, the time that of its fetches."""
         topic = self._stock = self._stock or self._fill(case)
@@ -167,21 +169,13 @@ class Clients:
             await_end(producer)
         return topic
 
-    def _producer(self, case: Case, topic: str, to: str, records: int = 10**9) -> "Client":
-        return self._client(
-            "org.apache.kafka.tools.ProducerPerformance",
-            *("--bootstrap-server", to, "--topic", topic, "--num-records", str(records)),
-            *("--throughput", str(case.rate or -1), "--record-size", str(case.record_bytes)),
-        )
+    def _producer(
+        self, case: Case, topic: str, to: str, records: int = 10**9, more: tuple[str, ...] = ()
+    ) -> "Client":
+        return self._client(*tools.producer(case, topic, to, records), *more)
 
     def _consumer(self, topic: str, of: str, records: int = 10**9) -> "Client":
-        return self._client(
-            "org.apache.kafka.tools.ConsumerPerformance",
-            *("--bootstrap-server", of, "--topic", topic, "--num-records", str(records)),
-            *("--timeout", "60000", "--hide-header"),
-            *(("--show-detailed-stats",) if records > STOCK_RECORDS else ()),
-            *("--reporting-interval", "500"),
-        )
+        return self._client(*tools.consumer(topic, of, records, tells=records > STOCK_RECORDS))
 
     def _client(self, main: str, *arguments: str) -> "Client":
         self._runs += 1
@@ -213,6 +207,9 @@ def measure(given: argparse.Namespace) -> tuple[Samples, list[Case], list[Varian
         chosen = variants(given.peer, base, wheel)
         clients = Clients(folder, java)
         running = stack.enter_context(clients.started(chosen))
+        if warm := first_warm_s(given, FIRST_WARM_S):
+            for proxy in (each for name, each in running.items() if name != DIRECT):
+                clients.warm_up(proxy, warm)
         for nth in range(given.rounds):
             for case in order.sample(cases, len(cases)):
                 names = [name for name in running if not case.rate or name != DIRECT]
@@ -228,12 +225,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = options("bench.clients", __doc__, rounds=3, seconds=8.0, seed=1)
     parser.add_argument("--cases", default="", help="comma-separated; default: all")
     parser.add_argument("--base", default="", help="also measure this revision")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
+    peer_options(parser)
     given = parser.parse_args(arguments)
     samples, cases, chosen = measure(given)
     facts = {
         "date": today(),
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
+        "before the first round": f"{first_warm_s(given, FIRST_WARM_S):g} s for each variant",
         "load average at the end": load_average(),
         "Kafka": KAFKA_VERSION,
         **describe(),

@@ -20,7 +20,7 @@ from bench.harness.machine import describe, today
 from bench.harness.markdown import columns, facts_table, write_section
 from bench.harness.processes import Program
 from bench.measure import Bench, running_bench
-from bench.peers import installed_peers
+from bench.peer_commands import installed_peers
 from bench.shapes import MIB, Shape
 from bench.variants import DIRECT, HAPROXY, NO_PROXY, RELAY, SLUICE
 

@@ -1,18 +1,39 @@
-"""Kafka's own performance tools as running clients, and the count of the records that a broker has written."""
+"""Kafka's own performance tools as running clients, the broker's listener for those of HAProxy, and the count of the
+records that a broker has written.
+"""
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
+from bench.clients_report import Case
 from bench.harness import BenchError
 from bench.harness.processes import end
 
+LISTENER: Final = "HAPROXY"
+"""The broker's listener that advertises HAProxy's port: HAProxy changes no address."""
+SMALL_BATCHES: Final = ("--producer-props", "linger.ms=0", "batch.size=1")
+"""Further arguments of a producer that sends each record in a request of its own."""
 FIRST_RECORD_TIMEOUT_SECONDS: Final = 60
 LAST_RECORD_TIMEOUT_SECONDS: Final = 120
+
+
+class AdvertisedListener:
+    """A listener of the broker for the clients of HAProxy."""
+
+    protocols: Final = {LISTENER: "PLAINTEXT"}
+
+    def properties(self, host: str) -> Iterator[str]:
+        """Yield nothing: the advertised address is set when HAProxy's port is known."""
+        yield from ()
+
+    def format_arguments(self) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
 
 
 class Client:
@@ -73,6 +94,26 @@ class Sent:
     def close(self) -> None:
         """Disconnect."""
         self._consumer.close()
+
+
+def producer(case: Case, topic: str, to: str, records: int) -> tuple[str, ...]:
+    """Return the command of a producer: its class and arguments."""
+    return (
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--bootstrap-server", to, "--topic", topic, "--num-records", str(records)),
+        *("--throughput", str(case.rate or -1), "--record-size", str(case.record_bytes)),
+    )
+
+
+def consumer(topic: str, of: str, records: int, *, tells: bool) -> tuple[str, ...]:
+    """Return the command of a consumer: its class and arguments. `tells`: it reports twice a second."""
+    return (
+        "org.apache.kafka.tools.ConsumerPerformance",
+        *("--bootstrap-server", of, "--topic", topic, "--num-records", str(records)),
+        *("--timeout", "60000", "--hide-header"),
+        *(("--show-detailed-stats",) if tells else ()),
+        *("--reporting-interval", "500"),
+    )
 
 
 def await_end(client: Client) -> None:

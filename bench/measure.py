@@ -48,11 +48,18 @@ class Bench:
         self.broker.stop()
 
     def rounds(
-        self, variants: list[Variant], shapes: list[Shape], rounds: int, seed: int
+        self,
+        variants: list[Variant],
+        shapes: list[Shape],
+        rounds: int,
+        seed: int,
+        first_warm_seconds: float = 0,
     ) -> Iterator[tuple[int, Shape, Running]]:
         """Yield (round, shape, proxy), in shuffled order within each round; all proxies run meanwhile."""
         order = random.Random(seed)
         with self.proxies(variants) as running:
+            if first_warm_seconds:
+                self.warm_up(shapes, list(running.values()), first_warm_seconds)
             for nth in range(rounds):
                 for shape in order.sample(shapes, len(shapes)):
                     for name in order.sample(list(running), len(running)):
@@ -113,6 +120,17 @@ class Bench:
         requests = said["requests"]
         counts = (requests, said["seconds"], said["bytes"], spent_us / max(1, requests))
         return Sample(shape.name, proxy.name, nth, *counts, said["p50_us"], said["p99_us"])
+
+    def warm_up(self, shapes: list[Shape], proxies: list[Running], seconds: float) -> None:
+        """Run each shape through each proxy, and keep no figure: a virtual machine compiles what is used often.
+
+        A run that fails is not reported here: it fails again when it is measured.
+        """
+        for shape in shapes:
+            for proxy in proxies:
+                with contextlib.suppress(BenchError):
+                    self.run(shape, proxy, 0, seconds, 0)
+        print(f"{seconds:g} s of each shape through each variant, not measured", flush=True)
 
     def footprint(
         self, variant: Variant, pairs: list[int], starts: int, idle_seconds: float
@@ -185,10 +203,11 @@ def measure(
     seconds: float,
     warm_seconds: float,
     seed: int,
+    first_warm_seconds: float = 0,
 ) -> Samples:
     """Run every shape through every variant `rounds` times; print and record failures."""
     samples = Samples()
-    for nth, shape, proxy in bench.rounds(variants, shapes, rounds, seed):
+    for nth, shape, proxy in bench.rounds(variants, shapes, rounds, seed, first_warm_seconds):
         key = shape.name, proxy.name
         if key in samples.failures:
             continue

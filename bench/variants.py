@@ -10,7 +10,7 @@ SLUICE_QUOTA = "sluice+quota"
 COMPILED = "sluice-compiled"
 COMPILED_QUOTA = "sluice-compiled+quota"
 KROXYLICIOUS = "kroxylicious"
-"""A peer with this name is the best Kafka-aware proxy of the others."""
+"""A peer whose name begins so is one that goals are set against."""
 
 
 @dataclass(frozen=True, slots=True)

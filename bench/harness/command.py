@@ -5,8 +5,11 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from typing import Final
 
 from bench.harness import FOLDER, BenchError
+
+PEER_FORM: Final = "NAME[@VERSION]=COMMAND"
 
 
 def options(module: str, doc: str | None, **numbers: float) -> argparse.ArgumentParser:
@@ -17,6 +20,20 @@ def options(module: str, doc: str | None, **numbers: float) -> argparse.Argument
         made.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
     made.add_argument("--out", type=Path, default=FOLDER, help="folder of RESULTS.md")
     return made
+
+
+def peer_options(parser: argparse.ArgumentParser) -> None:
+    """Add `--peer`, which may be given more than once (`bench.variants.parse_peer` reads it), and `--first-warm`."""
+    parser.add_argument("--peer", action="append", default=[], metavar=PEER_FORM)
+    about = "seconds of load on each variant before the first round; 0 without a peer"
+    parser.add_argument("--first-warm", type=float, metavar="SECONDS", help=about)
+
+
+def first_warm_s(given: argparse.Namespace, with_peers_s: float) -> float:
+    """Return the seconds of `--first-warm`, or its default: `with_peers_s` if there is a peer, else 0."""
+    if given.first_warm is None:
+        return with_peers_s if given.peer else 0.0
+    return float(given.first_warm)
 
 
 def prints_errors(main: Callable[..., int]) -> Callable[..., int]:

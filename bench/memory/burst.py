@@ -19,7 +19,7 @@ from bench.memory.frames import FRAMING, MIB, SMALL, produce_frame
 from bench.memory.kafka import FLEETING, Kafka
 from bench.memory.load import Load, Outcome, Planned, through
 from bench.memory.proxies import SluiceSetup, no_proxy
-from bench.peers import installed_peers
+from bench.peer_commands import installed_peers
 from bench.running import Running
 from bench.variants import SLUICE, Variant
 

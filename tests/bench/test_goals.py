@@ -42,7 +42,7 @@ def test_a_peer_named_kroxylicious_is_a_yardstick_too() -> None:
     """It is given by hand."""
     samples = Samples([sample("sluice-compiled", 10.0, 1.0), sample("kroxylicious", 15.0, 1.0)])
     (line,) = (goal for goal in goals(samples, {}) if goal.measured)
-    assert line.what == "sluice-compiled against Kroxylicious, 100 B, 10 connections"
+    assert line.what == "sluice-compiled against kroxylicious, 100 B, 10 connections"
     assert (line.figure, line.must, line.met) == ("1.50", 1.2, True)
 
 

@@ -2,7 +2,8 @@
 
 Every proxy has one worker thread, loopback addresses, and its own defaults (raised only where 5,000 connections need
 it). A peer that is not installed is left out. A peer given on the command line is a command with {listen},
-{upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too.
+{upstream}, {dir} and {config:PATH}, a template file in which the first three are filled in too. It may use the two
+ports after {listen}.
 """
 
 import importlib.util
@@ -13,6 +14,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from bench.harness.command import PEER_FORM
 from bench.variants import HAPROXY, RELAY, Place, Variant, first_line
 
 HAPROXY_CONFIG = """\
@@ -66,10 +68,10 @@ static_resources:
 
 
 def installed_peers(relay: Path, given: list[str]) -> list[Variant]:
-    """Return the C relay at `relay`, the peers that are installed, and those given as NAME=COMMAND.
+    """Return the C relay at `relay`, the peers that are installed, and those given on the command line.
 
     Raises:
-        ValueError: a peer is not NAME=COMMAND.
+        ValueError: a peer is not NAME[@VERSION]=COMMAND.
     """
     found = [Variant(RELAY, "bench/c/relay.c", relay_command(relay)), *maybe_haproxy()]
     if path := shutil.which("nginx"):
@@ -129,14 +131,15 @@ def envoy_command(path: str) -> Callable[[Place], list[str]]:
 
 
 def parse_peer(text: str) -> Variant:
-    """Return a variant from NAME=COMMAND.
+    """Return a variant from NAME[@VERSION]=COMMAND; without a version, the program's name stands for it.
 
     Raises:
         ValueError: the text has another form.
     """
-    name, equals, command = text.partition("=")
-    if not equals or not name or not command.strip():
-        raise ValueError(f"--peer {text!r} is not NAME=COMMAND")
+    named, equals, command = text.partition("=")
+    name, at, version = named.partition("@")
+    if not equals or not name or (at and not version) or not command.strip():
+        raise ValueError(f"--peer {text!r} is not {PEER_FORM}")
 
     def fill(place: Place) -> list[str]:
         def config(match: re.Match[str]) -> str:
@@ -150,4 +153,4 @@ def parse_peer(text: str) -> Variant:
             place.fill(re.sub(r"\{config:([^}]+)\}", config, part)) for part in shlex.split(command)
         ]
 
-    return Variant(name, Path(command.split()[0]).name, fill)
+    return Variant(name, version or Path(command.split()[0]).name, fill)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.peers import (
+from bench.peer_commands import (
     envoy_command,
     haproxy_command,
     installed_peers,
@@ -64,8 +64,17 @@ def _made(folder: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("text", ["nothing", "=run", "name= "])
+def test_a_peer_may_have_a_version() -> None:
+    """Else the report names the program, which is `env` for a peer with a Java of its own."""
+    versions = {
+        text: (parse_peer(text).name, parse_peer(text).version)
+        for text in ("mine@1.2=env A=@ /opt/run --x=y", "mine=/opt/run --x=y")
+    }
+    assert list(versions.values()) == [("mine", "1.2"), ("mine", "run")]
+
+
+@pytest.mark.parametrize("text", ["nothing", "=run", "name= ", "@1=run", "name@=run"])
 def test_a_malformed_peer_is_refused(text: str) -> None:
     """The message shows the form and what was given."""
-    with pytest.raises(ValueError, match="NAME=COMMAND"):
+    with pytest.raises(ValueError, match=r"is not NAME\[@VERSION\]=COMMAND"):
         parse_peer(text)
