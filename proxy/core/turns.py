@@ -46,7 +46,7 @@ def labour_of(size_bytes: int, *, streams: bool) -> int:
 
 
 class Scheduled(Protocol):
-    """What the event loop gives a turn. `ready`: it waits for one. `turn_us` is its account.
+    """A session that the event loop gives a turn. `ready`: it waits for one. `turn_us` is its account.
 
     `attention`: its read is not forwarded as it came. `handle` is the event loop's own object for it.
     """

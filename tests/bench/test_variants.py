@@ -1,4 +1,4 @@
-"""What a variant says of itself."""
+"""A variant and its version."""
 
 from pathlib import Path
 
