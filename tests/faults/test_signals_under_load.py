@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
@@ -22,14 +21,16 @@ CLIENTS: Final = 8
 
 @contextmanager
 def interrupted(pid: int) -> Iterator[list[int]]:
-    """Send SIGHUP to a process every two milliseconds, SIGNALS times; yield the count of those that were sent."""
+    """Send SIGHUP to a process every two milliseconds, SIGNALS times; yield the list to which each is added."""
     sent: list[int] = []
+
+    pause = threading.Event()
 
     def send() -> None:
         for _ in range(SIGNALS):
             os.kill(pid, signal.SIGHUP)
             sent.append(pid)
-            time.sleep(0.002)
+            pause.wait(0.002)
 
     thread = threading.Thread(target=send)
     thread.start()
