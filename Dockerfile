@@ -1,4 +1,4 @@
-# The first stage installs from the hash-locked list; the image holds the result and nothing else: no shell, no pip.
+# The image holds what Sluice needs to run and nothing else: no shell, no pip, no compiler.
 #
 #   make image, or: docker build -t sluice .
 #   docker run --rm --network host --read-only --cap-drop ALL sluice run --upstream kafka-1:9092
@@ -7,8 +7,7 @@
 # The secrets are optional: `pip` is a pip.conf that names a registry of one's own, `ca` certificates that it uses.
 ARG BASE=python:3.13-slim
 
-FROM ${BASE} AS build
-ARG SOURCE_DATE_EPOCH=0
+FROM ${BASE} AS base
 # The same order of sets in every compiled module.
 ENV PYTHONHASHSEED=0 \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -16,14 +15,36 @@ ENV PYTHONHASHSEED=0 \
     PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
+
+# The wheel of Sluice. The compiler, Cython and the C files stay in this stage. COMPILE=0: a pure wheel, without a compiler.
+FROM base AS wheel
+ARG COMPILE=1
+# hadolint ignore=DL3008 # the compiler that belongs to the base's Debian
+RUN if [ "${COMPILE}" != 0 ] && ! command -v gcc; then \
+      apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*; \
+    fi
+COPY requirements/build.txt requirements/
+RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
+    --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
+    --mount=type=cache,target=/var/cache/pip \
+    python3 -m venv /opt/build \
+ && /opt/build/bin/python -m pip install --no-compile --only-binary :all: --require-hashes -r requirements/build.txt
+COPY . .
+RUN SLUICE_COMPILE="${COMPILE}" /opt/build/bin/python -m pip wheel --no-index --no-deps --no-build-isolation -w /wheels .
+
+# The locked libraries, Sluice, and from both the root file system of the image.
+FROM base AS build
+ARG SOURCE_DATE_EPOCH=0
 COPY requirements/run.txt requirements/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     --mount=type=cache,target=/var/cache/pip \
     python3 -m venv /opt/sluice \
  && /opt/sluice/bin/python -m pip install --no-compile --only-binary :all: --require-hashes -r requirements/run.txt
-COPY . .
-RUN /opt/sluice/bin/python -m pip install --no-compile --no-index --no-deps --no-build-isolation . \
+COPY pyproject.toml ./
+COPY .ci .ci
+COPY --from=wheel /wheels /wheels
+RUN /opt/sluice/bin/python -m pip install --no-compile --no-index --no-deps --find-links /wheels kafka-sluice \
  && /opt/sluice/bin/python -m pip uninstall --yes setuptools pip \
  && python3 .ci/root_filesystem /image
 

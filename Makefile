@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check unit unit-compiled processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,11 +28,11 @@ report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the dat
 screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
 	$(BIN)/python -m tests.support.report_pictures $(REPORT)/report.html docs/img
 
-# The suites that talk to brokers and processes are idle half of the time. Two that never wait run below them (`nice`),
+# The suites that talk to brokers and processes are idle half of the time. Three that never wait run below them (`nice`),
 # so that they get what is left of two cores and delay no other. The longest start first; four at once fit in 8 GiB.
 # The output of a suite is printed at its end.
 test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end processes jobs
+	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end processes unit-compiled jobs
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -44,7 +44,10 @@ check: $(STAMP)-test  ## style, types, import contracts
 PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tests/threats
 
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
-	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/integration tests/pipeline $(PROCESSES)) -q
+	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES)) -q
+
+unit-compiled: $(STAMP)-test  ## the tests of the core on the compiled build; without a C compiler they skip
+	nice $(BIN)/python -m pytest tests/compiled -q
 
 processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that the tests play: faults, fuzz, threats, demo, docs
 	$(BIN)/python -m pytest $(PROCESSES) -q
@@ -60,7 +63,7 @@ jobs: $(STAMP)-test $(STAMP)-tools
 jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
 	$(BIN)/python -m pytest tests/pipeline/end_to_end -q
 
-test-compiled: $(STAMP)-test $(STAMP)-build  ## the core, fuzz, faults, threats and real clients against the compiled build
+test-compiled: $(STAMP)-test  ## the core, fuzz, faults, threats and real clients against the compiled build
 	SLUICE_COMPILED_SUITES=1 $(BIN)/python -m pytest tests/compiled -q
 
 fuzz: SECONDS ?= 300
@@ -140,8 +143,8 @@ apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .
 image: BUILDER = $(or $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah),$(error docker, podman or buildah is needed))
 image: EPOCH = $(shell git log -1 --format=%ct)
 image: VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is another base
-	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) --build-arg VERSION=$(VERSION) \
+image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is another base, COMPILE=0 makes it pure
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(COMPILE),--build-arg COMPILE=$(COMPILE)) --build-arg VERSION=$(VERSION) \
 	  --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) --tag sluice:$(VERSION) .
 
 wheel: $(STAMP)-build  ## dist/: the pure wheel, and the compiled one for this platform (needs a C compiler)

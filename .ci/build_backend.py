@@ -134,7 +134,10 @@ class Backend(build_meta._BuildMetaBackend):  # noqa: SLF001 - setuptools' own b
         more: dict[str, Any] = {}
         if self._compiles:
             more["ext_modules"] = extensions()
-            more["options"] = {"build_ext": {"parallel": _jobs()}}
+            more["options"] = {
+                "build_ext": {"parallel": _jobs()},
+                "egg_info": {"egg_base": "build"},  # the checkout's own may be in use
+            }
         setuptools.setup(cmdclass={"sdist": SourceArchive}, **more)
 
     def get_requires_for_build_wheel(

@@ -215,7 +215,7 @@ def test_ci_runs_what_contributors_run() -> None:
     assert os.access(script, os.X_OK)
     assert "make test" in script.read_text("utf-8")
     assert re.search(
-        r"^test: check\b.*\n.* integration unit jobs-end-to-end processes jobs$",
+        r"^test: check\b.*\n.* integration unit jobs-end-to-end processes unit-compiled jobs$",
         makefile,
         re.MULTILINE,
     )

@@ -1,8 +1,8 @@
-"""The compiled build does what the source does. It is skipped where there is no Cython or no C compiler.
+"""The compiled build does what the source does. It is skipped where there is no C compiler, with the reason.
 
-The first build takes a minute of CPU, so `make test` installs no Cython. Where there is one it runs the short
-comparison and the tests of the compiled classes; `make test-compiled` installs it, and runs all suites of the core,
-fuzz, faults, attacks and real clients, and 10,000 scripts (SLUICE_COMPILED_SUITES=1).
+`make test` runs the suites of the core, of `wire` only the tests of compiled modules, and a short comparison with the
+source. `make test-compiled` (SLUICE_COMPILED_SUITES=1) also runs the rest of `wire`, fuzz, faults, attacks and real
+clients, and compares 10,000 scripts.
 """
 
 import os
@@ -20,13 +20,20 @@ from tests.support.house import ROOT
 from tests.support.sluice_process import COMMAND
 from tests.support.type_files import type_files
 
+pytestmark = pytest.mark.timeout(3600)  # the build may be part of any of these tests
 WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
 SCRIPTS: Final = 10_000 if WHOLE else 200
 QUOTA_PLAYS: Final = 500 if WHOLE else 20
 SESSION: Final = "tests/proxy/core/session"
+COMPILED_WIRE: Final = [
+    f"tests/wire/test_{file.path.stem}.py"
+    for file in type_files()
+    if file.path.parent.name == "wire"
+]
+CORE: Final = ["tests/policies", "tests/proxy/core", "tests/proxy/shell"]
 SUITES: Final = (
     {
-        "core": ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"],
+        "core": ["tests/wire", *CORE],
         "processes": ["tests/fuzz", "tests/faults", "tests/threats"],
         "clients": [
             f"tests/integration/test_{name}.py"
@@ -38,11 +45,7 @@ SUITES: Final = (
         ],
     }
     if WHOLE
-    else {
-        "core": [
-            f"{SESSION}/test_{n}.py" for n in ("session", "exchange", "channel", "frame_heads")
-        ]
-    }
+    else {"core": [*COMPILED_WIRE, *CORE]}
 )
 """Against the compiled build. The suites `processes` and `clients` start a `sluice`, which is compiled, too."""
 NOT_COMPILED: Final = {
@@ -65,8 +68,7 @@ def test_the_compiled_wheel_has_every_module_with_types_and_its_source(compiled:
         objects = list(source.parent.glob(f"{source.stem}.*.so"))
 
         assert source.read_bytes() == file.path.with_suffix(".py").read_bytes()
-        is_twin = any("inline" in line for line in file.path.read_text("utf-8").splitlines())
-        assert len(objects) == (0 if is_twin else 1), file.module
+        assert len(objects) == (0 if file.is_twin else 1), file.module
         assert not source.with_suffix(".pxd").exists()
 
 
@@ -104,7 +106,6 @@ def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
     assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_suites_hold_for_the_compiled_build(suite: str, compiled, run_compiled) -> None:
     """Each of their tests, except those of NOT_COMPILED."""

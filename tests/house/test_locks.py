@@ -52,10 +52,11 @@ def test_locks_carry_hashes(lock: Path) -> None:
 
 def test_locks_agree() -> None:
     """A wider lock pins what a narrower one pins, at the same version."""
-    run, demo, pipeline, test = map(pinned, ("run", "demo", "pipeline", "test"))
+    run, demo, pipeline, test, build = map(pinned, ("run", "demo", "pipeline", "test", "build"))
 
     assert run.items() <= demo.items() <= test.items()
     assert run.items() <= pipeline.items() <= test.items()
+    assert build.items() <= test.items()
 
 
 def test_every_dependency_is_locked() -> None:

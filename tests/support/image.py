@@ -24,10 +24,15 @@ from tests.support.house import ROOT
 CACHE: Final = ROOT / ".cache" / "image"
 TOOLS: Final = ("buildah", "runc", "umoci", "mmdebstrap")
 SUITE: Final = "trixie"
-PACKAGES: Final = ("python3-venv", "ca-certificates", "libstdc++6")
+PACKAGES: Final = (
+    *("python3-venv", "ca-certificates", "libstdc++6"),
+    *("gcc", "libc6-dev", "libpython3-dev"),  # compile Sluice in the build
+)
 BASE_NAME: Final = f"localhost/sluice-base:{SUITE}"
+_BASE: Final = hashlib.sha256(f"{SUITE} {PACKAGES}".encode()).hexdigest()[:12]
+"""Marks a base that has these packages. Its name stays: buildah has it in layers that it takes from its cache."""
 EPOCH: Final = "0"
-BUILD_SECONDS: Final = 600
+BUILD_SECONDS: Final = 1_200
 IMAGE_TIMEOUT_SECONDS: Final = 2 * BUILD_SECONDS
 """Of a test that may be the first to need the image: pytest counts the time of its fixtures."""
 _SHOWN_CHARACTERS: Final = 2_000
@@ -36,7 +41,7 @@ _OUTSIDE: Final = {"cert", "find-links", "require-virtualenv"}
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _KEPT_IMAGES: Final = 3
 _SOURCES: Final = ("Dockerfile", ".dockerignore", ".ci", "pyproject.toml", "README.md", "LICENSE")
-_PACKAGES: Final = ("requirements/run.txt", "wire", "policies", "proxy")
+_PACKAGES: Final = ("requirements/build.txt", "requirements/run.txt", "wire", "policies", "proxy")
 
 
 class ImageUnavailableError(Exception):
@@ -158,9 +163,10 @@ def _unpack(image: BuiltImage) -> None:
 
 def _provide_base() -> None:
     """Make the base once; it is kept as an image in the storage."""
-    if _buildah("images", "--quiet", "--filter", f"reference={BASE_NAME}").strip():
+    filters = ("--filter", f"reference={BASE_NAME}", "--filter", f"label=base={_BASE}")
+    if _buildah("images", "--quiet", *filters).strip():
         return
-    archive = CACHE / f"{SUITE}.tar"
+    archive = CACHE / f"{SUITE}-{_BASE}.tar"
     if not archive.exists():
         partial = archive.with_suffix(".partial.tar")
         include = f"--include={','.join(PACKAGES)}"
@@ -170,6 +176,7 @@ def _provide_base() -> None:
     container = _buildah("from", "scratch").strip()
     try:
         _buildah("add", "--quiet", container, str(archive), "/")
+        _buildah("config", "--label", f"base={_BASE}", container)
         _buildah("commit", "--quiet", container, BASE_NAME)
     finally:
         _buildah("rm", container)

@@ -36,12 +36,16 @@ _NAMESPACES: Final = ("pid", "ipc", "uts", "mount")
 
 @dataclass(slots=True)
 class ImageContainer:
-    """One container; `settings` are sections of its configuration, `words` replace the entry point."""
+    """One container.
+
+    `settings` are sections of its configuration, `words` replace the entry point, `environ` is added to the image's.
+    """
 
     image: BuiltImage
     directory: Path
     settings: Mapping[str, object] = field(default_factory=dict)
     words: Sequence[str] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
     port: int = field(init=False)
     started_s: float = 0.0
@@ -138,6 +142,7 @@ class ImageContainer:
         config["process"] |= {
             "terminal": False,
             "args": [*words, "--config", "/etc/sluice/sluice.yaml"],
+            "env": [*config["process"]["env"], *(f"{k}={v}" for k, v in self.environ.items())],
             "capabilities": dict.fromkeys(kinds, nothing),
             "noNewPrivileges": True,
         }

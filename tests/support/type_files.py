@@ -27,6 +27,11 @@ class TypeFile:
         """Return the name of its module."""
         return ".".join(self.path.relative_to(ROOT).with_suffix("").parts)
 
+    @property
+    def is_twin(self) -> bool:
+        """Return whether it has C functions for the others, and its module is not compiled."""
+        return any("inline" in line for line in self.path.read_text("utf-8").splitlines())
+
 
 def type_files() -> list[TypeFile]:
     """Return all type files of the product."""
