@@ -1,27 +1,30 @@
 """The order of turns: fair shares of time, light sessions first, and no session starves. Time is the test's."""
 
-from dataclasses import dataclass
 from itertools import cycle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.turns import CREDIT_ENDS, CREDIT_US, SHORT_LABOUR_BYTES, TURN_LABOUR_BYTES, Turns
+from proxy.core.turns import (
+    CREDIT_ENDS,
+    CREDIT_US,
+    SHORT_LABOUR_BYTES,
+    TURN_LABOUR_BYTES,
+    ScheduledSession,
+    Turns,
+)
 
 TURN_US = 1_000
 
 
-@dataclass(eq=False)
-class Waiting:
+class Waiting(ScheduledSession):
     """A session as the order of turns sees it."""
 
-    name: int = 0
-    ready: bool = False
-    attention: bool = False
-    handle: object = None
-    turn_us: float = 0.0
-    had_us: int = 0
+    def __init__(self, name: int = 0) -> None:
+        super().__init__()
+        self.name = name
+        self.had_us = 0
 
 
 class Queue(Turns):
