@@ -56,6 +56,8 @@ NOT_COMPILED: Final = {
     "tests/proxy/core/test_quota_gate.py::test_the_gates_pass_requests_in_these_plays",
 }
 """Tests that hold for the source only."""
+pytestmark = pytest.mark.timeout(3600)
+"""The first test waits for the build, which takes more than five minutes on a busy machine, and the suites for theirs."""
 
 
 def test_the_compiled_wheel_has_every_module_with_types_and_its_source(compiled: Path) -> None:
@@ -104,7 +106,6 @@ def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
     assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
 
 
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_suites_hold_for_the_compiled_build(suite: str, compiled, run_compiled) -> None:
     """Each of their tests, except those of NOT_COMPILED."""
