@@ -20,10 +20,12 @@ class Room:
         self.bench = PolicyBench(Admission, config)
         self.policy = self.bench.policy
         self.peers = {}
+        self.asked = []  # each lives until it completes, as in the core: the policy goes by identity
 
     def ask(self, api="ListOffsets", *, user="ANONYMOUS", client_id="c", head=None, **request):
         asked = self.bench.request(api, **request)
         asked.head = head
+        self.asked.append(asked)
         self.peers[asked.exchange_id] = Peer(
             asked.exchange_id, "127.0.0.1", 1, asked.node_id, client_id, user
         )

@@ -10,11 +10,11 @@ from proxy.shell import malloc
 from proxy.shell.event_loop import READ_BYTES
 
 SCRIPT = """
-import random
+import random, resource
 from proxy.shell.malloc import map_large_pieces
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 2**20
 
 assert map_large_pieces()
 random.seed(1)
@@ -52,10 +52,11 @@ def test_a_library_without_the_setting_is_no_fault(monkeypatch):
 
 
 RETURNED = """
+import resource
 from proxy.shell.malloc import return_freed_memory
 
 def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 2**20
 
 pieces = [bytes(1024) for _ in range(16384)]
 kept = pieces[-1]
