@@ -59,7 +59,6 @@ NOT_COMPILED: Final = {
     "tests/proxy/core/test_quota_gate.py::test_the_gates_pass_requests_in_these_plays",
 }
 """Tests that hold for the source only."""
-"""The first test waits for the build, which takes more than five minutes on a busy machine; the suites take longer."""
 
 
 def test_the_compiled_wheel_has_every_module_with_types_and_its_source(compiled: Path) -> None:
