@@ -62,7 +62,7 @@ class LyingBroker:
         if turn == 1:
             return frame[: 1 + chance.randrange(len(frame) - 1)]
         if turn == 2:
-            return frame[:4] + struct.pack(">i", correlation_id + 1) + frame[8:]
+            return frame[:4] + struct.pack(">i", correlation_id ^ 1) + frame[8:]
         if turn == 3:
             self._kept = {client: frame}  # sent after the next reply
             return None

@@ -165,7 +165,7 @@ class SessionFuzz:
         if turn == 2:
             return frame[: chance.randrange(len(frame))]
         if turn == 3:
-            return frame[:4] + struct.pack(">i", correlation_id + 1) + frame[8:]
+            return frame[:4] + struct.pack(">i", correlation_id ^ 1) + frame[8:]
         if turn == 4:
             other = STOCK.pick(chance)
             frame = STOCK.reply(other, correlation_id, chance, host=LYING_HOST)
