@@ -109,7 +109,7 @@ def run(given: argparse.Namespace) -> Results:
     facts = {
         "date": today(),
         "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",
-        "before the first round": f"{first_warm:g} s of each shape through each variant",
+        "before the first round": f"{first_warm:g} s of each shape through each given peer",
         "requests": f"Produce v{given.version}, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}

@@ -208,8 +208,9 @@ def measure(given: argparse.Namespace) -> tuple[Samples, list[Case], list[Varian
         clients = Clients(folder, java)
         running = stack.enter_context(clients.started(chosen))
         if warm := first_warm_s(given, FIRST_WARM_S):
-            for proxy in (each for name, each in running.items() if name != DIRECT):
-                clients.warm_up(proxy, warm)
+            for each in chosen:
+                if each.given and each.name in running:
+                    clients.warm_up(running[each.name], warm)
         for nth in range(given.rounds):
             for case in order.sample(cases, len(cases)):
                 names = [name for name in running if not case.rate or name != DIRECT]
@@ -231,7 +232,7 @@ def main(arguments: list[str] | None = None) -> int:
     facts = {
         "date": today(),
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
-        "before the first round": f"{first_warm_s(given, FIRST_WARM_S):g} s for each variant",
+        "before the first round": f"{first_warm_s(given, FIRST_WARM_S):g} s for each given peer",
         "load average at the end": load_average(),
         "Kafka": KAFKA_VERSION,
         **describe(),

@@ -59,7 +59,10 @@ class Bench:
         order = random.Random(seed)
         with self.proxies(variants) as running:
             if first_warm_seconds:
-                self.warm_up(shapes, list(running.values()), first_warm_seconds)
+                given = [
+                    running[each.name] for each in variants if each.given and each.name in running
+                ]
+                self.warm_up(shapes, given, first_warm_seconds)
             for nth in range(rounds):
                 for shape in order.sample(shapes, len(shapes)):
                     for name in order.sample(list(running), len(running)):
@@ -130,7 +133,7 @@ class Bench:
             for proxy in proxies:
                 with contextlib.suppress(BenchError):
                     self.run(shape, proxy, 0, seconds, 0)
-        print(f"{seconds:g} s of each shape through each variant, not measured", flush=True)
+        print(f"{seconds:g} s of each shape through each given peer, not measured", flush=True)
 
     def footprint(
         self, variant: Variant, pairs: list[int], starts: int, idle_seconds: float

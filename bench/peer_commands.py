@@ -153,4 +153,4 @@ def parse_peer(text: str) -> Variant:
             place.fill(re.sub(r"\{config:([^}]+)\}", config, part)) for part in shlex.split(command)
         ]
 
-    return Variant(name, version or Path(command.split()[0]).name, fill)
+    return Variant(name, version or Path(command.split()[0]).name, fill, given=True)

@@ -34,12 +34,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A proxy to measure. `command` is None for `direct`; a `peer` may fail to start."""
+    """A proxy to measure. `command` is None for `direct`; a `peer` may fail to start; one that is `given` on the command
+    line is warmed up.
+    """
 
     name: str
     version: str
     command: Callable[[Place], list[str]] | None
     peer: bool = True
+    given: bool = False
 
 
 NO_PROXY = Variant(DIRECT, "load and broker alone", None)

@@ -25,7 +25,7 @@ def options(module: str, doc: str | None, **numbers: float) -> argparse.Argument
 def peer_options(parser: argparse.ArgumentParser) -> None:
     """Add `--peer`, which may be given more than once (`bench.variants.parse_peer` reads it), and `--first-warm`."""
     parser.add_argument("--peer", action="append", default=[], metavar=PEER_FORM)
-    about = "seconds of load on each variant before the first round; 0 without a peer"
+    about = "seconds of load on each of these before the first round"
     parser.add_argument("--first-warm", type=float, metavar="SECONDS", help=about)
 
 
