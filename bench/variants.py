@@ -34,8 +34,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A proxy to measure. `command` is None for `direct`; a `peer` may fail to start; one that is `given` on the command
-    line is warmed up.
+    """A proxy to measure. `command` is None for `direct`; a `peer` may fail to start.
+
+    One that is `given` on the command line is warmed up.
     """
 
     name: str
