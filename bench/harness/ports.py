@@ -17,7 +17,7 @@ LOOPBACK: Final = "127.0.0.1"
 _FIRST, _LAST = 10_101, 31_981
 """Browsers refuse some lower ports: 10,080 is the highest of them."""
 _PART: Final = 2_735
-"""Of eight: the suites of `make test` run four at once, and some of their tests start processes that choose ports, too."""
+"""There are eight: `make test` runs four suites at once, and some tests start processes that choose ports, too."""
 _TRIES: Final = 200
 _given: deque[int] = deque(maxlen=250)
 
