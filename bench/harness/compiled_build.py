@@ -1,5 +1,6 @@
 """The compiled build of this checkout, in a folder that PYTHONPATH can name."""
 
+import compileall
 import importlib.util
 import os
 import shlex
@@ -41,3 +42,4 @@ def unpack_compiled(folder: Path) -> None:
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
+    compileall.compile_dir(folder, quiet=1)  # as pip does: a start that compiles modules takes more time and memory

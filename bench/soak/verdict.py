@@ -27,8 +27,10 @@ FEW: Final = 20
 BOUNDED: Final = {
     "proxy.telemetry.decisions.PolicyDecision": KEPT + OBSERVED_KEPT,
     "proxy.core.stats.request_trace.RequestTrace": KEPT + FEW,
+    "proxy.core.stats.request_trace.Stage": KEPT + FEW,
+    "policies.api.QuotaViolation": KEPT + OBSERVED_KEPT + FEW,
 }
-"""Objects that Sluice keeps on purpose, and the most of each type."""
+"""Objects that Sluice keeps on purpose, and the most of each type: the traces of this load have one stage each."""
 FLAT, GROWS, UNKNOWN = "flat", "GROWS", "not known"
 
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -147,19 +147,26 @@ def test_the_relay_would_see_a_leak(kafka_three: KafkaCluster, topics_three: Top
         Relay([(RELAY_ADDRESS, broker.port)], [(broker.host, broker.port)]) as relay,
         ConnectionWatch(kafka_three.address_prefix.decode()) as watch,
     ):
-        child = _run_python_clients(f"{RELAY_ADDRESS}:{broker.port}", topic)
+        _run_python_clients(f"{RELAY_ADDRESS}:{broker.port}", topic, lambda pid: pid in watch.pids)
         assert kafka_three.address_prefix in relay.bytes_to_clients()
-    assert child in watch.pids
 
 
-def _run_python_clients(bootstrap: str, topic: str) -> int:
+def _run_python_clients(
+    bootstrap: str, topic: str, seen: Callable[[int], bool] = lambda _: True
+) -> None:
+    """Run the clients, and keep their last connections open until the process is `seen`."""
     with subprocess.Popen(
         [sys.executable, "-m", "tests.support.every_client", bootstrap, topic],
         cwd=Path(__file__).resolve().parents[2],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as child:
+        await_that(
+            lambda: seen(child.pid) or child.poll() is not None, "the process to be seen", 120
+        )
+        was_seen = seen(child.pid)
         said, _ = child.communicate(timeout=120)
     assert child.returncode == 0, said
-    return child.pid
+    assert was_seen
