@@ -42,4 +42,5 @@ def unpack_compiled(folder: Path) -> None:
     (wheel,) = wheels.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
-    compileall.compile_dir(folder, quiet=1)  # as pip does: a start that compiles modules takes more time and memory
+    # As pip does: a start that compiles modules takes more time and memory.
+    compileall.compile_dir(folder, quiet=1)
