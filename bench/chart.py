@@ -12,7 +12,7 @@ from bench.harness.svg import text
 
 WIDTH, LEFT, RIGHT, TOP = 860, 236, 72, 76
 BAR, GAP, GROUP_GAP = 13, 3, 16
-COLOURS = 7
+COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,14 @@ text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #24292
 .spread { stroke: #24292f; stroke-opacity: .55 }
 .c0 { fill: #0969da } .c1 { fill: #8c959f } .c2 { fill: #1b9e77 } .c3 { fill: #bf6b1c }
 .c4 { fill: #8250df } .c5 { fill: #bf3989 } .c6 { fill: #6c6f00 }
+.c7 { fill: #444c56 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .note, .axis { fill: #9198a1 }
 .grid { stroke: #30363d } .one { stroke: #9198a1 }
 .spread { stroke: #e6edf3 }
 .c0 { fill: #4493f8 } .c1 { fill: #6e7681 } .c2 { fill: #3fb28f } .c3 { fill: #d98c45 }
 .c4 { fill: #a371f7 } .c5 { fill: #f778ba } .c6 { fill: #b3b000 }
+.c7 { fill: #c9d1d9 }
 }"""
 
 
