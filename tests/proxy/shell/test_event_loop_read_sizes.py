@@ -8,7 +8,7 @@ import pytest
 from proxy.shell.event_loop import MIN_READ_BYTES, MORE_READ_BYTES, READ_BYTES
 from proxy.shell.poller import IN
 from tests.support import frames as f
-from tests.support.sockets import receive, receive_through, start_sending
+from tests.support.sockets import Bench, receive, receive_through, start_sending
 
 REPLY_BYTES: Final = 6 << 20
 SEND_BUFFER_BYTES: Final = 32 << 10
@@ -27,13 +27,18 @@ def slow(bench):
     return bench, client, broker, session, areas
 
 
-def test_reads_shrink_to_what_a_slow_client_takes(slow):
-    """Few bytes wait for it then, and few are copied."""
-    bench, client, broker, _, areas = slow
+def pass_large_reply(bench: Bench, client: socket.socket, broker: socket.socket) -> None:
+    """Let the broker send the reply to the first request, and the client read all of it."""
     reply = f.reply(1, bytes(REPLY_BYTES))
     sender = start_sending(broker, reply)
     assert bench.receive(client, len(reply)) == reply
     sender.join()
+
+
+def test_reads_shrink_to_what_a_slow_client_takes(slow):
+    """Few bytes wait for it then, and few are copied."""
+    bench, client, broker, _, areas = slow
+    pass_large_reply(bench, client, broker)
     assert areas[0] == READ_BYTES
     settled = areas[len(areas) // 2 :]
     assert max(settled) < READ_BYTES // 2
@@ -44,10 +49,7 @@ def test_reads_shrink_to_what_a_slow_client_takes(slow):
 def test_reads_grow_again_with_each_that_is_taken_whole(slow):
     """In the end the side is on the fast path, as before."""
     bench, client, broker, session, areas = slow
-    reply = f.reply(1, bytes(REPLY_BYTES))
-    sender = start_sending(broker, reply)
-    assert bench.receive(client, len(reply)) == reply
-    sender.join()
+    pass_large_reply(bench, client, broker)
     end = session.handle.other
     least = end.read_bytes
     assert least < READ_BYTES
