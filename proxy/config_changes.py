@@ -5,8 +5,8 @@ A configuration that is shown has no secrets: where a policy's setting is named 
 
 from __future__ import annotations
 
-import hashlib
 import re
+from hashlib import blake2b
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -53,7 +53,7 @@ def changes(before: Config, after: Config) -> Iterator[str]:
 def hash_of(config: Config) -> str:
     """Return a hash of the settings and of files with quotas, equal for equal settings; it does not reveal them."""
     content = _sorted(msgspec.to_builtins((config, digests(config.policies))))
-    return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
+    return blake2b(msgspec.json.encode(content), digest_size=8).hexdigest()
 
 
 def _sorted(value: object) -> object:
@@ -128,7 +128,7 @@ def _without_secrets(value: object, name: str) -> Any:  # noqa: ANN401 - the sam
     if isinstance(value, dict):
         return {str(key): _without_secrets(each, str(key)) for key, each in value.items()}
     if value and _SECRET.search(name):
-        digest = hashlib.blake2b(msgspec.json.encode(_sorted(value)), digest_size=6).hexdigest()
+        digest = blake2b(msgspec.json.encode(_sorted(value)), digest_size=6).hexdigest()
         return f"(secret {digest})"
     if isinstance(value, list | tuple):
         return [_without_secrets(each, "") for each in value]

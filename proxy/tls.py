@@ -6,35 +6,26 @@ Rules:
 - A file that cannot be used changes nothing: the old certificates stay, and the log says why. It is tried again when a
   file changes.
 - Open connections keep the certificates of their handshake.
+- A Sluice without TLS has neither the code nor OpenSSL in memory: they are imported when they are needed.
 """
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
 import trio
 
-from proxy.core.auth.principal_mapping import PrincipalMapper
-from proxy.openssl.contexts import (
-    CertificateFileError,
-    client_context,
-    expiry_of,
-    server_context,
-)
-from proxy.shell.tls.connector import TlsConnector
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import TlsListener
-from proxy.shell.tls.server_names import ServerNames
-
 if TYPE_CHECKING:
     import ssl
 
     from proxy.config.sections import ListenSettings, UpstreamSettings
     from proxy.shell.event_loop import EventLoop
+    from proxy.shell.tls.connector import TlsConnector
+    from proxy.shell.tls.listener import TlsListener
 
 POLL_S: Final = 5.0
 
@@ -57,13 +48,23 @@ class Tls:
         self, listen: ListenSettings, upstream: UpstreamSettings, event_loop: EventLoop
     ) -> None:
         self._server, self._client = listen.tls, upstream.tls
+        self.expires_ms: dict[str, int] = {}
+        self.listener: TlsListener | None = None
+        self.connector: TlsConnector | None = None
         self._seen = self._fingerprint()
         self._refused = ""  # why the files of `_seen` cannot be used
+        self._log = structlog.get_logger()
+        if not self._is_on:
+            return
+        from proxy.core.auth.principal_mapping import PrincipalMapper  # noqa: PLC0415 - see above
+        from proxy.shell.tls.connector import TlsConnector  # noqa: PLC0415 - see above
+        from proxy.shell.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
+        from proxy.shell.tls.listener import TlsListener  # noqa: PLC0415 - see above
+        from proxy.shell.tls.server_names import ServerNames  # noqa: PLC0415 - see above
+
         loaded = self._load()
         self.expires_ms = loaded.expires_ms
         handshakes = Handshakes(event_loop)
-        self.listener: TlsListener | None = None
-        self.connector: TlsConnector | None = None
         if self._server is not None and loaded.server is not None:
             hosts = {node: host for node, (host, _) in listen.node_addresses().items()}
             self.listener = TlsListener(
@@ -74,16 +75,23 @@ class Tls:
             )
         if self._client is not None and loaded.client is not None:
             self.connector = TlsConnector(loaded.client, handshakes, self._client.server_name)
-        self._log = structlog.get_logger()
+
+    @property
+    def _is_on(self) -> bool:
+        return self._server is not None or self._client is not None
 
     async def watch(self) -> None:
         """Load changed files, until cancelled."""
-        while self._server is not None or self._client is not None:
+        while self._is_on:
             await trio.sleep(POLL_S)
             await self.load_changed()
 
     async def load_changed(self) -> str:
         """Load the files if one has changed since the last call; return why they cannot be used, "" if they can."""
+        if not self._is_on:
+            return ""
+        from proxy.openssl.contexts import CertificateFileError  # noqa: PLC0415 - see above
+
         seen = await trio.to_thread.run_sync(self._fingerprint)
         if seen == self._seen:
             return self._refused
@@ -104,6 +112,12 @@ class Tls:
 
     def _load(self) -> _Loaded:
         """Read the files. Raises CertificateFileError."""
+        from proxy.openssl.contexts import (  # noqa: PLC0415 - see above
+            client_context,
+            expiry_of,
+            server_context,
+        )
+
         server = client = None
         expires_ms = {}
         if (files := self._server) is not None:
@@ -129,7 +143,7 @@ class Tls:
 
 def _hash_of(path: str) -> bytes:
     try:
-        return hashlib.sha256(Path(path).read_bytes()).digest()
+        return blake2b(Path(path).read_bytes()).digest()
     except OSError:
         return b""
 

@@ -14,8 +14,7 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError
-from proxy.shell.tls.handshakes import HandshakeError, PeerGoneError
-from proxy.shell.transport import PlainTransport, has_left
+from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport, has_left
 
 if TYPE_CHECKING:
     import socket

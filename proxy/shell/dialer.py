@@ -26,8 +26,7 @@ import trio
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
 from proxy.shell.direct_io import receive_some, send_all
-from proxy.shell.tls.handshakes import HandshakeError
-from proxy.shell.transport import PlainTransport
+from proxy.shell.transport import HandshakeError, PlainTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,6 +13,14 @@ class TlsError(OSError):
     """The connection is lost because of TLS: a bad record, or an alert of the peer. The message says which."""
 
 
+class HandshakeError(Exception):
+    """No TLS connection; the message says why."""
+
+
+class PeerGoneError(HandshakeError):
+    """The client disconnected before it sent a byte: a port check, or a load balancer's."""
+
+
 class Security(NamedTuple):
     """The TLS of a connection. `subject`: that of the peer's certificate (RFC 2253), "" if it has shown none."""
 

@@ -10,11 +10,12 @@ Sources: RFC 5802, RFC 7677; Kafka's `ScramMechanism`, `ScramFormatter`, `ScramM
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from hashlib import new as new_hash
+from hashlib import pbkdf2_hmac
+from hmac import compare_digest, digest
 from typing import Final, NamedTuple
 
 from wire.errors import WireError
@@ -53,11 +54,11 @@ class ScramMechanism(NamedTuple):
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
         """Return the keyed hash of `data`."""
-        return hmac.digest(key, data, self.digest)
+        return digest(key, data, self.digest)
 
     def hash(self, data: bytes) -> bytes:
         """Return the hash of `data`."""
-        return hashlib.new(self.digest, data).digest()
+        return new_hash(self.digest, data).digest()
 
 
 SCRAM_SHA_256: Final = ScramMechanism("SCRAM-SHA-256", "sha256")
@@ -79,7 +80,7 @@ def salted_password(
     mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int
 ) -> bytes:
     """Return the secret from which all keys are derived (`Hi` in RFC 5802). It takes milliseconds."""
-    return hashlib.pbkdf2_hmac(mechanism.digest, password, salt, iterations)
+    return pbkdf2_hmac(mechanism.digest, password, salt, iterations)
 
 
 def stored_keys(mechanism: ScramMechanism, salted: bytes) -> StoredKeys:
@@ -104,7 +105,7 @@ def is_proof(mechanism: ScramMechanism, stored_key: bytes, message: bytes, proof
     signature = mechanism.hmac(stored_key, message)
     if len(proof) != len(signature):
         return False
-    return hmac.compare_digest(mechanism.hash(_xor(signature, proof)), stored_key)
+    return compare_digest(mechanism.hash(_xor(signature, proof)), stored_key)
 
 
 def server_signature(mechanism: ScramMechanism, server_key: bytes, message: bytes) -> bytes:
@@ -117,7 +118,7 @@ def is_signature(
 ) -> bool:
     """Return whether `signature` is that of a server that knows the keys of this salted password."""
     server_key = stored_keys(mechanism, salted).server_key
-    return hmac.compare_digest(server_signature(mechanism, server_key, message), signature)
+    return compare_digest(server_signature(mechanism, server_key, message), signature)
 
 
 def _xor(left: bytes, right: bytes) -> bytes:

@@ -21,6 +21,7 @@ from proxy.core.protocol_sniffer import guess_at_tls_port
 from proxy.openssl.contexts import WEB_PROTOCOLS
 from proxy.openssl.reasons import words_of
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
+from proxy.shell.transport import HandshakeError, PeerGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -37,14 +38,6 @@ _WAITS: Final[Mapping[ShakeState, _Wait]] = {
     ShakeState.READABLE: trio.lowlevel.wait_readable,
     ShakeState.WRITABLE: trio.lowlevel.wait_writable,
 }
-
-
-class HandshakeError(Exception):
-    """No TLS connection; the message says why."""
-
-
-class PeerGoneError(HandshakeError):
-    """The client disconnected before it sent a byte: a port check, or a load balancer's."""
 
 
 class Stepped(Protocol):

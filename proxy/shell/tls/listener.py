@@ -9,7 +9,7 @@ import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.openssl.certificate import subject_of
-from proxy.shell.tls.handshakes import HandshakeError
+from proxy.shell.transport import HandshakeError
 
 if TYPE_CHECKING:
     import socket

@@ -10,8 +10,9 @@ import trio
 
 from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.dialer import receive_some
-from proxy.shell.tls.handshakes import STALL_S, HandshakeError, Handshakes, PeerGoneError
+from proxy.shell.tls.handshakes import STALL_S, Handshakes
 from proxy.shell.tls.tls_transport import TlsTransport
+from proxy.shell.transport import HandshakeError, PeerGoneError
 from tests.support.sockets import tcp_pair
 
 

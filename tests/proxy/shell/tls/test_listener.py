@@ -6,9 +6,10 @@ import pytest
 import trio
 
 from proxy.openssl.contexts import client_context, server_context
-from proxy.shell.tls.handshakes import HandshakeError, Handshakes
+from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import SecureClient, TlsListener
 from proxy.shell.tls.server_names import ServerNames
+from proxy.shell.transport import HandshakeError
 from tests.support.sockets import tcp_pair
 
 NAMES = ServerNames("kafka.test", {4: "broker-4.kafka.test"})

@@ -1,0 +1,40 @@
+"""A Sluice does not load libraries that it does not use: an import in the event loop would delay all clients."""
+
+import socket
+from pathlib import Path
+
+from tests.support import frames as f
+from tests.support.honest import Honest
+from tests.support.load import await_that
+from tests.support.raw import receive_until_closed
+
+TLS_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(48)
+DESCRIPTORS = 256
+CONNECTIONS = 300
+LIBRARIES = ("libcrypto", "libssl", "/_ssl.", "/_hashlib.")
+
+
+def test_without_tls_openssl_is_never_loaded(start, broker) -> None:
+    """Neither a TLS client, nor a reset, nor a reload, nor a lack of descriptors makes a plain Sluice import it."""
+    sluice = start(broker.server, descriptors=DESCRIPTORS, settings={"limits": {}})
+    with Honest(sluice.port) as honest:
+        honest.ask()
+        for data in (TLS_HELLO, b"GET / HTTP/1.1\r\n\r\n", f.heartbeat(1)[:6]):
+            with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+                client.sendall(data)
+                client.shutdown(socket.SHUT_WR)
+                receive_until_closed(client)
+        sluice.reload(limits={"max_connections": 900})
+        await_that(lambda: "reloaded" in sluice.said(), "the reload")
+        crowd = [
+            socket.create_connection(("127.0.0.1", sluice.port), timeout=20)
+            for _ in range(CONNECTIONS)
+        ]
+        await_that(lambda: "accept_delayed" in sluice.said(), "all that can to be in")
+        honest.ask()
+        for each in crowd:
+            each.close()
+        honest.ask()
+        mapped = Path(f"/proc/{sluice.pid}/maps").read_text()
+    assert "libc.so" in mapped
+    assert not [name for name in LIBRARIES if name in mapped]
