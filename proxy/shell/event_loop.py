@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
-HEADROOM_BYTES = 384 << 10
+HEADROOM_BYTES = READ_BYTES + (128 << 10)
 """Room before each read for bytes carried over: a partial header, or frames of a muted channel."""
 STEP_EVENTS = 64
 STEP_BYTES = 1 << 20

@@ -21,8 +21,8 @@ from proxy.core.stats.usage import UsageRow
 from proxy.core.topology import Topology
 from proxy.core.turns import TURN_LABOUR_BYTES
 
-AT = 384 << 10
-SCRATCH = bytearray(AT + (256 << 10) + 512)
+AT = 416 << 10
+SCRATCH = bytearray(AT + (288 << 10) + 512)
 JUNK = b"\x00\x00\x00\x0e\x00\x0c\x00\x00" * 64
 """Bytes that look valid, and are old."""
 

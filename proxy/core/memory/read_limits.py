@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.reservations import Reservations
 
-FULL_BYTES = 256 << 10
+FULL_BYTES = 288 << 10
 SLOW_BYTES = 64 << 10
 CRUMB_BYTES = 8 << 10
 START_BYTES = 1 << 10

@@ -120,12 +120,12 @@ class SharedState(StepTime):
         all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
         on a machine that is too busy already.
         """
-        hooks = self.chain.hooks(
-            api_key, timed=self.measuring_until_ms != 0 or session_id % MEASURED_EVERY == 0
-        )
-        if session_id % MEASURED_EVERY:
-            return hooks._replace(open_gate=self.chain.hooks(api_key).open_gate)
-        return hooks
+        if session_id % MEASURED_EVERY == 0:
+            return self.chain.hooks(api_key, timed=True)
+        hooks = self.chain.hooks(api_key)
+        if self.measuring_until_ms == 0:
+            return hooks
+        return self.chain.hooks(api_key, timed=True)._replace(open_gate=hooks.open_gate)
 
     def sample_from(self) -> int:
         """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""

@@ -6,6 +6,7 @@ import weakref
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
+from proxy.shell.endpoint import READ_BYTES
 from proxy.shell.side_ending import FLUSH_MS, LINGER_MS
 from tests.support import frames as f
 from tests.support.sockets import receive, reset, start_sending
@@ -28,7 +29,7 @@ def test_a_broker_that_does_not_read_mutes_its_client_and_nothing_is_lost(bench)
     stream = b"".join(f.produce(n, size_bytes=500_000) for n in range(16))
     sender = start_sending(client, stream)
     bench.step_until(lambda: session.client.muted & Mute.BACKPRESSURE)
-    assert 0 < bench.held_bytes <= 256 << 10
+    assert 0 < bench.held_bytes <= READ_BYTES
     assert bench.receive(broker, len(stream)) == stream
     sender.join()
     assert bench.held_bytes == 0

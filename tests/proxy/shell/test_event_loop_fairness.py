@@ -142,7 +142,7 @@ def test_a_client_that_is_muted_outside_a_step_is_not_read(bench):
     "flows", [event_loop_module.CROWD_EVENTS, event_loop_module.CROWD_EVENTS + 1]
 )
 def test_a_read_is_shorter_while_many_sockets_are_readable(bench, flows):
-    """A small request then waits for 64 KiB of each bulk flow, not for 256 KiB."""
+    """A small request then waits for 64 KiB of each bulk flow, not for 288 KiB."""
     links = [bench.link() for _ in range(flows)]
     bench.settle()
     taken: list[int] = []

@@ -9,6 +9,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import HASTY_MS, ReadLimits
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
+from proxy.shell.endpoint import READ_BYTES
 from proxy.shell.side_ending import LINGER_MS
 from tests.support import frames as f
 from tests.support.memory import Keeper, kept, small_engine
@@ -164,9 +165,9 @@ def test_the_more_clients_do_not_read_the_less_memory_each_costs(make_bench):
     unsent = sorted(session.client.unsent_bytes for _, _, session in links)
     assert unsent[0] > 0
     assert unsent[30] <= 64 << 10
-    assert unsent[-1] <= 256 << 10
+    assert unsent[-1] <= READ_BYTES
     large = sum(each for each in unsent if each > 64 << 10)
-    most = (2 << 20) + (5 << 18)  # the bytes kept before reads get smaller, and one step
+    most = (2 << 20) + (1 << 20) + READ_BYTES  # the bytes kept before reads get smaller, and one step
     assert large <= most
     held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
     assert bench.engine.reply_pool.used_bytes == held
