@@ -18,7 +18,7 @@ cdef class Session(SessionParts):
 
     @cython.locals(
         pos=cython.longlong, begun=cython.longlong, count=cython.longlong, now_us=cython.longlong,
-        keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong,
+        keep_steps=cython.longlong, size=cython.longlong, correlation_id=cython.longlong, last=cython.longlong,
         kind=cython.longlong, stop=cython.longlong, unusual=cython.bint, plan=Plan, gated=Plan,
         plans=dict, exchange=Exchange, asked=ObservedExchange,
         observed_exchange=ObservedExchange, usage=Usage, mutes=Mutes, in_c=cython.bint,
@@ -29,7 +29,7 @@ cdef class Session(SessionParts):
 
     @cython.locals(
         pos=cython.longlong, begun=cython.longlong, now_us=cython.longlong, size=cython.longlong,
-        correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, plan=Plan,
+        correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, last=cython.longlong, plan=Plan,
         tally=Meter, exchange=Exchange, queue=ExchangeQueue, glance=OnePartitionReply,
         buckets=bytes, usage=Usage,
     )

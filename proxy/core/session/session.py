@@ -107,8 +107,8 @@ class Session(SessionParts):
                 plans = self.plans.by_kind
                 push, new, in_c = queue.append, _new_exchange, frame_heads.IN_C
                 now_us = self.shared.now_us
-                begun, keep_steps = pos, MAX_KEEP_STEPS
-                while end - pos >= 12:
+                begun, keep_steps, last = pos, MAX_KEEP_STEPS, end - 12
+                while pos <= last:
                     size, kind, correlation_id = frame_heads.request_at(buf, pos)
                     plan = plans.get(kind)
                     stop = pos + 4 + size
@@ -272,8 +272,8 @@ class Session(SessionParts):
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us, buckets = self.shared.now_us, BUCKET
-                    while end - pos >= 8 and entries:
+                    now_us, buckets, last = self.shared.now_us, BUCKET, end - 8
+                    while pos <= last and entries:
                         size, correlation_id = frame_heads.reply_at(buf, pos)
                         exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
                         stop = pos + 4 + size

@@ -167,7 +167,9 @@ def test_the_more_clients_do_not_read_the_less_memory_each_costs(make_bench):
     assert unsent[30] <= 64 << 10
     assert unsent[-1] <= READ_BYTES
     large = sum(each for each in unsent if each > 64 << 10)
-    most = (2 << 20) + (1 << 20) + READ_BYTES  # the bytes kept before reads get smaller, and one step
+    most = (
+        (2 << 20) + (1 << 20) + READ_BYTES
+    )  # the bytes kept before reads get smaller, and one step
     assert large <= most
     held = sum(s.client.unsent_bytes + s.client.head_at for _, _, s in links)
     assert bench.engine.reply_pool.used_bytes == held
