@@ -14,6 +14,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
+from proxy.core.retirements import Retirements
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.held_moves import HeldMoves
 from proxy.core.session.plan import SASL
@@ -62,6 +63,7 @@ class Engine(SharedState):
         self.takers = self.sessions
         self._renewals: dict[Session, Reauthentication] = {}
         self.idle_sweep = IdleSweep(self.sessions, self.timers, self.connections)
+        self.retirements = Retirements(self.timers, self.reservations)
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._look_at_chain()
@@ -143,6 +145,7 @@ class Engine(SharedState):
         """Count a session off that is closed on both sides, or could not be released."""
         if session in self.sessions:
             self.sessions.remove(session)
+            self.retirements.discard(session)
             self.newcomers.discard(session)
             self.connections.leave(session.peer)
 

@@ -41,6 +41,8 @@ class CloseReason(Enum):
     FIRST_REQUEST_TIMEOUT = "first_request_timeout"
     AUTHENTICATION_TIMEOUT = "authentication_timeout"
     IDLE = "idle"
+    MAX_AGE = "max_age"
+    ROUTE_CHANGED = "route_changed"
     UNKNOWN_NODE = "unknown_node"
     FILE_DESCRIPTORS_EXHAUSTED = "file_descriptors_exhausted"
     DRAINED = "drained"
@@ -55,6 +57,8 @@ ORDINARY = frozenset(
         CloseReason.CLIENT_RESET,
         CloseReason.DRAINED,
         CloseReason.IDLE,
+        CloseReason.MAX_AGE,
+        CloseReason.ROUTE_CHANGED,
     }
 )
 """With these reasons, no client loses a reply that it still waits for."""

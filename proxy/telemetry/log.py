@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
 
-from proxy.core.errors import CloseReason
+from proxy.core.errors import ORDINARY, CloseReason
 from proxy.core.observer import Observer
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
@@ -38,15 +38,7 @@ if TYPE_CHECKING:
     from policies.decision import PolicyDecision
     from policies.policy_log import MessageLevel
 
-_ORDINARY = frozenset(
-    {
-        CloseReason.CLIENT_CLOSED,
-        CloseReason.BROKER_CLOSED,
-        CloseReason.CLIENT_RESET,
-        CloseReason.DRAINED,
-        CloseReason.IDLE,
-    }
-)
+_ORDINARY = ORDINARY | {CloseReason.BROKER_CLOSED}
 Level = Literal["debug", "info", "warning", "error"]
 LINES_PER_SECOND = LIMITS["session_closed"].lines
 """Lines of one event; further ones are counted and not written."""

@@ -420,21 +420,33 @@ class Session(SessionParts):
             self.put_questions()
             self.attend()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no request has begun, no reply is due, and neither side is muted or has unsent bytes."""
+        return self._is_settled and not self.client.carry
+
     def is_idle(self, since_ms: int) -> bool:
         """Return whether neither side has sent anything since `since_ms`, and nothing is due to either.
 
         Bytes of a request that has not begun do not count.
         """
-        client, broker, mutes = self.client, self.broker, self.mutes
+        mutes = self.mutes
         return (
             self.replied_ms <= since_ms
             and self.unanswered_ms <= since_ms
-            and self.handle is not None
+            and self._is_settled
+            and (mutes is None or mutes.throttled_until_ms <= since_ms)
+        )
+
+    @property
+    def _is_settled(self) -> bool:
+        client, broker = self.client, self.broker
+        return (
+            self.handle is not None
             and self.requests is None
             and self.replies is None
             and not (self.queue or self.questions)
             and not (client.muted or broker.muted or client.outbox or broker.outbox)
-            and (mutes is None or mutes.throttled_until_ms <= since_ms)
         )
 
     # -- how it ends --------------------------------------------------------------------------------

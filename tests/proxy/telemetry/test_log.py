@@ -18,6 +18,8 @@ ORDINARY = [
     CloseReason.CLIENT_RESET,
     CloseReason.DRAINED,
     CloseReason.IDLE,
+    CloseReason.MAX_AGE,
+    CloseReason.ROUTE_CHANGED,
 ]
 LIMIT_REACHED = CloseReason.FILE_DESCRIPTORS_EXHAUSTED
 SECRET = "hunter2"  # noqa: S105 - stands for one in a payload

@@ -1,0 +1,164 @@
+"""Retiring sessions end at a frame boundary with nothing in flight; a busy one is given its time, and no more."""
+
+import pytest
+
+from policies.api import Hold
+from proxy.core.errors import CloseReason
+from proxy.core.retirements import LOOK_MS, MAX_ENDED, PATIENCE_MS
+from proxy.core.session.ending import LAST_REPLIES_MS
+from tests.support import frames as f
+from tests.support.holding import held
+from tests.support.sessions import Wire, make_engine
+
+REASON = CloseReason.MAX_AGE
+
+
+def retire(wire: Wire, patience_ms: int = PATIENCE_MS) -> None:
+    wire.engine.retirements.retire(wire.session, REASON, "because", wire.now_ms, patience_ms)
+
+
+def test_a_session_at_rest_ends_at_once():
+    """Nothing is in flight, so its client loses nothing."""
+    wire = Wire().client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    retire(wire)
+    wire.advance(1)
+    assert wire.session.ended
+    assert (wire.session.reason, wire.session.detail) == (REASON, "because")
+    assert wire.attended
+    wire.release()
+    assert not len(wire.engine.retirements)
+    wire.advance(LOOK_MS)
+    assert wire.engine.timers.size == 0
+
+
+def test_a_session_with_a_request_in_flight_works_on_until_its_reply_is_out():
+    """It even takes further requests, until it is at rest."""
+    wire = Wire().client(f.heartbeat(1))
+    retire(wire)
+    wire.advance(LOOK_MS)
+    assert not wire.session.ended
+    wire.client(f.heartbeat(2)).broker(f.heartbeat_reply(1)).advance(LOOK_MS)
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(2)).advance(LOOK_MS)
+    assert wire.session.ended
+    assert wire.to_client == f.heartbeat_reply(1) + f.heartbeat_reply(2)
+
+
+@pytest.mark.parametrize("cut", [1, 6, 12, 30])
+def test_a_session_inside_a_request_is_not_at_rest(cut):
+    """What happens does not depend on where a read ended: not even one byte of a request is lost."""
+    asked = f.produce(1, size_bytes=300)
+    wire = Wire().client(asked[:cut])
+    retire(wire)
+    wire.advance(LOOK_MS)
+    assert not wire.session.ended
+    wire.client(asked[cut:]).broker(f.produce_reply(1)).advance(LOOK_MS)
+    assert wire.session.ended
+    assert wire.to_client == f.produce_reply(1)
+
+
+def test_a_session_with_unread_bytes_in_its_socket_is_not_at_rest():
+    """They are a request that its client has sent in good faith."""
+    wire = Wire()
+    unread = {wire.session: 40}
+    wire.engine.reservations.unread_bytes = lambda session: unread[session]
+    retire(wire)
+    wire.advance(LOOK_MS)
+    assert not wire.session.ended
+    unread[wire.session] = 0
+    wire.advance(LOOK_MS)
+    assert wire.session.ended
+
+
+def test_a_client_that_never_rests_is_stopped_between_two_requests():
+    """After its time no more requests are taken; those in flight are answered first."""
+    wire = Wire().client(f.heartbeat(0))
+    retire(wire)
+    for n in range(PATIENCE_MS // LOOK_MS):
+        wire.client(f.heartbeat(n + 1)).broker(f.heartbeat_reply(n)).advance(LOOK_MS)
+        last = n + 1
+    wire.advance(LOOK_MS)
+    assert wire.session.ending
+    assert not wire.session.ended
+    wire.client(f.heartbeat(9999))
+    assert not wire.to_broker.endswith(f.heartbeat(9999))
+    wire.broker(f.heartbeat_reply(last))
+    assert wire.session.ended
+    assert wire.to_client.endswith(f.heartbeat_reply(last))
+    assert wire.session.reason is REASON
+
+
+def test_a_request_that_has_begun_is_finished_before_its_session_stops():
+    """With no patience at all, too: it is forwarded whole, and answered."""
+    asked = f.produce(1, size_bytes=500)
+    wire = Wire().client(asked[:100])
+    retire(wire, patience_ms=0)
+    wire.advance(LOOK_MS)
+    wire.client(asked[100:] + f.heartbeat(2))
+    assert wire.to_broker == asked
+    wire.broker(f.produce_reply(1))
+    assert wire.session.ended
+    assert wire.to_client == f.produce_reply(1)
+
+
+def test_a_peer_that_owes_the_rest_does_not_keep_the_session():
+    """A silent broker, or half a request, is waited for until LAST_REPLIES_MS and no longer."""
+    silent, half = Wire().client(f.heartbeat(1)), Wire().client(f.produce(1)[:60])
+    for wire in (silent, half):
+        retire(wire)
+        wire.advance(PATIENCE_MS + LAST_REPLIES_MS - 1)
+        assert not wire.session.ended
+        wire.advance(LOOK_MS + 1)
+        assert wire.session.ended
+        assert wire.session.reason is REASON
+        wire.release()
+        assert wire.held_bytes == 0
+
+
+def test_a_held_request_is_forwarded_before_its_session_ends():
+    """It was taken, so it is owed an answer."""
+    wire, _ = held(verdict=Hold(PATIENCE_MS * 2, "key"))
+    retire(wire)
+    wire.advance(PATIENCE_MS + LOOK_MS)
+    assert wire.session.ending
+    assert not wire.session.ended
+    wire.advance(PATIENCE_MS)
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert wire.to_client == f.heartbeat_reply(1)
+
+
+def test_the_first_reason_is_the_one_that_is_reported():
+    """Another that comes later changes nothing, and neither does one for a session that ends."""
+    wire = Wire().client(f.heartbeat(1))
+    retire(wire)
+    wire.engine.retirements.retire(wire.session, CloseReason.ROUTE_CHANGED, "later", wire.now_ms)
+    wire.broker(f.heartbeat_reply(1)).advance(LOOK_MS)
+    retire(wire)
+    assert wire.session.reason is REASON
+    wire.release()
+    assert not len(wire.engine.retirements)
+
+
+def test_a_session_that_ends_otherwise_is_forgotten():
+    """Its own reason stays, and no timer is left."""
+    wire = Wire().client(f.heartbeat(1))
+    retire(wire)
+    wire.session.client_lost(wire.now_ms)
+    wire.release()
+    wire.advance(PATIENCE_MS + LAST_REPLIES_MS)
+    assert wire.watcher.closed == [(CloseReason.CLIENT_RESET, "")]
+    assert wire.engine.timers.size == 0
+
+
+def test_many_that_retire_at_once_end_a_few_in_each_step():
+    """So that one step of the event loop is not long; each ends all the same."""
+    engine = make_engine()
+    wires = [Wire(engine) for _ in range(3 * MAX_ENDED)]
+    for wire in wires:
+        retire(wire)
+    seen = []
+    for _ in range(5):
+        wires[0].advance(1)
+        seen.append(sum(wire.session.ended for wire in wires))
+    assert seen == [MAX_ENDED, 2 * MAX_ENDED, 3 * MAX_ENDED, 3 * MAX_ENDED, 3 * MAX_ENDED]
