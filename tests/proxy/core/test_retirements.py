@@ -46,7 +46,7 @@ def test_a_session_with_a_request_in_flight_works_on_until_its_reply_is_out():
 
 @pytest.mark.parametrize("cut", [1, 6, 12, 30])
 def test_a_session_inside_a_request_is_not_at_rest(cut):
-    """What happens does not depend on where a read ended: not even one byte of a request is lost."""
+    """The outcome never depends on where a read ended, and not one byte of a request is lost."""
     asked = f.produce(1, size_bytes=300)
     wire = Wire().client(asked[:cut])
     retire(wire)
