@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from wire.codec import Message
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
+    from wire.share_fetch import ShareFetchHead
     from wire.topic_refs import TopicRef
 
 ANONYMOUS = "ANONYMOUS"
@@ -99,8 +100,11 @@ class Request(Protocol):
         """-1, 0 or 1 for Produce, None for other APIs."""
 
     @property
-    def head(self) -> ProduceWalker | FetchHead | None:
-        """The head of a Produce or Fetch, with Need.HEAD or Need.BODY; with Need.TOPICS that of a Fetch; else None."""
+    def head(self) -> ProduceWalker | FetchHead | ShareFetchHead | None:
+        """The head of a Produce, Fetch or ShareFetch, with Need.HEAD or Need.BODY; else None.
+
+        With Need.TOPICS that of a Fetch.
+        """
 
     @property
     def topics(self) -> tuple[TopicRef, ...]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "BY_KEY_AND_VERSION",
     "OFFERED",
+    "RECORDS_IN_REPLIES",
+    "RECORDS_IN_REQUESTS",
     "Api",
     "ApiKey",
     "ThrottleField",
@@ -76,6 +78,7 @@ BY_KEY_AND_VERSION: Final[dict[int, Api]] = {}
 """The offered versions by `api_key << 16 | api_version`, the word that `header.REQUEST` unpacks."""
 
 _known: Final[dict[int, Api]] = {}
+_moving: Final[dict[str, set[int]]] = {"requests": set(), "replies": set()}
 _offered: Final[dict[int, tuple[int, int]]] = {}
 _keys: Final[dict[str, int]] = {}
 _names: Final[dict[int, str]] = {}
@@ -140,8 +143,15 @@ def _api(
     addresses: str | None = None,
     waits: str | None = None,
     max_bytes: int | None = None,
+    records: str | None = None,
 ) -> None:
-    """Add one API to the table: `flexible` is its first flexible version; for the others see `Api`."""
+    """Add one API to the table.
+
+    `flexible` is its first flexible version; `records`: whether its requests or its replies hold records; for the
+    others see `Api`.
+    """
+    if records is not None:
+        _moving[records].add(key)
     _names[key] = name
     _keys[name] = key
     lowest, highest = _range(versions)
@@ -178,14 +188,25 @@ def _hidden(
     flexible: int,
     throttle: str | None = None,
     addresses: str | None = None,
+    records: str | None = None,
 ) -> None:
     """Add an API that clients may not use. Its facts serve logs and tests."""
-    _api(key, name, versions, offered="", flexible=flexible, throttle=throttle, addresses=addresses)
+    _api(
+        key,
+        name,
+        versions,
+        offered="",
+        flexible=flexible,
+        throttle=throttle,
+        addresses=addresses,
+        records=records,
+    )
 
 
-# fmt: off - one line an API
-_api(0, "Produce", "0-13", flexible=9, throttle="1+ last", addresses="10+", waits="0+")
-_api(1, "Fetch", "0-18", offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+")
+# One line an API.
+# fmt: off
+_api(0, "Produce", "0-13", flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")
+_api(1, "Fetch", "0-18", offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")
 _api(2, "ListOffsets", "0-11", flexible=6, throttle="2+", waits="10+")
 _api(3, "Metadata", "0-13", flexible=9, throttle="3+", addresses="0+")
 _api(8, "OffsetCommit", "0-10", flexible=8, throttle="3+")
@@ -247,7 +268,7 @@ _api(74, "ListConfigResources", "0-1", flexible=0, throttle="0+")
 _api(75, "DescribeTopicPartitions", "0", flexible=0, throttle="0+")
 _api(76, "ShareGroupHeartbeat", "0-1", flexible=0, throttle="0+")
 _api(77, "ShareGroupDescribe", "0-1", flexible=0, throttle="0+")
-_api(78, "ShareFetch", "0-2", flexible=0, throttle="0+", addresses="0+", waits="0+")
+_api(78, "ShareFetch", "0-2", flexible=0, throttle="0+", addresses="0+", waits="0+", records="replies")
 _api(79, "ShareAcknowledge", "0-2", flexible=0, throttle="0+", addresses="0+")
 _api(80, "AddRaftVoter", "0-1", flexible=0, throttle="0+", waits="0+")
 _api(81, "RemoveRaftVoter", "0", flexible=0, throttle="0+")
@@ -269,7 +290,7 @@ _hidden(53, "BeginQuorumEpoch", "0-1", flexible=1, addresses="1+")
 _hidden(54, "EndQuorumEpoch", "0-1", flexible=1, addresses="1+")
 _hidden(56, "AlterPartition", "0-3", flexible=0, throttle="0+")
 _hidden(58, "Envelope", "0", flexible=0)
-_hidden(59, "FetchSnapshot", "0-1", flexible=0, throttle="0+", addresses="1+")
+_hidden(59, "FetchSnapshot", "0-1", flexible=0, throttle="0+", addresses="1+", records="replies")
 _hidden(62, "BrokerRegistration", "0-4", flexible=0, throttle="0+")
 _hidden(63, "BrokerHeartbeat", "0-2", flexible=0, throttle="0+")
 _hidden(67, "AllocateProducerIds", "0", flexible=0, throttle="0+")
@@ -282,3 +303,9 @@ _hidden(85, "WriteShareGroupState", "0-1", flexible=0)
 _hidden(86, "DeleteShareGroupState", "0", flexible=0)
 _hidden(87, "ReadShareGroupStateSummary", "0-1", flexible=0)
 # fmt: on
+
+RECORDS_IN_REQUESTS: Final = frozenset(_moving["requests"])
+"""The APIs whose requests hold records: `producer_byte_rate` concerns them."""
+
+RECORDS_IN_REPLIES: Final = frozenset(_moving["replies"])
+"""The APIs whose replies hold records: `consumer_byte_rate` concerns them. A ShareAcknowledge holds offsets only."""

@@ -32,6 +32,7 @@ from policies.quota.entity import (
     MAX_NAME_CHARS,
     REQUEST_RATE,
 )
+from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from pipeline.table_files import RowSource
 
 MAX_LOST: Final = 0.95
-_PRODUCE, _FETCH = 0, 1
 OTHER: Final = "(other)"
 NAMES: Final = ("instance", "user", "client_id")
 RECORD: Final = np.dtype([("second", "<u4"), *((key, "<f4") for key in KEYS)])
@@ -88,7 +88,7 @@ def packed(entity: RowSource) -> DataFrame:
 
 
 def with_uses(demand: DataFrame, api: RowSource | None) -> DataFrame:
-    """Return the demand with columns `produces` and `fetches`: whether the client has sent such a request.
+    """Return the demand with columns `produces` and `fetches`: whether the client sends or reads records.
 
     `api` are the rows of that family; without them every client may have sent both.
     """
@@ -99,8 +99,8 @@ def with_uses(demand: DataFrame, api: RowSource | None) -> DataFrame:
         .parts_of({"api": api})
         .groupBy(*NAMES[1:])
         .agg(
-            sf.max((sf.col("api_key") == _PRODUCE).cast("int")).alias("produces"),
-            sf.max((sf.col("api_key") == _FETCH).cast("int")).alias("fetches"),
+            sf.max((sf.col("api_key").isin(*RECORDS_IN_REQUESTS)).cast("int")).alias("produces"),
+            sf.max((sf.col("api_key").isin(*RECORDS_IN_REPLIES)).cast("int")).alias("fetches"),
         )
     )
     return demand.join(uses, list(NAMES[1:]), "left").na.fill(0, ["produces", "fetches"])

@@ -48,7 +48,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     producer_byte_rate: Rate | None = None
     """Bytes of Produce requests per second; a whole number."""
     consumer_byte_rate: Rate | None = None
-    """Bytes of Fetch responses per second; a whole number."""
+    """Bytes of Fetch and ShareFetch responses per second; a whole number."""
 
     @property
     def entity(self) -> QuotaEntity:

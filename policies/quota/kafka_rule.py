@@ -7,7 +7,7 @@ Rules (KIP-124; Kafka: `ClientQuotaManager`, `ClientRequestQuotaManager`):
 - `sequential` (KIP-124's text): the byte delay, or the broker's own, comes first; the request rate is judged as of its
   end, and its delay is added. `max` (Kafka since 2.0): the longest counts.
 - The reply of a throttled fetch is sent whole and stays charged: the broker has advanced the session already. Instead,
-  the bytes that a Fetch may ask for are limited.
+  the bytes that a Fetch or ShareFetch may ask for are limited.
 - acks=0 has no reply: its bytes are judged when it comes, its request never (Kafka exempts it). It counts as exempt, as
   all requests of an exempt principal do.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from policies.api import EXEMPT, FORWARD, Forward, Throttle
 from policies.quota.fetch_limit import limit_fetch
 from policies.quota.rate import MAX_THROTTLE_MS, throttle_time_ms
-from wire.apis import ApiKey
+from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,9 @@ class KafkaRule:
         self, manager: ClientQuotaManager, *, samples: int, window_ms: int, sequential: bool
     ) -> None:
         self.manager = manager
-        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = {
-            ApiKey.PRODUCE: self._on_produce
-        }
+        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = dict.fromkeys(
+            RECORDS_IN_REQUESTS, self._on_produce
+        )
         self._exempt = manager.exempt
         self._find_hook = self.hooks_by_api.get
         self._find = manager.clients.get
@@ -48,11 +48,12 @@ class KafkaRule:
         self._bytes = False
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Set whether Produce and Fetch have limits of their own."""
+        """Set whether requests and replies with records have limits of their own."""
         self._bytes = produce or fetch
-        self.hooks_by_api.pop(ApiKey.FETCH, None)
-        if fetch:
-            self.hooks_by_api[ApiKey.FETCH] = self._on_fetch
+        for key in RECORDS_IN_REPLIES:
+            self.hooks_by_api.pop(key, None)
+            if fetch:
+                self.hooks_by_api[key] = self._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge what cannot be judged at the reply."""
@@ -80,10 +81,10 @@ class KafkaRule:
         spent: QuotaBucket | None = None
         if self._bytes:
             api_key = request.api_key
-            if api_key == ApiKey.PRODUCE:
+            if api_key in RECORDS_IN_REQUESTS:
                 spent = account.produce
                 byte_ms = self._judge_bytes(spent, request.size_bytes, now_ms)
-            elif api_key == ApiKey.FETCH:
+            elif api_key in RECORDS_IN_REPLIES:
                 spent = account.fetch
                 byte_ms = self._judge_bytes(spent, response.size_bytes, now_ms)
         bucket = account.request

@@ -33,7 +33,7 @@ from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
 from policies.verdicts import short_repr
-from wire.apis import ApiKey
+from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -231,14 +231,14 @@ class Quota(Policy):
         fetch = self.quotas.any(CONSUMER_BYTE_RATE)
         self.rule.watch_bytes(produce=produce, fetch=fetch)
         needs: dict[int, Need] = dict.fromkeys(ADMIN_APIS, Need.BODY)
-        apis = set(ADMIN_APIS)
+        apis: set[int] = set(ADMIN_APIS)
         if produce:
-            apis.add(ApiKey.PRODUCE)
+            apis |= RECORDS_IN_REQUESTS
         if fetch:
-            apis.add(ApiKey.FETCH)
-            needs[ApiKey.FETCH] = Need.HEAD
+            apis |= RECORDS_IN_REPLIES
+            needs.update(dict.fromkeys(RECORDS_IN_REPLIES, Need.HEAD))
         self.apis = _COUNTED if self.quotas.any(REQUEST_RATE) else frozenset(apis)
         self.needs = needs
         if isinstance(self.rule, SmoothRule):
-            self.response_apis = frozenset({int(ApiKey.FETCH)}) if fetch else _NONE
+            self.response_apis = RECORDS_IN_REPLIES if fetch else _NONE
         return before != (self.apis, self.response_apis, self.needs)

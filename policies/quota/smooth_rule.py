@@ -8,9 +8,9 @@ Rules:
   than T * (s + burst_seconds) + 1 requests pass in any s seconds.
 - Produce: its bytes wait first, then the request does (KIP-124); the client is muted for the longer delay of both.
   acks=0 is counted and muted like any other.
-- Fetch: it is charged the mean cost of the last replies in advance, and settled by its own reply. The bytes that it may
-  ask for are limited to its share of the burst, so that the replies to all fetches in flight or waiting cannot silence
-  the entity for longer than that.
+- Fetch and ShareFetch: each is charged the mean cost of the last replies in advance, and settled by its own reply. The
+  bytes that it may ask for are limited to its share of the burst, so that the replies to all fetches in flight or
+  waiting cannot silence the entity for longer than that.
 - Exempt principals differ from clients without a limit: the requests of exempt principals count as exempt.
 """
 
@@ -25,7 +25,7 @@ from policies.quota.bucket import QuotaBucket, Waiter
 from policies.quota.fetch_limit import limit_fetch
 from policies.quota.gate import QuotaGate
 from policies.quota.rate import MAX_THROTTLE_MS
-from wire.apis import ApiKey
+from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ _MEAN_WEIGHT: Final = 8
 
 
 class _InFlightFetch(NamedTuple):
-    """A Fetch in flight, and what it was charged before its reply."""
+    """A fetch in flight, and what it was charged before its reply."""
 
     bucket: QuotaBucket
     charged_bytes: float
@@ -70,14 +70,16 @@ class SmoothRule:
         ] = {}  # when this rule serves the queue of a bucket next
 
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Set whether Produce and Fetch have limits of their own."""
+        """Set whether requests and replies with records have limits of their own."""
         hooks = self.hooks_by_api
-        hooks.pop(ApiKey.PRODUCE, None)
-        if produce:
-            hooks[ApiKey.PRODUCE] = self._on_produce
-        hooks.pop(ApiKey.FETCH, None)
-        if fetch:
-            hooks[ApiKey.FETCH] = self._on_fetch
+        for keys, hook, wanted in (
+            (RECORDS_IN_REQUESTS, self._on_produce, produce),
+            (RECORDS_IN_REPLIES, self._on_fetch, fetch),
+        ):
+            for key in keys:
+                hooks.pop(key, None)
+                if wanted:
+                    hooks[key] = hook
         if not fetch:  # `on_response` gets no replies to those in flight any more
             for session_id in tuple(self._fetches):
                 self._forget_fetches(session_id)
@@ -106,7 +108,7 @@ class SmoothRule:
 
     def maybe_gate(self, api_key: int, peer: Peer) -> Gate | None:
         """Return the gate of a client's requests of an API; None: each gets `on_request`."""
-        is_ordinary = api_key == ApiKey.PRODUCE or api_key not in self.hooks_by_api
+        is_ordinary = api_key in RECORDS_IN_REQUESTS or api_key not in self.hooks_by_api
         if not is_ordinary or peer.user in self.manager.exempt:
             return None
         return QuotaGate(self.manager, peer, api_key, self._held).passes
@@ -125,8 +127,8 @@ class SmoothRule:
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
-        """Settle the real cost of a Fetch."""
-        if request.api_key != ApiKey.FETCH:
+        """Settle the real cost of a fetch."""
+        if request.api_key not in RECORDS_IN_REPLIES:
             return FORWARD
         fetching = self._fetches.get(peer.session_id, {}).pop(request.exchange_id, None)
         charged_bytes = 0.0

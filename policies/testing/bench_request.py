@@ -18,6 +18,7 @@ from wire.fetch import read_head
 from wire.produce import ProduceWalker
 from wire.reply_errors import ReplyErrors
 from wire.request_names import read_names
+from wire.share_fetch import read_share_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from wire.codec import Message
     from wire.fetch import FetchHead
     from wire.request_names import RequestNames
+    from wire.share_fetch import ShareFetchHead
 
 
 BENCH_PEER = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")
@@ -45,7 +47,7 @@ class BenchRequest(BodyReader):
     node_id: int | None = 1
     size_bytes: int = 100
     acks: int | None = None
-    head: ProduceWalker | FetchHead | None = None
+    head: ProduceWalker | FetchHead | ShareFetchHead | None = None
     body: bytes | None = None
     decoded: Message | None = None
     names: RequestNames | None = None
@@ -90,6 +92,8 @@ class BenchRequest(BodyReader):
             self.head = walker
         elif self.api_key == ApiKey.FETCH:
             self.head = read_head(body, 0, len(body), self.api_version)
+        elif self.api_key == ApiKey.SHARE_FETCH:
+            self.head = read_share_head(body, 0, len(body))
 
     def read_names(self, topics: Mapping[bytes, str]) -> None:
         """Set topics and groups, as the core does for Need.TOPICS; `topics` are names by id. Raises WireError."""

@@ -28,7 +28,7 @@ MAX_KEYS: Final = 12
 """A tenth of a millisecond each."""
 SLICE_KEYS: Final = 4
 SLICE_METERS: Final = 50
-WAITING: Final = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
+WAITING: Final = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _ZEROES: Final = (0,) * BUCKETS
 
 

@@ -102,6 +102,30 @@ def test_the_table_agrees_with_the_schemas_of_kio(key: int, version: int) -> Non
     assert api.name.lower() == api_key_map[key].replace("_", "")
 
 
+RECORDS = {"records", "unaligned_records"}
+"""Kafka's types of fields that hold records."""
+
+
+def kio_records(schema: type[Any]) -> bool:
+    """Return whether kio's schema has a field of records, in any array."""
+    for each in dataclasses.fields(schema):
+        if each.metadata.get("kafka_type") in RECORDS:
+            return True
+    kinds = get_type_hints(schema).values()
+    inner = [one for kind in kinds for one in (kind, *get_args(kind))]
+    return any(kio_records(one) for one in inner if dataclasses.is_dataclass(one))
+
+
+def test_the_apis_that_move_records_are_those_whose_schemas_hold_records() -> None:
+    """A quota of bytes judges the former; a later API that moves records fails this until the table says so."""
+    requests = {key for key, version in KIO if kio_records(load_request_schema(key, version))}
+    replies = {key for key, version in KIO if kio_records(load_response_schema(key, version))}
+    assert requests == apis.RECORDS_IN_REQUESTS
+    assert replies == apis.RECORDS_IN_REPLIES
+    assert ApiKey.SHARE_FETCH in replies
+    assert ApiKey.SHARE_ACKNOWLEDGE not in requests | replies
+
+
 WIDTHS = {"int16": 2, "error_code": 2, "int32": 4, "int64": 8, "datetime_i64": 8, "bool": 1}
 
 

@@ -14,6 +14,7 @@ from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
 from wire.produce import ProduceWalker
+from wire.share_fetch import read_share_head
 from wire.topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ def read_head(
     elif api.key == ApiKey.FETCH:
         exchange.head = read_fetch_head(buf, body_at, limit, api.version)
         return exchange.head is not None
+    elif api.key == ApiKey.SHARE_FETCH:
+        exchange.head = read_share_head(buf, body_at, limit)
+        return exchange.head is not None
     return True
 
 
@@ -49,12 +53,13 @@ def read_whole_head(
 ) -> None:
     """Set `exchange.head` from the whole body in frame[body_at:end]: the topics of a Produce are complete.
 
-    Raises ClientProtocolError if the body of a Produce ends too early, WireError if it is malformed or has more than
-    MAX_WHOLE_ELEMENTS.
+    Raises ClientProtocolError if the body ends inside its head (of a Produce: inside its topics), WireError if it is
+    malformed or has more than MAX_WHOLE_ELEMENTS.
     """
     api = exchange.plan.api
     if api.key != ApiKey.PRODUCE:
-        read_head(shared, exchange, frame, body_at, end)
+        if not read_head(shared, exchange, frame, body_at, end):
+            raise ClientProtocolError(f"the {api.name} body ends inside a field")
         return
     if not exchange.plan.hooks.wants_head:
         return

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from wire.fetch import FetchHead
     from wire.produce import ProduceWalker
     from wire.request_names import RequestNames
+    from wire.share_fetch import ShareFetchHead
 
 
 SESSION_SHIFT = 40
@@ -100,7 +101,7 @@ class ObservedExchange(Exchange, BodyReader):
 
     exchange_id: int
     asked: int
-    head: ProduceWalker | FetchHead | None
+    head: ProduceWalker | FetchHead | ShareFetchHead | None
     body: bytes | None
     held: ChainPosition | None
     result: Result | None

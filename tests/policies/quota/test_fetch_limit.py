@@ -8,6 +8,7 @@ from policies.testing import BenchRequest
 from tests.support.golden import cases
 from wire.apis import ApiKey, find
 from wire.fetch import FetchHead
+from wire.share_fetch import ShareFetchHead
 
 CASE = cases("quota.combine")["fetch-max-bytes-capped-by-quota"]
 BIG = CASE["clipped"].to_bytes(4, "big")
@@ -37,6 +38,17 @@ def test_a_fetch_asks_for_at_least_one_byte():
     assert limit_fetch(fetch(12, min_bytes=0, max_bytes=9), 0.001).patches == (
         Patch(12, b"\0\0\0\1"),
     )
+
+
+def test_a_share_fetch_is_lowered_where_its_names_end():
+    """Kafka lowers both of its fields, too (KafkaApis.handleShareFetchRequest)."""
+    api = find(ApiKey.SHARE_FETCH, 1)
+    assert api is not None
+    head = ShareFetchHead(500, 9_000, 50_000, min_bytes_at=52, max_bytes_at=56)
+    request = BenchRequest(api, head=head)
+    lowered = (1000).to_bytes(4, "big")
+    assert limit_fetch(request, 1000).patches == (Patch(56, lowered), Patch(52, lowered))
+    assert limit_fetch(request, 50_000) is FORWARD
 
 
 def test_a_request_without_a_fetch_head_is_not_changed():

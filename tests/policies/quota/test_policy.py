@@ -11,7 +11,7 @@ from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry, inspect
 from policies.testing import BenchHost, PolicyBench
-from wire.apis import OFFERED, ApiKey
+from wire.apis import OFFERED, RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, ApiKey
 
 ADMIN = {ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS}
 ALICE = QuotaEntity("alice")
@@ -47,24 +47,28 @@ def test_without_a_quota_only_the_management_of_quotas_is_seen(enforcement):
 
 @MODES
 @pytest.mark.parametrize(
-    ("key", "api", "need"),
+    ("key", "moving", "need"),
     [
-        ("producer_byte_rate", ApiKey.PRODUCE, Need.HEADER),
-        ("consumer_byte_rate", ApiKey.FETCH, Need.HEAD),
+        ("producer_byte_rate", RECORDS_IN_REQUESTS, Need.HEADER),
+        ("consumer_byte_rate", RECORDS_IN_REPLIES, Need.HEAD),
     ],
 )
-def test_a_byte_rate_alone_needs_its_own_api(enforcement, key, api, need):
-    """A Fetch is needed with its head, because it is limited."""
+def test_a_byte_rate_alone_needs_the_apis_that_move_records(enforcement, key, moving, need):
+    """A Fetch and a ShareFetch are needed with their heads, because they are limited."""
     made = bench({"user": "alice", key: 1000}, enforcement=enforcement)
-    assert made.policy.apis == {api, *ADMIN}
-    assert made.chain.hooks(api).need is need
+    assert made.policy.apis == moving | ADMIN
+    for api in moving:
+        assert made.chain.hooks(api).on_request is not None
+        assert made.chain.hooks(api).need is need
     assert made.chain.hooks(ApiKey.METADATA).on_request is None
 
 
 def test_in_entity_mode_only_fetch_replies_are_observed():
     """And those only while there is a consumer_byte_rate."""
     assert bench({"user": "alice", "request_rate": 5}).policy.response_apis == frozenset()
-    assert bench({"user": "alice", "consumer_byte_rate": 5}).policy.response_apis == {ApiKey.FETCH}
+    assert (
+        bench({"user": "alice", "consumer_byte_rate": 5}).policy.response_apis == RECORDS_IN_REPLIES
+    )
     channel = bench({"user": "alice", "request_rate": 5}, enforcement="channel")
     assert channel.chain.hooks(ApiKey.METADATA).on_response is not None
 

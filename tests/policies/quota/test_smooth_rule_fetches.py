@@ -1,5 +1,7 @@
 """Enforcement `entity`: how Fetch is limited by its reply, which is charged when it comes."""
 
+import pytest
+
 from policies.api import Forward, Hold, Outcome, Patch, Throttle
 from tests.support.quota_policies import bench, fetch, peer, released
 
@@ -78,3 +80,21 @@ def test_a_disconnect_forgets_the_charges_of_its_fetches():
     made.complete(asked, Outcome.DISCONNECTED)
     made.disconnect(peer())
     assert made.policy.rule._fetches == {}
+
+
+@pytest.mark.parametrize("enforcement", ["entity", "channel"])
+def test_a_share_fetch_is_limited_and_charged_like_a_fetch(enforcement):
+    """A share group does not read past its consumer_byte_rate; both enforcements throttle it by its reply."""
+    limit = {"user": "alice", "consumer_byte_rate": 1000}
+    made = bench(limit, enforcement=enforcement)
+    asked = made.request(
+        "ShareFetch", fields={"group_id": "g", "member_id": "m", "max_bytes": 1 << 20}
+    )
+    verdict = made.ask(asked, peer())
+    allowed = 2000 if enforcement == "entity" else 10_000
+    assert verdict == Forward((Patch(16, allowed.to_bytes(4, "big")),))
+    throttled = made.reply(asked, 50_000, peer=peer())
+    assert isinstance(throttled, Throttle)
+    assert throttled.throttle_time_ms >= 40_000
+    (row,) = made.policy.usage(made.now_ms)
+    assert (row.key, row.rate) == ("consumer_byte_rate", 5000)

@@ -5,12 +5,14 @@ from proxy.admin.latency import (
     MAX_KEYS,
     NODES_EVERY_MS,
     SLICE_KEYS,
+    WAITING,
     Latencies,
     Window,
 )
 from proxy.core.stats.histogram import BUCKETS, bucket_of
 from proxy.core.stats.meters import MeterBook
 from tests.support.task_steps import task_steps
+from wire.apis import OFFERED, RECORDS_IN_REPLIES
 
 HEARTBEAT, PRODUCE, FETCH = 12, 0, 1
 
@@ -114,3 +116,8 @@ async def test_a_client_that_is_not_asked_for_any_more_is_dropped():
     await latencies.read([("alice", "a")], 0)
     await latencies.read([], 1)
     assert latencies.of("alice", "a") is None
+
+
+def test_every_long_poll_for_records_is_left_out():
+    """It waits at the broker on purpose, under any API."""
+    assert RECORDS_IN_REPLIES & OFFERED.keys() <= WAITING

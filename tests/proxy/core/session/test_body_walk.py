@@ -1,8 +1,10 @@
 """Topic usage: the topics of forwarded requests are counted, without changing or delaying them."""
 
+import struct
+
 import pytest
 
-from policies.api import FORWARD, Need, Policy, Reject
+from policies.api import FORWARD, Forward, Need, Patch, Policy, Reject
 from policies.testing import BenchHost
 from proxy.core.errors import CloseReason
 from proxy.core.stats.topic_usage import TopicUsage
@@ -85,3 +87,42 @@ def test_a_whole_produce_that_cannot_be_read_ends_the_connection(fault):
     assert wire.to_broker == b""
     wire.release()
     assert wire.watcher.closed[0][0] is CloseReason.CLIENT_PROTOCOL
+
+
+class Lowers(Policy):
+    """Lowers each ShareFetch to 9 bytes, by its head."""
+
+    Config = dict
+    apis = frozenset({ApiKey.SHARE_FETCH})
+    needs = Need.HEAD
+
+    def on_request(self, request, peer, now_ms):
+        return Forward((Patch(request.head.max_bytes_at, (9).to_bytes(4, "big")),))
+
+
+SHARE_FETCH = (
+    f.compact("group") + f.compact("m" * 36) + struct.pack(">iiiiii", 1, 500, 1, 1000, 10, 10)
+)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 60, 1 << 18])
+def test_a_policy_lowers_a_share_fetch_wherever_a_read_ends(chunk):
+    """Its head comes after two names; the broker gets the same bytes however they arrive."""
+    wire = Wire(make_engine([Lowers({}, BenchHost())]))
+    frame = f.request(ApiKey.SHARE_FETCH, 1, 7, SHARE_FETCH + bytes(200), tagged=True)
+    wire.client(frame * 2, chunk)
+    lowered = frame.replace(struct.pack(">ii", 1, 1000), struct.pack(">ii", 1, 9))
+    assert wire.to_broker == lowered * 2
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 18])
+@pytest.mark.parametrize("size_bytes", [0, 3, 40, len(SHARE_FETCH) - 12])
+def test_a_share_fetch_that_ends_inside_its_head_is_refused(chunk, size_bytes):
+    """A policy that judges it by its head never lets it pass unjudged."""
+    wire = Wire(make_engine([Lowers({}, BenchHost())]))
+    good = f.request(ApiKey.SHARE_FETCH, 1, 6, SHARE_FETCH + bytes(200), tagged=True)
+    wire.client(good, chunk)
+    assert wire.to_broker
+    wire.client(f.request(ApiKey.SHARE_FETCH, 1, 7, SHARE_FETCH[:size_bytes], tagged=True), chunk)
+    assert len(wire.to_broker) == len(good)
+    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
