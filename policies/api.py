@@ -256,6 +256,11 @@ class Policy:
     """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted."""
     tick_ms: int = 0
     """How often `on_tick` is called, in ms; 0 = never."""
+    asked_first: bool = False
+    """Whether `on_request` comes before that of all others, wherever the entry stands: for a policy that counts every
+    request, also those that others refuse."""
+    answers: frozenset[int] = frozenset()
+    """Those of `apis` whose requests `on_answer` gets, after `on_request`."""
 
     def __init__(self, config: object, host: Host) -> None:
         self.config = config
@@ -281,6 +286,12 @@ class Policy:
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge one request. Called once, in order, before the request's first byte is forwarded."""
+        return FORWARD
+
+    def on_answer(
+        self, request: Request, peer: Peer, now_ms: int
+    ) -> Forward | Respond | Reject | Deny:
+        """Answer one request of `answers`, in the order of the config file: those before this entry let it pass."""
         return FORWARD
 
     def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate | None:

@@ -1,7 +1,8 @@
 """Calls the policies in order, compiled per API key: an API that no policy wants costs nothing.
 
 Rules:
-- Requests go down the config's order, replies come back up.
+- Requests go down the config's order, replies come back up. Entries that are `asked_first` come before the others: they
+  count requests that others refuse. Their `on_answer` is called at their place in the config's order.
 - The first verdict that answers or refuses ends the chain; the policies that were called so far get `on_complete`.
 - Of several throttles the largest counts; it applies to every kind of verdict.
 - A Hold pauses the chain: the same entry judges the request again, and the chain continues from there.
@@ -34,6 +35,7 @@ from policies.hooks import (
 )
 from policies.interests import interests_of, joined_need, kinds, offered_below
 from policies.verdicts import (
+    VerdictError,
     check_connect,
     check_effective_quota,
     check_patches,
@@ -166,11 +168,15 @@ class Chain:
         if hooks.need > before.need:
             return None
         holder = before.asked[position.place]
-        if holder in hooks.asked and holder not in replaced:
+        if holder in hooks.asked and holder not in replaced:  # `on_answer` never holds
             return hooks, position._replace(place=hooks.asked.index(holder)), True
-        already_asked = set(before.asked[: position.place + 1]) - set(replaced)
-        places = (n + 1 for n, name in enumerate(hooks.asked) if name in already_asked)
-        return hooks, position._replace(place=max(places, default=0)), False
+        already_asked = list(before.asked[: position.place + 1])
+        place = 0
+        for n, name in enumerate(hooks.asked):
+            if name in already_asked and name not in replaced:
+                already_asked.remove(name)
+                place = n + 1
+        return hooks, position._replace(place=place), False
 
     def attribute_fault(self, api_key: int, hook: str, error: BaseException) -> PolicyFault:
         """Report what the hook of a lone policy raised, and return the fault that closes the connection."""
@@ -214,8 +220,9 @@ class Chain:
 
     def _compile(self, api_key: int, timed: bool) -> Hooks:  # noqa: FBT001 - a key of `_hooks`
         wanted = [e for e in self.entries if self._wants(e, api_key, "")]
-        asked = [e for e in wanted if _overrides(e.policy, "on_request")]
+        asked, steps = self._steps(wanted, api_key, timed=timed)
         heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
+        heard.sort(key=lambda entry: not self._interests[entry.name].asked_first)
         told = [e for e in wanted if _overrides(e.policy, "on_complete")]
         hearing = tuple(
             entry
@@ -225,9 +232,7 @@ class Chain:
         )
         using = (e for e in wanted if e in asked or e in heard or e in told)
         needs = {self._interests[e.name].need(api_key) for e in using}
-        on_request, on_hold_over = (
-            self._join_requests(asked, api_key, timed=timed) if asked else (None, None)
-        )
+        on_request, on_hold_over = self._join_requests(asked, steps) if asked else (None, None)
         return Hooks(
             need=joined_need(needs, api_key),
             wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
@@ -244,18 +249,37 @@ class Chain:
         call: Callable[..., Any] = getattr(entry.policy, hook)
         return self.hook_runner.timed(entry.name, hook, call) if timed else call
 
-    def _request_call(self, entry: Entry, api_key: int, *, timed: bool) -> Callable[..., Any]:
-        call = self._call(entry, "on_request", timed=timed)
+    def _request_call(
+        self, entry: Entry, hook: str, api_key: int, *, timed: bool
+    ) -> Callable[..., Any]:
+        call = self._call(entry, hook, timed=timed)
+        if hook == "on_answer":
+            call = _never_holding(call)
         reads = self._interests[entry.name].need(api_key) >= Need.BODY and entry.on_error == "close"
         return refusing_unreadable(call) if reads else call
 
+    def _steps(
+        self, wanted: Sequence[Entry], api_key: int, *, timed: bool
+    ) -> tuple[list[Entry], list[Callable[..., Any]]]:
+        """Return the entries that are asked about a request, in order, and what is called of each."""
+        first: list[tuple[Entry, str]] = []
+        others: list[tuple[Entry, str]] = []
+        for entry in wanted:
+            interests = self._interests[entry.name]
+            if _overrides(entry.policy, "on_request"):
+                (first if interests.asked_first else others).append((entry, "on_request"))
+            if api_key in interests.answers and _overrides(entry.policy, "on_answer"):
+                others.append((entry, "on_answer"))
+        steps = first + others
+        calls = [self._request_call(*each, api_key, timed=timed) for each in steps]
+        return [entry for entry, _ in steps], calls
+
     def _join_requests(
-        self, asked: Sequence[Entry], api_key: int, *, timed: bool
+        self, asked: Sequence[Entry], calls: Sequence[Callable[..., Any]]
     ) -> tuple[
         Callable[[ChainRequest, Peer, int], Verdict],
         Callable[[ChainRequest, Peer, int, Verdict | None], Verdict],
     ]:
-        calls = [self._request_call(entry, api_key, timed=timed) for entry in asked]
         hook_runner = self.hook_runner
 
         def judge(
@@ -385,6 +409,19 @@ class Chain:
         if any(keys is not None and api_key not in keys for keys in wanted):
             return False
         return not hook or _overrides(entry.policy, hook)
+
+
+def _never_holding(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `on_answer` with its own check: the chain resumes a held request at the entry's `on_request`."""
+
+    def on_answer(request: ChainRequest, peer: Peer, now_ms: int) -> Verdict:
+        verdict: Verdict = call(request, peer, now_ms)
+        if isinstance(verdict, Hold | Throttle):
+            kind = type(verdict).__name__
+            raise VerdictError(f"on_answer returned a {kind}, which only on_request may return")
+        return verdict
+
+    return on_answer
 
 
 def _overrides(policy: Policy, hook: str) -> bool:

@@ -81,7 +81,8 @@ class Hooks(NamedTuple):
     wants_head: bool = False
     """Whether an entry needs the head or the body, and not only the topics."""
     asked: tuple[str, ...] = ()
-    """Names of the entries with `on_request`, in order: `ChainPosition.place` counts along it."""
+    """Names of the entries whose `on_request` or `on_answer` is called, in order; one that has both is named twice.
+    `ChainPosition.place` counts along it."""
     hears_body: tuple[Entry, ...] = ()
     """The entries that get the bodies of replies."""
     open_gate: OpenGate | None = None

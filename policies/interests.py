@@ -29,18 +29,21 @@ class Interests(NamedTuple):
     needs: Need | Mapping[int, Need]
     tick_ms: int
     max_versions: Mapping[int, int]
+    asked_first: bool = False
+    answers: frozenset[int] = frozenset()
 
     def need(self, api_key: int) -> Need:
         """Return how much of a request of this API must be there."""
         needs = self.needs
         return needs if isinstance(needs, Need) else needs.get(api_key, Need.HEADER)
 
-    def kind(self, api_key: int) -> tuple[bool, bool, bool, Need]:
+    def kind(self, api_key: int) -> tuple[bool, bool, bool, bool, Need]:
         """Return all that these interests say of an API: the same for APIs that they do not tell apart."""
         return (
             self.apis is None or api_key in self.apis,
             self.response_apis is None or api_key in self.response_apis,
             api_key in self.hears_body,
+            api_key in self.answers,
             self.need(api_key),
         )
 
@@ -56,6 +59,12 @@ def interests_of(policy: Policy) -> Interests:
         raise TypeError(
             f"tick_ms is {short_repr(tick_ms)}, expected an integer in 0..{_MAX_TICK_MS}"
         )
+    asked_first: object = policy.asked_first
+    if type(asked_first) is not bool:
+        raise TypeError(f"asked_first is {short_repr(asked_first)}, expected True or False")
+    answers = _keys("answers", policy.answers)
+    if answers is None:
+        raise TypeError("answers is None, expected a frozenset of API keys")
     apis, response_apis = _keys("apis", policy.apis), _keys("response_apis", policy.response_apis)
     return Interests(
         apis,
@@ -64,6 +73,8 @@ def interests_of(policy: Policy) -> Interests:
         _needs(policy.needs),
         tick_ms,
         _max_versions(policy.max_versions),
+        asked_first,
+        answers,
     )
 
 

@@ -66,10 +66,6 @@ class KafkaRule:
         """Return None: the request's reply is judged."""
         return None
 
-    def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Return FORWARD: a request is counted when it is answered."""
-        return FORWARD
-
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:

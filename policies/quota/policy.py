@@ -3,8 +3,9 @@
 Rules (KIP-124; the settings are in `config`):
 - `smooth_rule` or `kafka_rule` judges requests. This module has what both need: the limits, the APIs that they
   concern, and the effect of a live change.
+- Every request counts, also one that another policy refuses, wherever its entry stands: this policy is asked first.
 - Without a limit of some kind its APIs are not judged. Without any limit only the APIs that manage quotas are, and they
-  are answered here (`admin`).
+  are answered here (`admin`), if no entry before this one refuses them.
 - ApiVersions and SASL requests are never judged, so never throttled. If clients authenticate, requests before that are
   charged to no bucket. So a flood of unauthenticated connections cannot delay a sign-on.
 - Only named principals can be exempt: a client id, a replica id or an API proves nothing about the sender.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import EffectiveQuota, Hold, Need, Policy, PolicyConfigError, Throttle
+from policies.api import EffectiveQuota, Need, Policy, PolicyConfigError
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
@@ -38,7 +39,18 @@ from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, ApiKey
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.api import Forward, Gate, Host, Peer, Request, Response, Verdict
+    from policies.api import (
+        Forward,
+        Gate,
+        Host,
+        Peer,
+        Reject,
+        Request,
+        Respond,
+        Response,
+        Throttle,
+        Verdict,
+    )
     from policies.quota.alter import Change
     from policies.quota.bucket_status import BucketStatus
     from policies.quota.sensors import BucketMetrics
@@ -59,6 +71,8 @@ class Quota(Policy):
 
     Config = QuotaConfig
     tick_ms = SWEEP_MS
+    asked_first = True
+    answers = ADMIN_APIS
 
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
@@ -109,7 +123,6 @@ class Quota(Policy):
                 host.observes,
             ),
         )
-        self.rule.hooks_by_api.update(dict.fromkeys(ADMIN_APIS, self._on_admin))
         self._state_file = config.state_file
         if config.state_file is not None:
             try:
@@ -128,6 +141,10 @@ class Quota(Policy):
         """Return the rule's verdict."""
         return self.rule.on_request(request, peer, now_ms)
 
+    def on_answer(self, request: Request, peer: Peer, now_ms: int) -> Forward | Respond | Reject:
+        """Answer a request about quotas."""
+        return self._admin.on_request(request, peer.user, now_ms)
+
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
@@ -136,6 +153,8 @@ class Quota(Policy):
 
     def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate | None:
         """Return the rule's gate."""
+        if api_key in ADMIN_APIS:
+            return None
         return self.rule.maybe_gate(api_key, peer)
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
@@ -213,16 +232,6 @@ class Quota(Policy):
         """Return the state of each bucket that this user and client id draw on."""
         smooth = self._enforcement == "entity"
         return bucket_statuses(self.manager, user, client_id, now_ms, smooth=smooth)
-
-    def _on_admin(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
-        """Count the request like any other, and answer it."""
-        counted = self.rule.count(request, peer, now_ms)
-        if isinstance(counted, Hold):
-            return counted
-        answer = self._admin.on_request(request, peer.user, now_ms)
-        if isinstance(counted, Throttle):
-            return Throttle(counted.throttle_time_ms, answer, counted.why)
-        return answer
 
     def _update_interests(self) -> bool:
         """Set the interests to the APIs with limits. Returns whether they have changed."""
