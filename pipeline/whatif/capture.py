@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.entry_tools import EntryTools
-from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.policy import Quota
 from policies.requests import BodyReader
 
@@ -206,14 +205,9 @@ def lost_events(rows: Sequence[Row]) -> int:
 
 
 def judge(policy: Quota, request: Request, peer: Peer, now_ms: int) -> Verdict | None:
-    """Return the verdict on a request; None if the policy is not asked about its API.
-
-    One about quotas is counted only: its answer changes nothing here.
-    """
+    """Return the verdict on a request; None if the policy is not asked about its API."""
     if policy.apis is not None and request.api_key not in policy.apis:
         return None
-    if request.api_key in ADMIN_APIS:
-        return policy.rule.count(request, peer, now_ms)
     return policy.on_request(request, peer, now_ms)
 
 
