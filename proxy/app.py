@@ -90,7 +90,9 @@ class App:
             (None, config.listen.port),
             *config.listen.node_ports().items(),
         ]
-        self._tls = Tls(config.listen, config.upstream, self._event_loop)
+        self._tls = Tls(
+            config.listen, config.upstream, self._event_loop, self._engine.unauthenticated
+        )
         self._custody = custody_of(config.upstream.sasl, self._engine, self._event_loop)
         self._dialer = Dialer(
             self._engine.topology,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import ssl
 
     from proxy.config.sections import ListenSettings, UpstreamSettings
+    from proxy.core.memory.unauthenticated import UnauthenticatedBytes
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.tls.connector import TlsConnector
     from proxy.shell.tls.listener import TlsListener
@@ -45,7 +46,11 @@ class Tls:
     """
 
     def __init__(
-        self, listen: ListenSettings, upstream: UpstreamSettings, event_loop: EventLoop
+        self,
+        listen: ListenSettings,
+        upstream: UpstreamSettings,
+        event_loop: EventLoop,
+        memory: UnauthenticatedBytes,
     ) -> None:
         self._server, self._client = listen.tls, upstream.tls
         self.expires_ms: dict[str, int] = {}
@@ -64,7 +69,7 @@ class Tls:
 
         loaded = self._load()
         self.expires_ms = loaded.expires_ms
-        handshakes = Handshakes(event_loop)
+        handshakes = Handshakes(event_loop, memory)
         if self._server is not None and loaded.server is not None:
             hosts = {node: host for node, (host, _) in listen.node_addresses().items()}
             self.listener = TlsListener(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
 from proxy.shell.dialer import DialError
 from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport, has_left
@@ -158,7 +159,7 @@ class Acceptor:
         client = None
         try:
             with handshake:
-                client = await tls.secure(accepted, node_id)
+                client = await tls.secure(accepted, node_id, address_of(host))
         except HandshakeError as error:
             if not isinstance(error, PeerGoneError):
                 self._observer.on_handshake_failed(host, port, str(error))

@@ -1,4 +1,7 @@
-"""2,000 TLS handshakes at once: clients that are connected notice little, and every new one is served."""
+"""Floods of TLS handshakes: clients that are connected notice little, and each new one is served.
+
+2,000 handshakes come at once, or sockets drip theirs and come back as soon as they are cut.
+"""
 
 import selectors
 import socket
@@ -8,8 +11,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.support.certificates import Authority
+from tests.support.dripping import Dripping
 from tests.support.honest import Honest
+from tests.support.load import await_that
+from tests.support.measured import scaled, tell
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
 
@@ -20,6 +28,8 @@ MAX_WAIT_HANDSHAKES = 32
 """Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
 slower.
 """
+DRIPPING = scaled(200, 1_000)
+HONEST = 36
 
 
 class Shaking:
@@ -76,17 +86,22 @@ def shake(clients: list[Shaking]) -> int:
     return complete
 
 
+def listening(broker: StubBroker, directory: Path) -> tuple[SluiceProcess, ssl.SSLContext]:
+    """Return a Sluice that speaks TLS, and the context of its clients."""
+    authority = Authority(directory / "authority")
+    own = authority.issue("localhost", "127.0.0.1")
+    sluice = SluiceProcess(broker.server, directory / "sluice")
+    files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
+    sluice.settings["listen"] = {"port": sluice.port, "nodes": "0-7", "tls": files}
+    return sluice, ssl.create_default_context(cafile=str(authority.ca_file))
+
+
 def test_two_thousand_handshakes_at_once_delay_no_connected_client(
     broker: StubBroker, tmp_path: Path
 ) -> None:
     """No wait of a connected client has more of Sluice's CPU than 32 handshakes, and all 2,000 are made."""
-    authority = Authority(tmp_path / "authority")
-    own = authority.issue("localhost", "127.0.0.1")
-    sluice = SluiceProcess(broker.server, tmp_path / "sluice")
-    files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
-    sluice.settings["listen"] = {"port": sluice.port, "nodes": "0-7", "tls": files}
+    sluice, context = listening(broker, tmp_path)
     sluice.settings["limits"] = {"tls_handshake_timeout_ms": PATIENCE_S * 1000}
-    context = ssl.create_default_context(cafile=str(authority.ca_file))
     ending = threading.Event()
     with sluice, Honest(sluice.port, "calm", sluice.pid) as calm:
         calm.socket = context.wrap_socket(calm.socket, server_hostname="localhost")
@@ -114,3 +129,48 @@ def test_two_thousand_handshakes_at_once_delay_no_connected_client(
     )
     assert complete == CLIENTS
     assert calm.worst_cpu_s < MAX_WAIT_HANDSHAKES * handshake_s
+
+
+@pytest.mark.parametrize("kind", ["hello", "answer", "silence"])
+def test_sockets_that_drip_their_handshake_keep_no_other_client_out(
+    broker: StubBroker, tmp_path: Path, kind: str
+) -> None:
+    """They come back at once when they are cut. Each honest client gets in, though all come from one address."""
+    sluice, context = listening(broker, tmp_path)
+    whole = hello_of(context)
+    first, rest = {
+        "hello": (whole[:1], whole[1:]),
+        "answer": (whole, b"\x16\x03\x03\x40\x00" + bytes(1 << 14)),
+        "silence": (whole, b""),
+    }[kind]
+    waits_s: list[float] = []
+    failed: list[OSError] = []
+
+    def connect() -> None:
+        began_s = time.monotonic()
+        try:
+            with socket.create_connection(("127.0.0.1", sluice.port), 60) as plain:
+                context.wrap_socket(plain, server_hostname="localhost").close()
+        except OSError as error:
+            failed.append(error)
+        waits_s.append(time.monotonic() - began_s)
+
+    with sluice, Dripping(sluice.port, DRIPPING, first, rest) as attack:
+        await_that(lambda: attack.sent >= DRIPPING or not rest, "a byte of each socket")
+        threads = [threading.Thread(target=connect) for _ in range(HONEST)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    tell("T12", f"{DRIPPING} sockets that drip ({kind}): {HONEST - len(failed)} of {HONEST} honest clients get in, "
+         f"the last after {max(waits_s) * 1000:.0f} ms")  # fmt: skip
+    assert not failed, failed[:3]
+
+
+def hello_of(context: ssl.SSLContext) -> bytes:
+    """Return the first message of a client."""
+    outgoing = ssl.MemoryBIO()
+    client = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()

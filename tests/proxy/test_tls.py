@@ -8,6 +8,8 @@ import trio
 from structlog.testing import capture_logs
 
 from proxy.config.sections import ListenSettings, UpstreamSettings
+from proxy.core.memory.pool import MemoryPool
+from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.openssl.contexts import CertificateFileError
 from proxy.shell.event_loop import EventLoop
 from proxy.tls import POLL_S, Tls
@@ -16,6 +18,7 @@ from tests.support.sessions import make_engine
 from tests.support.sockets import HandClock
 
 END = datetime(2031, 5, 6, tzinfo=UTC)
+MEMORY = UnauthenticatedBytes(MemoryPool(), lambda: 0)
 LATER = datetime(2032, 5, 6, tzinfo=UTC)
 
 
@@ -36,7 +39,7 @@ def tls_of(event_loop: EventLoop, own: Pair, **upstream: object) -> Tls:
     files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
     listen = msgspec.convert({"tls": files}, ListenSettings)
     settings = {"bootstrap_servers": ["kafka:9093"], "tls": upstream or None}
-    return Tls(listen, msgspec.convert(settings, UpstreamSettings), event_loop)
+    return Tls(listen, msgspec.convert(settings, UpstreamSettings), event_loop, MEMORY)
 
 
 def ms(moment: datetime) -> int:
@@ -46,7 +49,7 @@ def ms(moment: datetime) -> int:
 def test_each_side_is_off_without_its_section(event_loop):
     """Nothing is watched, nothing ends."""
     upstream = UpstreamSettings(bootstrap_servers=("kafka:9092",))
-    off = Tls(ListenSettings(), upstream, event_loop)
+    off = Tls(ListenSettings(), upstream, event_loop, MEMORY)
     assert (off.listener, off.connector, off.expires_ms) == (None, None, {})
 
 

@@ -1,9 +1,9 @@
 """T12: old protocols, weak ciphers, renegotiation, protocols of the web, wrong names, expired certificates, floods of
 handshakes.
 
-TLS 1.2 or later, ECDHE with authenticated ciphers, no renegotiation. At most 64 handshakes are open, each has ten
-seconds, and the event loop has its turn between two steps of them. openssl speaks; a server of its own, without these
-rules, takes what Sluice refuses.
+TLS 1.2 or later, ECDHE with authenticated ciphers, no renegotiation. At most 64 handshakes are open, only of clients
+whose hello is whole, and the event loop has its turn between two steps of them. openssl speaks; a server of its own,
+without these rules, takes what Sluice refuses.
 """
 
 import shutil

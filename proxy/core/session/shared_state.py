@@ -15,6 +15,7 @@ from proxy.core.memory.pool import NO_BOUND, MemoryPool
 from proxy.core.memory.read_limits import Reads
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
 from proxy.core.memory.reservations import Reservations
+from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.core.newcomers import Newcomers
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
@@ -88,6 +89,7 @@ class SharedState(StepTime):
         self.reply_pool = self._pool("replies", bounds.response_bytes, MAX_REPLY_BYTES)
         self.reply_reservations = ReplyReservations(self, self.reply_pool)
         self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
+        self.unauthenticated = UnauthenticatedBytes(self.request_pool, lambda: self.now_ms)
         self.announced = AnnouncedBytes(bounds.announced_bytes)
         self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self.on_timer_failed)

@@ -3,9 +3,11 @@
 Rules:
 - A step of a handshake takes a millisecond of CPU for a signature. The steps wait in one queue, and between two
   of them the event loop has its turn, however many clients connect at once.
-- At most `limit` handshakes of clients are open. A client that sends nothing is not one of them: it costs a descriptor.
-- A client has `timeout_s` for its first byte and its place, and again for its handshake. While others wait for a
-  place, a client that sends nothing for STALL_S loses its own.
+- A client has a place (`proxy.shell.tls.places`) only from the end of its ClientHello on. Before that it costs a
+  descriptor, and the bytes of the hello that have arrived, which are counted and bounded
+  (`proxy.core.memory.unauthenticated`). However slowly they come, no other client waits for them.
+- The kernel wakes its task only when the rest of a record is there, so bytes that drip cost no CPU time.
+- A client has `timeout_s` for its hello and its place, and again for its handshake.
 - The first byte tells a client that speaks no TLS; the error says what it seems to speak.
 """
 
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 import trio
@@ -20,19 +23,21 @@ import trio
 from proxy.core.protocol_sniffer import guess_at_tls_port
 from proxy.openssl.contexts import WEB_PROTOCOLS
 from proxy.openssl.reasons import words_of
+from proxy.shell.tls.client_hello import HANDSHAKE, UNEXPECTED_MESSAGE, ClientHello, HelloError
+from proxy.shell.tls.places import Places
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
 from proxy.shell.transport import HandshakeError, PeerGoneError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from proxy.core.memory.unauthenticated import UnauthenticatedBytes
+    from proxy.shell.tls.places import Place
+
     _Wait = Callable[[socket.socket], Awaitable[None]]
 
 LIMIT: Final = 64
 TIMEOUT_S: Final = 10.0
-STALL_S: Final = 1.0
-_HANDSHAKE_BYTE: Final = 0x16
-"""The first byte of a TLS record that begins a handshake."""
 _PEEK_BYTES: Final = 8
 _WAITS: Final[Mapping[ShakeState, _Wait]] = {
     ShakeState.READABLE: trio.lowlevel.wait_readable,
@@ -46,34 +51,67 @@ class Stepped(Protocol):
     arriving: int
 
 
+class Arrival:
+    """A client that sends its hello. It ends if others need the memory."""
+
+    __slots__ = ("gave_way", "scope")
+
+    def __init__(self) -> None:
+        self.scope = trio.CancelScope()
+        self.gave_way = False
+
+    def give_way(self, now_ms: int) -> None:
+        """See Unknown."""
+        self.gave_way = True
+        self.scope.cancel()
+
+
 class Handshakes:
-    """All handshakes of a process. `steps` counts the calls of `TlsTransport.shake`."""
+    """All handshakes of a process. `steps` counts the calls of `TlsTransport.shake`.
+
+    `memory` counts the bytes of hellos; None for a process that accepts no clients.
+    """
 
     def __init__(
-        self, event_loop: Stepped, limit: int = LIMIT, timeout_s: float = TIMEOUT_S
+        self,
+        event_loop: Stepped,
+        memory: UnauthenticatedBytes | None = None,
+        limit: int = LIMIT,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         self.steps = 0
         self._event_loop = event_loop
+        self._memory = memory
         self._timeout_s = timeout_s
-        self._places = trio.CapacityLimiter(limit)
+        self._places = Places(limit)
         self._cpu = trio.Lock()
 
     def limit(self, handshakes: int, timeout_s: float) -> None:
         """Set how many clients make their handshakes at once, and their time, for those that begin from now on."""
-        self._places.total_tokens = handshakes
+        self._places.limit(handshakes)
         self._timeout_s = timeout_s
 
-    async def accept(self, accepted: socket.socket, context: ssl.SSLContext) -> TlsTransport:
-        """Return the connection of a client after its handshake. Raises HandshakeError; `accepted` is closed then."""
+    async def accept(
+        self, accepted: socket.socket, context: ssl.SSLContext, address: str
+    ) -> TlsTransport:
+        """Return the connection of a client after its handshake. Raises HandshakeError; `accepted` is closed then.
+
+        `address` is what it counts as when places are short.
+        """
         try:
-            await self._take_place(accepted)
+            with trio.fail_after(self._timeout_s):
+                hello = await self._receive_hello(accepted)
+                place = await self._places.take(address)
+        except trio.TooSlowError:
+            accepted.close()
+            raise HandshakeError(f"no handshake began within {self._timeout_s:g} s") from None
         except BaseException:
             accepted.close()
             raise
         try:
-            secured = await self._shake(accepted, context, is_server=True)
+            secured = await self._shake(accepted, context, place, hello)
         finally:
-            self._places.release()
+            self._places.give_back(place)
         if secured.tls.selected_alpn_protocol() in WEB_PROTOCOLS:
             secured.close()
             raise HandshakeError("the client offers only protocols of the web (ALPN)")
@@ -87,45 +125,78 @@ class Handshakes:
         session: ssl.SSLSession | None,
     ) -> TlsTransport:
         """Return the connection to a server after its handshake. Raises HandshakeError; `connected` is closed then."""
-        return await self._shake(
-            connected, context, is_server=False, server_name=server_name, session=session
-        )
+        return await self._shake(connected, context, server_name=server_name, session=session)
 
-    async def _take_place(self, accepted: socket.socket) -> None:
+    async def _receive_hello(self, accepted: socket.socket) -> bytes:
+        """Return the ClientHello, whole. Raises HandshakeError."""
+        arrival = Arrival()
+        hello = ClientHello()
         try:
-            with trio.fail_after(self._timeout_s):
-                await trio.lowlevel.wait_readable(accepted)
-                await self._places.acquire()
-        except trio.TooSlowError:
-            raise HandshakeError(f"no handshake began within {self._timeout_s:g} s") from None
+            with arrival.scope:
+                while hello.missing_bytes:
+                    await self._receive_some(accepted, arrival, hello)
+        except HelloError as error:
+            with suppress(OSError):
+                accepted.send(UNEXPECTED_MESSAGE)
+            raise HandshakeError(str(error)) from None
+        finally:
+            if self._memory is not None:
+                self._memory.give_back(arrival)
+        if arrival.gave_way:
+            raise HandshakeError("its hello came too slowly, and the memory was needed")
+        _wake_at(accepted, 1)
+        return bytes(hello.received)
+
+    async def _receive_some(
+        self, accepted: socket.socket, arrival: Arrival, hello: ClientHello
+    ) -> None:
+        received = hello.received
+        _wake_at(accepted, hello.missing_bytes)
+        await trio.lowlevel.wait_readable(accepted)
         try:
-            head = accepted.recv(_PEEK_BYTES, socket.MSG_PEEK)
-            if head and head[0] == _HANDSHAKE_BYTE:
-                return
+            if not received:
+                _check_first(accepted.recv(_PEEK_BYTES, socket.MSG_PEEK))
+            data = accepted.recv(hello.room_bytes)
+        except BlockingIOError:
+            return
         except OSError:
-            head = b""
-        self._places.release()
-        if not head:
-            raise PeerGoneError("the client disconnected before its handshake")
-        raise HandshakeError(f"the client speaks no TLS{guess_at_tls_port(head)}")
+            data = b""
+        if not data:
+            words = "the connection was closed" if received else "the client disconnected"
+            raise (HandshakeError if received else PeerGoneError)(f"{words} before its handshake")
+        if self._memory is not None and not self._memory.try_add(arrival, len(data)):
+            arrival.gave_way = True
+            arrival.scope.cancel()
+            return
+        hello.feed(data)
 
     async def _shake(
         self,
         connected: socket.socket,
         context: ssl.SSLContext,
+        place: Place | None = None,
+        hello: bytes = b"",
         *,
-        is_server: bool,
         server_name: str | None = None,
         session: ssl.SSLSession | None = None,
     ) -> TlsTransport:
+        """Make the handshake, with a client if there is a place for it, else with a server."""
         try:
             secured = TlsTransport(
-                connected, context, is_server=is_server, server_name=server_name, session=session
+                connected,
+                context,
+                is_server=place is not None,
+                server_name=server_name,
+                session=session,
+                received=hello,
             )
             with trio.fail_after(self._timeout_s):
                 while (progress := await self._step(secured)) is not ShakeState.DONE:
                     wait = _WAITS[progress]
-                    await (self._wait(wait, connected) if is_server else wait(connected))
+                    if place is None:
+                        await wait(connected)
+                    else:
+                        await self._places.wait(place, wait, connected)
         except trio.TooSlowError:
             connected.close()
             raise HandshakeError(f"the handshake took more than {self._timeout_s:g} s") from None
@@ -147,14 +218,17 @@ class Handshakes:
         finally:
             self._event_loop.arriving -= 1
 
-    async def _wait(self, wait: _Wait, connected: socket.socket) -> None:
-        while True:
-            with trio.move_on_after(STALL_S) as stall:
-                await wait(connected)
-            if not stall.cancelled_caught:
-                return
-            if self._places.statistics().tasks_waiting:
-                raise ConnectionResetError(f"nothing came for {STALL_S:g} s while others wait")
+
+def _check_first(head: bytes) -> None:
+    """Raise HandshakeError if this is no TLS, PeerGoneError if it is the end of the stream."""
+    if head and head[0] != HANDSHAKE:
+        raise HandshakeError(f"the client speaks no TLS{guess_at_tls_port(head)}")
+
+
+def _wake_at(connected: socket.socket, missing_bytes: int) -> None:
+    """Let a wait end when so many bytes have arrived; a system that cannot wakes earlier."""
+    with suppress(OSError):
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, missing_bytes)
 
 
 def _words(error: OSError | ValueError) -> str:

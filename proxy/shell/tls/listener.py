@@ -64,9 +64,14 @@ class TlsListener:
         """Set how many clients make their handshakes at once, and their time."""
         self._handshakes.limit(limits.max_tls_handshakes, limits.tls_handshake_timeout_ms / 1000)
 
-    async def secure(self, accepted: socket.socket, node_id: int | None) -> SecureClient:
-        """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then."""
-        secured = await self._handshakes.accept(accepted, self._context)
+    async def secure(
+        self, accepted: socket.socket, node_id: int | None, address: str
+    ) -> SecureClient:
+        """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then.
+
+        `address` is what the client counts as (`connection_limits.address_of`).
+        """
+        secured = await self._handshakes.accept(accepted, self._context, address)
         try:
             tls = secured.tls
             if self._names is not None and isinstance(tls, _Accepted):

@@ -86,12 +86,14 @@ class TlsTransport:
         is_server: bool,
         server_name: str | None = None,
         session: ssl.SSLSession | None = None,
+        received: bytes = b"",
     ) -> None:
-        """Begin a connection over a connected socket. Raises OSError, and ValueError for an invalid name."""
+        """Begin a connection; `received` was read before. Raises OSError, and ValueError for an invalid name."""
         prepare(connected)
         self._socket = connected
         self._receive = connected.recv_into
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._incoming.write(received)
         self._object = context.wrap_bio(
             self._incoming,
             self._outgoing,

@@ -199,10 +199,10 @@ async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_pa
     acceptor = Acceptor(
         bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1, listener
     )
-    assert handshakes._places.total_tokens == 3
+    assert handshakes._places._limit == 3
     bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=5))
     acceptor.limit(7)
-    assert (handshakes._places.total_tokens, acceptor.max_connections) == (5, 7)
+    assert (handshakes._places._limit, acceptor.max_connections) == (5, 7)
 
 
 async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_path):

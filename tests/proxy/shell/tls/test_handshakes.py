@@ -10,7 +10,8 @@ import trio
 
 from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.dialer import receive_some
-from proxy.shell.tls.handshakes import STALL_S, Handshakes
+from proxy.shell.tls.handshakes import Handshakes
+from proxy.shell.tls.places import HOLD_S
 from proxy.shell.tls.tls_transport import TlsTransport
 from proxy.shell.transport import HandshakeError, PeerGoneError
 from tests.support.sockets import tcp_pair
@@ -34,7 +35,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
     return far, near
 
 
-async def both(handshakes, server, client, name="localhost"):
+async def both(handshakes, server, client, name="localhost", address="honest"):
     """Make a handshake between two ends of a pair; return both."""
     far, near = pair()
     ends: list[TlsTransport] = []
@@ -44,7 +45,7 @@ async def both(handshakes, server, client, name="localhost"):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connect)
-        ends.append(await handshakes.accept(near, server))
+        ends.append(await handshakes.accept(near, server, address))
     return ends
 
 
@@ -85,7 +86,7 @@ async def test_between_two_steps_of_handshakes_the_event_loop_has_its_turn(
 
 async def refused(handshakes: Handshakes, ours: socket.socket, server: ssl.SSLContext) -> None:
     with pytest.raises(HandshakeError):
-        await handshakes.accept(ours, server)
+        await handshakes.accept(ours, server, "slow")
 
 
 def hello(client: ssl.SSLContext, **options: object) -> bytes:
@@ -97,14 +98,14 @@ def hello(client: ssl.SSLContext, **options: object) -> bytes:
     return outgoing.read()
 
 
-@pytest.mark.parametrize(("limit", "expected_s"), [(2, 10), (1, STALL_S)])
+@pytest.mark.parametrize(("limit", "expected_s"), [(2, 10), (1, HOLD_S)])
 async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
     event_loop, server, client, autojump_clock, limit, expected_s
 ):
-    """With another waiting, it loses its place after STALL_S, and the other's handshake is made."""
-    handshakes = Handshakes(event_loop, limit, timeout_s=10)
+    """With another waiting, it loses its place after HOLD_S in all, and the other's handshake is made."""
+    handshakes = Handshakes(event_loop, None, limit, timeout_s=10)
     theirs, ours = pair()
-    theirs.send(hello(client)[:20])
+    theirs.send(hello(client))
     started_s = trio.current_time()
     lost_s: list[float] = []
 
@@ -121,14 +122,14 @@ async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
         each.close()
 
 
-@pytest.mark.parametrize(("limit", "waits_s"), [(1, STALL_S), (2, 0)])
+@pytest.mark.parametrize(("limit", "waits_s"), [(1, HOLD_S), (2, 0)])
 async def test_a_limit_that_is_raised_lets_a_waiting_client_in_at_once(
     event_loop, server, client, autojump_clock, limit, waits_s
 ):
     """It need not wait until another client loses its place."""
-    handshakes = Handshakes(event_loop, 1, timeout_s=10)
+    handshakes = Handshakes(event_loop, None, 1, timeout_s=10)
     theirs, ours = pair()
-    theirs.send(hello(client)[:20])
+    theirs.send(hello(client))
     started_s = trio.current_time()
 
     async def wait() -> None:
@@ -147,7 +148,7 @@ async def test_a_limit_that_is_raised_lets_a_waiting_client_in_at_once(
 
 async def test_a_limit_that_is_lowered_cuts_no_handshake_that_has_begun(event_loop, server, client):
     """Those that wait get their places when these have ended."""
-    handshakes = Handshakes(event_loop, 8)
+    handshakes = Handshakes(event_loop, None, 8)
     made: list[TlsTransport] = []
 
     async def one() -> None:
@@ -179,7 +180,7 @@ async def test_a_client_that_speaks_no_tls_is_refused_with_a_hint(event_loop, se
     theirs.send(sent)
     theirs.settimeout(5)
     with pytest.raises(HandshakeError, match=words):
-        await Handshakes(event_loop).accept(ours, server)
+        await Handshakes(event_loop).accept(ours, server, "")
     with suppress(ConnectionResetError):
         while theirs.recv(1000):
             pass
@@ -192,12 +193,12 @@ async def test_a_client_that_says_nothing_is_refused_in_time_and_one_that_leaves
     """Port checks connect and leave; they are told apart."""
     theirs, ours = pair()
     with pytest.raises(HandshakeError, match="no handshake began within 10 s"):
-        await Handshakes(event_loop).accept(ours, server)
+        await Handshakes(event_loop).accept(ours, server, "")
     theirs.close()
     theirs, ours = pair()
     theirs.close()
     with pytest.raises(PeerGoneError):
-        await Handshakes(event_loop).accept(ours, server)
+        await Handshakes(event_loop).accept(ours, server, "")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ async def meet(
     async with trio.open_nursery() as nursery:
 
         async def secure() -> None:
-            met.append(await listener.secure(near, 9))
+            met.append(await listener.secure(near, 9, ""))
             near_side = met[0].transport
             near_side.send(b"x")
 

@@ -1,0 +1,102 @@
+"""Counts the bytes that are kept for clients before it is known who they are: parts of TLS hellos, of SASL tokens and
+of long request heads.
+
+Rules:
+- They count in the pool of requests, and are never refused there: else a client could not log in while others, who
+  have, use up the pool.
+- Their sum is bounded (MAX_BYTES). If it is exceeded, clients lose their connections until ROOM_PART of it is free:
+  first the one whose bytes, times the time since the first of them came, are most. So the slow and the large lose, and
+  one that sends its login at once does not.
+- No authenticated client has bytes here, so none is cut.
+- The search for who loses looks at all of them, so it is made once for many bytes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.memory.pool import MemoryPool
+
+MAX_BYTES: Final = 4 << 20
+ROOM_PART: Final = 1 / 8
+START_MS: Final = 100
+"""Added to each age, so that sizes count among clients that came in the same millisecond."""
+
+
+class Unknown(Protocol):
+    """A client that is not known yet. The code that ends it gives its bytes back."""
+
+    def give_way(self, now_ms: int) -> None:
+        """End, because others need the memory."""
+
+
+class _Kept:
+    """The bytes of one client, and when the first of them came."""
+
+    __slots__ = ("since_ms", "size_bytes")
+
+    def __init__(self, since_ms: int) -> None:
+        self.size_bytes = 0
+        self.since_ms = since_ms
+
+
+class UnauthenticatedBytes:
+    """The bytes of all clients that are not known yet. `used_bytes` is their sum."""
+
+    __slots__ = ("_kept", "_now_ms", "_pool", "max_bytes", "used_bytes")
+
+    def __init__(
+        self, pool: MemoryPool, now_ms: Callable[[], int], max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._pool = pool
+        self._now_ms = now_ms
+        self._kept: dict[Unknown, _Kept] = {}
+        self.max_bytes = max_bytes
+        self.used_bytes = 0
+
+    def __len__(self) -> int:
+        """Return how many clients have bytes here."""
+        return len(self._kept)
+
+    def try_add(self, client: Unknown, size_bytes: int) -> bool:
+        """Count bytes that were read; return False if this client must give way itself. They count in any case."""
+        kept = self._kept.get(client)
+        if kept is None:
+            kept = self._kept[client] = _Kept(self._now_ms())
+        kept.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+        self._pool.force_allocate(size_bytes)
+        return self.used_bytes <= self.max_bytes or self._make_room(client)
+
+    def give_back(self, client: Unknown) -> None:
+        """Release the bytes of a client: they are processed, or it has ended. It may have none."""
+        kept = self._kept.pop(client, None)
+        if kept is not None:
+            self.used_bytes -= kept.size_bytes
+            self._pool.release(kept.size_bytes)
+
+    def _make_room(self, newest: Unknown) -> bool:
+        now_ms = self._now_ms()
+
+        def burden(client: Unknown) -> int:
+            kept = self._kept[client]
+            return kept.size_bytes * (now_ms - kept.since_ms + START_MS)
+
+        stays = True
+        left_bytes = self.used_bytes
+        for client in sorted(self._kept, key=burden, reverse=True):
+            if left_bytes <= self.max_bytes * (1 - ROOM_PART):
+                break
+            kept = self._kept.get(client)
+            if kept is None:  # it has ended with another
+                continue
+            left_bytes -= kept.size_bytes
+            if client is newest:
+                stays = False
+            else:
+                client.give_way(now_ms)
+                self.give_back(client)
+        return stays
