@@ -91,7 +91,11 @@ class App:
             *config.listen.node_ports().items(),
         ]
         self._tls = Tls(
-            config.listen, config.upstream, self._event_loop, self._engine.unauthenticated
+            config.listen,
+            config.upstream,
+            self._event_loop,
+            self._engine.unauthenticated,
+            self._clock,
         )
         self._custody = custody_of(config.upstream.sasl, self._engine, self._event_loop)
         self._dialer = Dialer(

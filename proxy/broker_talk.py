@@ -7,6 +7,7 @@ timeout for TCP, for TLS, and for the login and the answers.
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,8 +15,9 @@ import trio
 
 from proxy.core.auth.upstream_authentication import UpstreamAuthentication
 from proxy.core.errors import CloseReason
-from proxy.openssl.certificate import expiry_ms, subject_of
+from proxy.openssl.certificate import CertificateError, expiry_ms, subject_of
 from proxy.openssl.contexts import client_context
+from proxy.shell.clock import Clock
 from proxy.shell.custody import converse
 from proxy.shell.dialer import DialError, dial
 from proxy.shell.direct_io import receive_some, send_all
@@ -113,7 +115,9 @@ class BrokerTalk:
         return broker.security.protocol if broker.security else ""
 
     def _connector(self, context: ssl.SSLContext, server_name: str | None = None) -> TlsConnector:
-        return TlsConnector(context, Handshakes(_Alone(), timeout_s=self._timeout_s), server_name)
+        return TlsConnector(
+            context, Handshakes(_Alone(), timeout_s=self._timeout_s), Clock(), server_name
+        )
 
     def _note_tls(self, broker: TlsTransport) -> None:
         if broker.security is not None:
@@ -121,7 +125,8 @@ class BrokerTalk:
         der = broker.tls.getpeercert(binary_form=True) or b""
         shown = broker.tls.getpeercert() or {}
         names = tuple(str(entry[1]) for entry in shown.get("subjectAltName", ()))
-        self.certificate = CertificateReport(subject_of(der) or "", names, expiry_ms(der) / 1000)
+        with suppress(CertificateError):
+            self.certificate = CertificateReport(subject_of(der), names, expiry_ms(der) / 1000)
 
     async def _log_in(self, broker: Transport, credentials: Credentials) -> None:
         client = await credentials.client()

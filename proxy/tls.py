@@ -21,6 +21,7 @@ import trio
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from proxy.config.sections import ListenSettings, UpstreamSettings
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
@@ -51,6 +52,7 @@ class Tls:
         upstream: UpstreamSettings,
         event_loop: EventLoop,
         memory: UnauthenticatedBytes,
+        now_ms: Callable[[], int],
     ) -> None:
         self._server, self._client = listen.tls, upstream.tls
         self.expires_ms: dict[str, int] = {}
@@ -62,6 +64,7 @@ class Tls:
         if not self._is_on:
             return
         from proxy.core.auth.principal_mapping import PrincipalMapper  # noqa: PLC0415 - see above
+        from proxy.shell.tls.certificate_principals import CertificatePrincipals  # noqa: PLC0415 - see above
         from proxy.shell.tls.connector import TlsConnector  # noqa: PLC0415 - see above
         from proxy.shell.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
         from proxy.shell.tls.listener import TlsListener  # noqa: PLC0415 - see above
@@ -75,11 +78,18 @@ class Tls:
             self.listener = TlsListener(
                 loaded.server,
                 handshakes,
-                PrincipalMapper(self._server.principal_mapping_rules).user_of,
+                CertificatePrincipals(
+                    self._server.principal.kind,
+                    PrincipalMapper(self._server.principal.rules).user_of,
+                ),
+                now_ms,
                 ServerNames(listen.advertised_host, hosts) if listen.serves_by_sni else None,
+                closes_expired=self._server.close_on_expiry,
             )
         if self._client is not None and loaded.client is not None:
-            self.connector = TlsConnector(loaded.client, handshakes, self._client.server_name)
+            self.connector = TlsConnector(
+                loaded.client, handshakes, now_ms, self._client.server_name
+            )
 
     @property
     def _is_on(self) -> bool:

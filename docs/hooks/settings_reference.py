@@ -70,7 +70,9 @@ def section(path: str) -> str:
     info = inspect.type_info(Config)
     for key in path.split("."):
         struct = struct_of(info)
-        (info,) = (each.type for each in (struct.fields if struct else ()) if each.name == key)
+        (info,) = (
+            each.type for each in (struct.fields if struct else ()) if each.encode_name == key
+        )
     return f"## {path}\n" + (f"\n{meaning(info)}\n" if meaning(info) else "")
 
 

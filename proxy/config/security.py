@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -144,8 +144,44 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                     yield Problem(key, describe_value(value), words)
 
 
+class ListenPrincipal(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"kind": "from"}
+):
+    """The user of a client that has shown a certificate. One that gives no user, or several, is refused."""
+
+    kind: Annotated[
+        Literal["subject", "uri_san", "dns_san"],
+        Meta(
+            description="Part of the certificate that gives the user: the subject, as Java prints it (RFC 2253), or "
+            "alternative names that are URIs (SPIFFE) or DNS names."
+        ),
+    ] = "subject"
+    rules: Annotated[
+        tuple[str, ...],
+        Meta(
+            min_length=1,
+            description="Rules from that text to the user (Kafka: ssl.principal.mapping.rules). The first that "
+            "matches applies.",
+            examples=["RULE:^CN=([^,+]+).*$/$1/L", "DEFAULT"],
+            extra={"separator": r",\s*(?=RULE:|DEFAULT)"},  # a pattern may have a comma
+        ),
+    ] = ("DEFAULT",)
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for each rule that cannot be used."""
+        from proxy.core.auth.principal_mapping import MappingRuleError, PrincipalMapper  # noqa: PLC0415 - only with TLS
+
+        for place, rule in enumerate(self.rules):
+            try:
+                PrincipalMapper((rule,))
+            except MappingRuleError as error:
+                yield Problem(f"rules[{place}]", str(error))
+
+
 class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """TLS for clients. Changed files are loaded by a reload; open connections stay."""
+
+    MOVED: ClassVar[dict[str, str]] = {"principal_mapping_rules": "principal.rules"}
 
     cert_file: Annotated[
         str,
@@ -161,16 +197,13 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         Literal["none", "requested", "required"],
         Meta(description="Whether clients show a certificate (Kafka: ssl.client.auth)."),
     ] = "none"
-    principal_mapping_rules: Annotated[
-        tuple[str, ...],
+    close_on_expiry: Annotated[
+        bool,
         Meta(
-            min_length=1,
-            description="Rules from a certificate's subject to the user (Kafka: "
-            "ssl.principal.mapping.rules). The first that matches applies.",
-            examples=["RULE:^CN=([^,]+).*$/$1/L", "DEFAULT"],
-            extra={"separator": r",\s*(?=RULE:|DEFAULT)"},  # a pattern may have a comma
+            description="Whether a connection ends when the certificate of its client does, or one that signs it; "
+            "replies that are due are sent. false = only new connections are refused, as Kafka does."
         ),
-    ] = ("DEFAULT",)
+    ] = True
     sni_pattern: Annotated[
         Annotated[str, Meta(extra={"expected": SNI_WORDS, "check": check_sni_pattern})] | None,
         Meta(
@@ -179,22 +212,15 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             examples=["broker-$(node).kafka.example.com"],
         ),
     ] = None
+    principal: Annotated[
+        ListenPrincipal, Meta(description="How a client's certificate gives the user.")
+    ] = ListenPrincipal()
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield the settings that do not fit each other."""
         if self.client_auth != "none" and not self.client_ca_file:
             words = f"a file, because client_auth is {self.client_auth}"
             yield Problem("client_ca_file", "nothing", words)
-        from proxy.core.auth.principal_mapping import (  # noqa: PLC0415 - start-up: only with TLS
-            MappingRuleError,
-            PrincipalMapper,
-        )
-
-        for place, rule in enumerate(self.principal_mapping_rules):
-            try:
-                PrincipalMapper((rule,))
-            except MappingRuleError as error:
-                yield Problem(f"principal_mapping_rules[{place}]", str(error))
 
 
 class ListenSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -79,7 +79,7 @@ def variables() -> Mapping[str, Variable]:
 def _variables_below(info: inspect.Type, path: str) -> Iterator[Variable]:
     struct = struct_of(info)
     for each in struct.fields if struct else ():
-        below = join_path(path, each.name)
+        below = join_path(path, each.encode_name)
         if struct_of(each.type):
             yield from _variables_below(each.type, below)
         else:

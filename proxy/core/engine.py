@@ -5,12 +5,13 @@ It does no I/O and reads no clock: the event loop calls `advance(now_ms)` once p
 
 from __future__ import annotations
 
+from functools import partial
 from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
 from proxy.core.connection_limits import Refusal
-from proxy.core.errors import CloseReason
+from proxy.core.errors import CertificateExpiredError, CloseReason
 from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.connection_limits import ConnectionLimits
     from proxy.core.observer import Observer
+    from proxy.core.purgatory.timers import Timer
     from proxy.core.purgatory.timing_wheel import TimerEntry
     from proxy.core.session.reauthentication import Custodian
     from proxy.core.topology import Topology
@@ -62,6 +64,7 @@ class Engine(SharedState):
         self.sessions: set[Session] = set()
         self.takers = self.sessions
         self._renewals: dict[Session, Reauthentication] = {}
+        self._ends: dict[Session, Timer] = {}  # of those whose certificates end
         self.idle_sweep = IdleSweep(self.sessions, self.timers, self.connections)
         self.retirements = Retirements(self.timers, self.reservations)
         self._on_released = self._release  # one bound method for all sessions
@@ -87,13 +90,15 @@ class Engine(SharedState):
         port: int,
         node_id: int | None,
         tls_user: str = "",
+        ends_ms: int | None = None,
         *,
         now_ms: int = 0,
     ) -> Session | None:
         """Return a session for a client at host:port that wants broker `node_id`; None if it is refused, because its
         user has too many connections or by a policy.
 
-        `tls_user` is the user of its certificate, "" without one; `now_ms` the time, if later than the last `advance`.
+        `tls_user` is the user of its certificate, "" without one, and the session takes no more requests at `ends_ms`;
+        `now_ms` is the time, if later than the last `advance`.
         """
         now_ms = max(now_ms, self.now_ms)
         self._session_ids += 1
@@ -112,6 +117,8 @@ class Engine(SharedState):
         session.on_released = self._on_released
         self.sessions.add(session)
         self.newcomers.add(session, now_ms)
+        if ends_ms is not None:
+            self._ends[session] = self.timers.arm(ends_ms, partial(_expire, session))
         if not self.idle_sweep.runs:
             self.idle_sweep.restart(now_ms)
         self.observer.on_session_opened(peer)
@@ -146,6 +153,8 @@ class Engine(SharedState):
         if session in self.sessions:
             self.sessions.remove(session)
             self.retirements.discard(session)
+            if (end := self._ends.pop(session, None)) is not None:
+                end.cancel()
             self.newcomers.discard(session)
             self.connections.leave(session.peer)
 
@@ -335,3 +344,8 @@ class Engine(SharedState):
         )
         wanted = looked_into or self.keeps_traces or self.topic_usage is not None
         self.rewrites.want_topic_names(wanted=wanted)
+
+
+def _expire(session: Session, _now_ms: int) -> None:
+    fault = CertificateExpiredError("the client's certificate has ended")
+    session.fail_request_and_attend(fault)

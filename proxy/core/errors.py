@@ -26,6 +26,7 @@ class CloseReason(Enum):
     AUTHENTICATION_FAILED = "authentication_failed"
     AUTHENTICATION_OVERLOADED = "authentication_overloaded"
     SESSION_EXPIRED = "session_expired"
+    CERTIFICATE_EXPIRED = "certificate_expired"
     USER_REMOVED = "user_removed"
     UPSTREAM_REFUSED = "upstream_refused"
     UPSTREAM_DIAL_TIMEOUT = "upstream_dial_timeout"
@@ -98,3 +99,9 @@ class UpstreamSessionExpiredError(SessionFault):
     """The lifetime of Sluice's own authentication has ended before it could be renewed (KIP-368)."""
 
     reason = CloseReason.UPSTREAM_SESSION_EXPIRED
+
+
+class CertificateExpiredError(SessionFault):
+    """The client's certificate has ended while it was connected."""
+
+    reason = CloseReason.CERTIFICATE_EXPIRED

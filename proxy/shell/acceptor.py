@@ -173,20 +173,24 @@ class Acceptor:
         if handshake.cancelled_caught:
             self._observer.on_handshake_failed(host, port, "its place was needed")
         if client is not None:
-            transport, node_id, user = client
-            if (session := self._open(transport, host, port, node_id, user)) is not None:
+            transport, node_id, user, ends_ms = client
+            if (session := self._open(transport, host, port, node_id, user, ends_ms)) is not None:
                 await self._serve(session, transport, node_id)
 
     def _open(
-        self, client: Transport, host: str, port: int, node_id: int | None, tls_user: str = ""
+        self,
+        client: Transport,
+        host: str,
+        port: int,
+        node_id: int | None,
+        user: str = "",
+        ends_ms: int | None = None,
     ) -> Session | None:
-        """Return a session for the client, None if there is none; then the client is closed.
-
-        A failure ends this client, never the listener.
-        """
+        """Return a session for the client, None if there is none: it is closed. A failure ends no listener."""
         session = None
         try:
-            session = self._engine.connect(host, port, node_id, tls_user, now_ms=self._now_ms())
+            at_ms = self._now_ms()
+            session = self._engine.connect(host, port, node_id, user, ends_ms, now_ms=at_ms)
         except Exception as error:  # noqa: BLE001 - see above
             self._observer.on_internal_error(error)
         if session is None:

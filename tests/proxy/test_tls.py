@@ -39,7 +39,7 @@ def tls_of(event_loop: EventLoop, own: Pair, **upstream: object) -> Tls:
     files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
     listen = msgspec.convert({"tls": files}, ListenSettings)
     settings = {"bootstrap_servers": ["kafka:9093"], "tls": upstream or None}
-    return Tls(listen, msgspec.convert(settings, UpstreamSettings), event_loop, MEMORY)
+    return Tls(listen, msgspec.convert(settings, UpstreamSettings), event_loop, MEMORY, HandClock())
 
 
 def ms(moment: datetime) -> int:
@@ -49,7 +49,7 @@ def ms(moment: datetime) -> int:
 def test_each_side_is_off_without_its_section(event_loop):
     """Nothing is watched, nothing ends."""
     upstream = UpstreamSettings(bootstrap_servers=("kafka:9092",))
-    off = Tls(ListenSettings(), upstream, event_loop, MEMORY)
+    off = Tls(ListenSettings(), upstream, event_loop, MEMORY, HandClock())
     assert (off.listener, off.connector, off.expires_ms) == (None, None, {})
 
 

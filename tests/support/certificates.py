@@ -4,10 +4,13 @@ The keys are P-256 in PKCS#8, the one form that OpenSSL, librdkafka and Kafka's 
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
@@ -62,6 +65,36 @@ class Authority:
         stem = file_name or identities[0].replace("*", "any")
         pair = Pair(self.directory / f"{stem}.crt", self.directory / f"{stem}.key")
         pair.cert_file.write_bytes(b"".join(pem.bytes() for pem in leaf.cert_chain_pems))
+        pair.key_file.write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
+        return pair
+
+    def sign(
+        self,
+        common_name: str,
+        *names: x509.GeneralName,
+        not_after: datetime | None = None,
+        file_name: str = "",
+    ) -> Pair:
+        """Return a client's certificate with the subject `CN=common_name` and these alternative names."""
+        ca_key = load_pem_private_key(self._ca.private_key_pem.bytes(), None)
+        assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+        key = ec.generate_private_key(ec.SECP256R1())
+        begin = datetime(2020, 1, 1, tzinfo=UTC)
+        made = x509.CertificateBuilder(
+            x509.load_pem_x509_certificate(self._ca.cert_pem.bytes()).subject,
+            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)]),
+            key.public_key(),
+            x509.random_serial_number(),
+            begin,
+            not_after or datetime(2100, 1, 1, tzinfo=UTC),
+        )
+        if names:
+            made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        stem = file_name or common_name
+        pair = Pair(self.directory / f"{stem}.crt", self.directory / f"{stem}.key")
+        pair.cert_file.write_bytes(made.sign(ca_key, SHA256()).public_bytes(Encoding.PEM))
         pair.key_file.write_bytes(
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         )

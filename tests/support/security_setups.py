@@ -117,7 +117,7 @@ class SetUp(NamedTuple):
                 tls |= {
                     "client_ca_file": str(files.ca),
                     "client_auth": "required",
-                    "principal_mapping_rules": ["RULE:^.*CN=([^,]+).*$/$1/", "DEFAULT"],
+                    "principal": {"rules": ["RULE:^CN=([^,+]+).*$/$1/"]},
                 }
             found["tls"] = tls
         if self.login == OURS:

@@ -114,9 +114,9 @@ class Wire:
     The bytes of a muted client are read after it is unmuted. Time is the engine's.
     """
 
-    def __init__(self, engine: Engine | None = None, node_id: int | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, node_id: int | None = None, **more) -> None:
         self.engine = engine or make_engine()
-        session = self.engine.connect("10.0.0.9", 40000, node_id)
+        session = self.engine.connect("10.0.0.9", 40000, node_id, **more)
         assert session is not None
         self.session = session
         session.handle = self

@@ -4,6 +4,7 @@ import select
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -83,3 +84,15 @@ def random_bytes(size: int) -> bytes:
 
 def conversation(requests: int, pad: int) -> bytes:
     return b"".join(f.request(f.LIST_OFFSETS, 1, n, random_bytes(pad)) for n in range(requests))
+
+
+def hello_asking_for(name: bytes) -> bytes:
+    """Return a ClientHello with these bytes as the server name, which no TLS library would send."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    stand_in = ("ab." * len(name))[: len(name) - 1] + "c"
+    sent = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname=stand_in).do_handshake()
+    hello = sent.read()
+    assert hello.count(stand_in.encode()) == 1
+    return hello.replace(stand_in.encode(), name)

@@ -181,6 +181,7 @@ class Handshakes:
         session: ssl.SSLSession | None = None,
     ) -> TlsTransport:
         """Make the handshake, with a client if there is a place for it, else with a server."""
+        secured: TlsTransport | None = None
         try:
             secured = TlsTransport(
                 connected,
@@ -202,7 +203,8 @@ class Handshakes:
             raise HandshakeError(f"the handshake took more than {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:  # a name that is no host name is a ValueError
             connected.close()
-            raise HandshakeError(_words(error)) from error
+            refusal = getattr(secured.tls, "refusal", "") if secured is not None else ""
+            raise HandshakeError(refusal or _words(error)) from error
         except BaseException:
             connected.close()
             raise
@@ -233,5 +235,7 @@ def _wake_at(connected: socket.socket, missing_bytes: int) -> None:
 
 def _words(error: OSError | ValueError) -> str:
     if isinstance(error, ssl.SSLError):
+        if error.reason == "CALLBACK_FAILED":  # before our own: Python decodes the name
+            return "the client asks for a server name (SNI) that is not ASCII"
         return words_of(error)
     return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,14 +1,16 @@
 """The TLS side of the listening ports: it tells the user of a client and the broker that it asks for.
 
-The context is replaced when the files change; connections that are open, and handshakes that have begun, keep theirs.
+- The context is replaced when the files change; connections that are open, and handshakes that have begun, keep theirs.
+- A session is resumed only within its context. OpenSSL does not look at dates then, so they are judged here.
 """
 
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from proxy.openssl.certificate import subject_of
+from proxy.openssl.certificate import CertificateError, subject_of
+from proxy.openssl.verified_chain import chain_end_ms
 from proxy.shell.transport import HandshakeError
 
 if TYPE_CHECKING:
@@ -16,40 +18,55 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.connection_limits import ConnectionLimits
+    from proxy.shell.tls.certificate_principals import CertificatePrincipals
     from proxy.shell.tls.handshakes import Handshakes
     from proxy.shell.tls.server_names import ServerNames
     from proxy.shell.tls.tls_transport import TlsTransport
 
+MAX_HOST_CHARS: Final = 253
+"""The most of a server name that is shown."""
+
 
 class SecureClient(NamedTuple):
-    """A client after its handshake. `node_id`: from the server name. `user`: from its certificate, "" without one."""
+    """A client after its handshake. `node_id`: from the server name.
+
+    `user`: from its certificate, "" without one. `ends_ms`: when that ends, in ms since the epoch; None: the connection
+    may stay.
+    """
 
     transport: TlsTransport
     node_id: int | None
     user: str
+    ends_ms: int | None
 
 
 class _Accepted(ssl.SSLObject):
-    """A client's connection. `server_name` is the name that it asked for."""
+    """A client's connection. `server_name` is the name that it asked for; `refusal`: why it gets no broker."""
 
     server_name: str | None = None
+    refusal = ""
 
 
 class TlsListener:
     """Makes the handshakes of clients. `names`: None if the port selects the broker.
 
-    `user_of` returns the user of a subject, None if no rule matches.
+    `closes_expired`: whether a connection ends when its client's certificate does.
     """
 
     def __init__(
         self,
         context: ssl.SSLContext,
         handshakes: Handshakes,
-        user_of: Callable[[str], str | None],
+        principals: CertificatePrincipals,
+        now_ms: Callable[[], int],
         names: ServerNames | None = None,
+        *,
+        closes_expired: bool = True,
     ) -> None:
         self._handshakes = handshakes
-        self._user_of = user_of
+        self._principals = principals
+        self._now_ms = now_ms
+        self._closes_expired = closes_expired
         self._names = names
         self.use(context)
 
@@ -76,27 +93,38 @@ class TlsListener:
             tls = secured.tls
             if self._names is not None and isinstance(tls, _Accepted):
                 node_id = self._names.node_of(tls.server_name or "")
-            subject, user = self._identify(tls.getpeercert(binary_form=True))
-            secured.identify(subject)
+            user, ends_ms = self._identify(secured)
         except BaseException:
             secured.close()
             raise
-        return SecureClient(secured, node_id, user)
+        return SecureClient(secured, node_id, user, ends_ms)
 
-    def _identify(self, certificate: bytes | None) -> tuple[str, str]:
-        """Return the subject and the user of a certificate; both "" without one. Raises HandshakeError."""
+    def _identify(self, secured: TlsTransport) -> tuple[str, int | None]:
+        """Return the user of the client's certificate, and its end. Raises HandshakeError."""
+        certificate = secured.tls.getpeercert(binary_form=True)
         if certificate is None:
-            return "", ""
-        subject = subject_of(certificate)
-        user = None if subject is None else self._user_of(subject)
-        if subject is None or user is None:
-            raise HandshakeError(f"no principal mapping rule gives the subject {subject!r} a user")
-        return subject, user
+            return "", None
+        try:
+            subject, ends_ms = subject_of(certificate), chain_end_ms(secured.tls)
+            user = self._principals.user_of(certificate, subject)
+        except CertificateError as error:
+            raise HandshakeError(str(error)) from None
+        secured.identify(subject)
+        if ends_ms is not None and ends_ms <= self._now_ms():  # OpenSSL resumes it all the same
+            raise HandshakeError(f"the certificate of {subject!r} has ended")
+        return user, ends_ms if self._closes_expired else None
 
     def _on_server_name(
         self, secured: ssl.SSLSocket | ssl.SSLObject, name: str | None, _: ssl.SSLContext
     ) -> int | None:
-        if self._names is None or not self._names.knows(name) or not isinstance(secured, _Accepted):
+        if not isinstance(secured, _Accepted):
+            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
+        if self._names is None or not self._names.knows(name):
+            secured.refusal = (
+                "the client asks for no server name (SNI)"
+                if name is None
+                else f"the client asks for {name[:MAX_HOST_CHARS]!r} (SNI), which is no broker"
+            )
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         secured.server_name = name
         return None

@@ -85,9 +85,9 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
         ),
         (
             "listen.tls",
-            {**SERVER_FILES, "principal_mapping_rules": ["DEFAULT", "RULE:^CN=(.*$/$1/"]},
+            {**SERVER_FILES, "principal": {"rules": ["DEFAULT", "RULE:^CN=(.*$/$1/"]}},
             (
-                "listen.tls.principal_mapping_rules[1]: principal mapping rule 'RULE:^CN=(.*$/$1/': cannot use"
+                "listen.tls.principal.rules[1]: principal mapping rule 'RULE:^CN=(.*$/$1/': cannot use"
                 " '^CN=(.*$': missing ), unterminated subpattern at position 4"
             ),
         ),
@@ -98,10 +98,28 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
         ),
         (
             "listen.tls",
-            {**SERVER_FILES, "principal_mapping_rules": []},
+            {**SERVER_FILES, "principal": {"rules": []}},
             (
-                "listen.tls.principal_mapping_rules: found a list, expected a list that is not empty,"
+                "listen.tls.principal.rules: found a list, expected a list that is not empty,"
                 " each a text"
+            ),
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "principal": {"from": "san"}},
+            "listen.tls.principal.from: found 'san', expected one of dns_san, subject, uri_san; did you mean uri_san?",
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "principal": {"kind": "subject"}},
+            "listen.tls.principal.kind: found an unknown key, expected a key: from, rules",
+        ),
+        (
+            "listen.tls",
+            {**SERVER_FILES, "principal_mapping_rules": ["DEFAULT"]},
+            (
+                "listen.tls.principal_mapping_rules: found an unknown key, expected a key: cert_file, key_file, "
+                "client_ca_file, client_auth, close_on_expiry, sni_pattern, principal; did you mean principal.rules?"
             ),
         ),
         (

@@ -10,7 +10,7 @@ import pytest
 
 from policies.validation import Problem, SettingsError
 from proxy.config import Config
-from proxy.config.security import ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
+from proxy.config.security import ListenPrincipal, ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
 from proxy.config.sources import load, variables
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
@@ -134,12 +134,13 @@ def test_every_setting_has_a_variable() -> None:
         "upstream.tls": UpstreamTls,
         "upstream.sasl": UpstreamSasl,
         "listen.tls": ListenTls,
+        "listen.tls.principal": ListenPrincipal,
         "listen.sasl": ListenSasl,
     }
     config = load(None, {}, UPSTREAM).config
     paths = {each.path for each in variables().values()}
     expected = {
-        f"{path}.{key}" for path, kind in sections.items() for key in kind.__struct_fields__
+        f"{path}.{key}" for path, kind in sections.items() for key in kind.__struct_encode_fields__
     }
     for section, value in msgspec.structs.asdict(config).items():
         fields = value.__struct_fields__ if isinstance(value, msgspec.Struct) else ()
@@ -173,12 +174,14 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_ADMIN_LISTEN": "a:1",
         "SLUICE_ADMIN_CONTROL": "a:1",
         "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_FROM": "dns_san",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_RULES": "RULE:CN=(.*)/$1/U,DEFAULT",
+        "SLUICE_LISTEN_TLS_CLOSE_ON_EXPIRY": "false",
         "SLUICE_UPSTREAM_TLS_VERIFY": "false",
         "SLUICE_UPSTREAM_SASL_MECHANISM": "PLAIN",
         "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT_URL": "https://a/b",
         "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
         "SLUICE_LISTEN_TLS_SNI_PATTERN": "b-$(node).a",
-        "SLUICE_LISTEN_TLS_PRINCIPAL_MAPPING_RULES": "RULE:CN=(.*)/$1/U,DEFAULT",
         "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,SCRAM-SHA-256",
     }
     required = {
@@ -264,11 +267,13 @@ def test_rules_with_a_comma_inside_are_told_apart_in_a_variable() -> None:
     environ = {
         "SLUICE_LISTEN_TLS_CERT_FILE": "c",
         "SLUICE_LISTEN_TLS_KEY_FILE": "k",
-        "SLUICE_LISTEN_TLS_PRINCIPAL_MAPPING_RULES": "RULE:^CN=([^,]+),.*$/$1/L, DEFAULT",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_FROM": "uri_san",
+        "SLUICE_LISTEN_TLS_PRINCIPAL_RULES": "RULE:^CN=([^,+]+),.*$/$1/L, DEFAULT",
     }
     tls = load(None, environ, UPSTREAM).config.listen.tls
     assert tls is not None
-    assert tls.principal_mapping_rules == ("RULE:^CN=([^,]+),.*$/$1/L", "DEFAULT")
+    assert tls.principal.rules == ("RULE:^CN=([^,+]+),.*$/$1/L", "DEFAULT")
+    assert tls.principal.kind == "uri_san"
 
 
 def test_a_wrong_setting_hides_no_problem_of_files_beside_it() -> None:

@@ -14,6 +14,7 @@ from proxy.core.observer import Observer
 from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
+from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import TlsListener
 from proxy.shell.transport import PlainTransport
@@ -194,7 +195,8 @@ async def test_a_client_whose_broker_is_still_dialled_at_the_drain_is_closed_as_
 async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_path):
     """Without a further client: they would wait until the next one otherwise."""
     handshakes = Handshakes(bench.event_loop)
-    listener = TlsListener(Contexts.make(tmp_path).server, handshakes, lambda subject: subject)
+    principals = CertificatePrincipals("subject", str)
+    listener = TlsListener(Contexts.make(tmp_path).server, handshakes, principals, bench.clock)
     bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=3))
     acceptor = Acceptor(
         bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1, listener
@@ -208,7 +210,10 @@ async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_pa
 async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_path):
     """It has said nothing; its socket is closed and the place is free."""
     listener = TlsListener(
-        Contexts.make(tmp_path).server, Handshakes(bench.event_loop), lambda subject: subject
+        Contexts.make(tmp_path).server,
+        Handshakes(bench.event_loop),
+        CertificatePrincipals("subject", str),
+        bench.clock,
     )
     acceptor = Acceptor(
         bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, 1, listener

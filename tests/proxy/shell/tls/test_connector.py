@@ -11,10 +11,13 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.openssl.contexts import client_context
+from proxy.shell.clock import Clock
 from proxy.shell.dialer import DialError, dial
 from proxy.shell.direct_io import receive_some, send_all
 from proxy.shell.tls.connector import TlsConnector
 from proxy.shell.tls.handshakes import Handshakes
+
+NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 
 
 class Echo:
@@ -83,12 +86,45 @@ async def test_the_second_connection_to_an_address_resumes_the_session_of_the_fi
 ):
     """A new context, as after a change of files, starts with a whole handshake."""
     server = serve(authority.issue("localhost"), version=version)
-    tls = TlsConnector(client_context(str(authority.ca_file)), Handshakes(event_loop))
+    tls = TlsConnector(client_context(str(authority.ca_file)), Handshakes(event_loop), Clock())
     for _ in range(3):
         await talk(tls, server.port)
     tls.use(client_context(str(authority.ca_file)))
     await talk(tls, server.port)
     assert server.resumed == [False, True, True, False]
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_no_session_is_offered_after_the_end_of_the_brokers_certificate(
+    authority, event_loop, serve, version
+):
+    """Its certificates are verified again then: OpenSSL looks at no date of a session that it resumes."""
+    end = datetime.now(UTC).replace(microsecond=0) + timedelta(days=30)
+    now_ms = [int(end.timestamp() * 1000) - 1]
+    server = serve(authority.issue("localhost", not_after=end, file_name="ending"), version=version)
+    context = client_context(str(authority.ca_file))
+    tls = TlsConnector(context, Handshakes(event_loop), lambda: now_ms[0])
+    await talk(tls, server.port)
+    await talk(tls, server.port)
+    now_ms[0] += 1
+    await talk(tls, server.port)
+    assert server.resumed == [False, True, False]
+
+
+async def test_a_broker_is_refused_whose_certificate_has_ended_although_its_session_is_known(
+    authority, event_loop, serve
+):
+    """The first connection looks at no date, as if it had been made before the end."""
+    past = datetime.now(UTC) - timedelta(days=1)
+    server = serve(authority.issue("localhost", not_after=past, file_name="ended"))
+    context = client_context(str(authority.ca_file))
+    context.verify_flags |= NO_CHECK_TIME
+    tls = TlsConnector(context, Handshakes(event_loop), Clock())
+    await talk(tls, server.port)
+    context.verify_flags &= ~NO_CHECK_TIME
+    with pytest.raises(DialError, match="certificate has expired"):
+        await dial("localhost", server.port, 5, tls)
+    assert server.resumed == [False]
 
 
 async def test_a_broker_is_refused_whose_certificate_is_not_valid(authority, event_loop, serve):
@@ -104,7 +140,7 @@ async def test_a_broker_is_refused_whose_certificate_is_not_valid(authority, eve
     ):
         server = serve(own)
         with pytest.raises(DialError, match=words) as caught:
-            await dial(host, server.port, 5, TlsConnector(context, Handshakes(event_loop)))
+            await dial(host, server.port, 5, TlsConnector(context, Handshakes(event_loop), Clock()))
         assert caught.value.reason is CloseReason.BROKER_TLS
         assert caught.value.detail.startswith(f"{host}:{server.port}: ")
         assert server.resumed == []
@@ -115,7 +151,9 @@ async def test_the_setting_server_name_is_expected_instead_of_the_host(
 ):
     """An address of a cluster behind one certificate."""
     server = serve(authority.issue("kafka.test"))
-    tls = TlsConnector(client_context(str(authority.ca_file)), Handshakes(event_loop), "kafka.test")
+    tls = TlsConnector(
+        client_context(str(authority.ca_file)), Handshakes(event_loop), Clock(), "kafka.test"
+    )
     await talk(tls, server.port)
 
 
@@ -124,7 +162,7 @@ async def test_a_broker_that_wants_a_certificate_gets_sluices(authority, event_l
     server = serve(authority.issue("localhost"), authority.ca_file)
     own = authority.issue("sluice", common_name="sluice")
     context = client_context(str(authority.ca_file), str(own.cert_file), str(own.key_file))
-    await talk(TlsConnector(context, Handshakes(event_loop)), server.port)
+    await talk(TlsConnector(context, Handshakes(event_loop), Clock()), server.port)
     assert "sluice" in str(server.subjects[0])
 
 
@@ -136,7 +174,7 @@ async def test_a_plain_broker_is_told_apart(authority, event_loop, nursery):
 
     listeners = await nursery.start(trio.serve_tcp, plain, 0)
     port = listeners[0].socket.getsockname()[1]
-    tls = TlsConnector(client_context(str(authority.ca_file)), Handshakes(event_loop))
+    tls = TlsConnector(client_context(str(authority.ca_file)), Handshakes(event_loop), Clock())
     with pytest.raises(DialError, match="wrong version number"):
         await dial("localhost", port, 5, tls)
     nursery.cancel_scope.cancel()

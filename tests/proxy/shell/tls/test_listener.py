@@ -1,61 +1,18 @@
 """The client of a TLS port: its user, its broker, and the certificate that it is shown."""
 
 import ssl
+import sys
 
 import pytest
-import trio
 
-from proxy.openssl.contexts import client_context, server_context
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import SecureClient, TlsListener
+from proxy.openssl.contexts import server_context
 from proxy.shell.tls.server_names import ServerNames
 from proxy.shell.transport import HandshakeError
 from tests.support.sockets import tcp_pair
+from tests.support.tls import hello_asking_for
+from tests.support.tls_clients import listener_of, meet, trusting
 
 NAMES = ServerNames("kafka.test", {4: "broker-4.kafka.test"})
-
-
-def listener_of(authority, event_loop, *, auth="none", user_of=str, names=None) -> TlsListener:
-    own = authority.issue("*.kafka.test", "kafka.test")
-    context = server_context(str(own.cert_file), str(own.key_file), str(authority.ca_file), auth)
-    return TlsListener(context, Handshakes(event_loop), user_of, names)
-
-
-async def meet(
-    listener: TlsListener, client: ssl.SSLContext, name: str | None = "kafka.test"
-) -> tuple[SecureClient, ssl.SSLSocket]:
-    """Connect a client in a thread; return both sides."""
-    far, near = tcp_pair()
-    near.setblocking(False)
-    met: list[SecureClient] = []
-    shaken: list[ssl.SSLSocket] = []
-
-    def connect() -> None:
-        try:
-            shaken.append(client.wrap_socket(far, server_hostname=name))
-            if not shaken[0].recv(1):  # a TLS 1.3 client learns only here that it was refused
-                raise ConnectionResetError
-        except OSError:
-            far.close()
-            for each in shaken:
-                each.close()
-            raise
-
-    async with trio.open_nursery() as nursery:
-
-        async def secure() -> None:
-            met.append(await listener.secure(near, 9, ""))
-            near_side = met[0].transport
-            near_side.send(b"x")
-
-        nursery.start_soon(secure)
-        await trio.to_thread.run_sync(connect)
-    return met[0], shaken[0]
-
-
-def trusting(authority, certificate=None) -> ssl.SSLContext:
-    files = () if certificate is None else (str(certificate.cert_file), str(certificate.key_file))
-    return client_context(str(authority.ca_file), *files)
 
 
 async def test_a_client_without_certificate_has_no_user_and_the_node_of_its_port(
@@ -110,13 +67,37 @@ async def test_with_server_names_the_name_selects_the_node(authority, event_loop
 async def test_a_wrong_server_name_and_none_is_refused_in_the_handshake(
     authority, event_loop, name, version
 ):
-    """The client gets the alert unrecognized_name, before any certificate."""
+    """The client gets the alert unrecognized_name, before any certificate; the log has the name that it asked for."""
     client = trusting(authority)
     client.maximum_version = version
     client.check_hostname = False
     with pytest.RaisesGroup(HandshakeError, ssl.SSLError) as caught:
         await meet(listener_of(authority, event_loop, names=NAMES), client, name)
-    assert "UNRECOGNIZED_NAME" in str(caught.value.exceptions)
+    said = str(caught.value.exceptions)
+    assert "UNRECOGNIZED_NAME" in said
+    assert ("no server name" if name is None else f"'{name}' (SNI), which is no broker") in said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [b"\xe4.kafka.test", "😀.test".encode(), b"a" * 250, b"\x1b[2J\n", b"broker-4.kafka.test."],
+)
+async def test_a_strange_server_name_is_refused_with_its_cause_and_nothing_else(
+    authority, event_loop, name, monkeypatch
+):
+    """Python decodes the name before a callback of ours; the reason is short and printable all the same."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # tests/proxy/telemetry has ours
+    listener = listener_of(authority, event_loop, names=ServerNames("kafka.test", {}))
+    far, near = tcp_pair()
+    near.setblocking(False)
+    far.sendall(hello_asking_for(name))
+    with pytest.raises(HandshakeError, match=r"\(SNI\)") as caught:
+        await listener.secure(near, None, "")
+    said = str(caught.value)
+    assert said.isascii()
+    assert said.isprintable()
+    assert len(said) < 400
+    far.close()
 
 
 async def test_a_resumed_session_does_not_bring_the_node_of_another_name(authority, event_loop):
