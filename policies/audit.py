@@ -7,13 +7,17 @@
 Rules:
 - It refuses and changes nothing. Requests and replies of administrative APIs are kept whole, others are not touched.
 - Only names and error codes leave a body: no config value, no password, no token.
-- A line lists MAX_NAMES topics, groups and errors each; further ones are counted. A name is cut to MAX_NAME_CHARS.
+- Items that were done stand in a list of their own, so that no number of failures hides them. It has MAX_DONE; topics,
+  groups and errors have MAX_NAMES each. Further ones are counted by list. A name is cut to MAX_NAME_CHARS.
 - A request that cannot be read passes, and its line says why it has no names.
+- The code that reads requests and replies is made once per process, with the first entry: a third of a second, at the
+  start or in the thread of a reload. No request waits for it.
 """
 
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -21,21 +25,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from policies.api import FORWARD, Host, Need, Policy
-from policies.audit_facts import AuditFacts, FailedItem
+from policies.audit_facts import AuditFacts, AuditItem
 from policies.decision import error_name
+from wire import reply_steps, request_names
 from wire.administrative import ADMINISTRATIVE
-from wire.apis import OFFERED
+from wire.apis import OFFERED, known
 from wire.errors import WireError
 from wire.request_layouts import names_anything
-from wire.request_names import read_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.api import Forward, Outcome, Peer, Request, Result
-    from wire.reply_errors import ErrorKey, ReplyErrors
+    from wire.reply_errors import ErrorKey
 
 MAX_NAMES: Final = 100
+MAX_DONE: Final = 1_000
 MAX_NAME_CHARS: Final = 255
 
 
@@ -48,7 +53,7 @@ class _Names(NamedTuple):
 
     topics: tuple[str, ...] | None = None
     groups: tuple[str, ...] | None = None
-    left_out: int = 0
+    left_out: Mapping[str, int] = MappingProxyType({})
     unread: str = ""
 
 
@@ -65,6 +70,7 @@ class Audit(Policy):
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)
         self._names: dict[int, _Names] = {}  # of requests in flight, by their id
+        _prepare()
 
     def adopt(self, previous: Policy) -> None:
         """Take over nothing: a request in flight ends under the policy that has judged it."""
@@ -80,19 +86,34 @@ class Audit(Policy):
     ) -> None:
         """Tell the audit log the names and the errors."""
         names = self._names.pop(request.id, _Names())
-        found, left_out, unread = None, names.left_out, names.unread
+        left_out, unread = dict(names.left_out), names.unread
+        failed = done = None
         errors = result.errors
         if errors is not None:
             unread = unread or errors.unread
             if not errors.unread:
-                found = _failed(errors)
-                left_out += len(errors) - len(found)
-        request.tell_audit(AuditFacts(names.topics, names.groups, found, left_out, unread))
+                failed = tuple(_item(key, code) for key, code in islice(errors.items(), MAX_NAMES))
+                done_keys = [key for key in errors.done() if key is not None]
+                done = tuple(_item(key, 0) for key in done_keys[:MAX_DONE])
+                left_out |= _left_out(errors=len(errors) - len(failed))
+                left_out |= _left_out(done=len(done_keys) - len(done))
+        request.tell_audit(AuditFacts(names.topics, names.groups, failed, left_out, unread, done))
+
+
+@cache
+def _prepare() -> None:
+    for key in sorted(Audit.apis):
+        first, last = OFFERED[key]
+        for version in range(first, last + 1):
+            if (api := known(key, version)) is not None:
+                if names_anything(key):
+                    request_names.prepare(api)
+                reply_steps.prepare(api)
 
 
 def _names_in(request: Request, body: bytes, host: Host) -> _Names:
     try:
-        names = read_names(request.api, body, 0, len(body), {})
+        names = request_names.read_names(request.api, body, 0, len(body), {})
     except WireError as error:
         return _Names(unread=str(error))
     topics = dict.fromkeys(
@@ -100,23 +121,22 @@ def _names_in(request: Request, body: bytes, host: Host) -> _Names:
         for topic in names.topics
     )
     groups = dict.fromkeys(names.groups)
-    return _Names(
-        _cut(topics), _cut(groups), sum(max(0, len(each) - MAX_NAMES) for each in (topics, groups))
-    )
+    left_out = _left_out(topics=len(topics) - MAX_NAMES, groups=len(groups) - MAX_NAMES)
+    return _Names(_cut(topics), _cut(groups), left_out)
 
 
-def _failed(errors: ReplyErrors) -> tuple[FailedItem, ...]:
-    return tuple(_item(key, code) for key, code in islice(errors.items(), MAX_NAMES))
+def _left_out(**counts: int) -> dict[str, int]:
+    return {member: count for member, count in counts.items() if count > 0}
 
 
-def _item(key: ErrorKey, code: int) -> FailedItem:
+def _item(key: ErrorKey, code: int) -> AuditItem:
     labels = list(key) if isinstance(key, tuple) else [] if key is None else [key]
     partition = labels.pop() if len(labels) > 1 else None
     if not isinstance(partition, int):
         labels += [] if partition is None else [partition]
         partition = None
     name = "/".join(map(_text, labels))
-    return FailedItem(name[:MAX_NAME_CHARS], partition, error_name(code))
+    return AuditItem(name[:MAX_NAME_CHARS], partition, error_name(code) if code else "")
 
 
 def _text(label: str | bytes | int) -> str:

@@ -153,6 +153,7 @@ class App:
                     calls = self._services.blocking_calls
                     await nursery.start(calls.run, partial(nudge, self._event_loop))
                     nursery.start_soon(drive, self._event_loop, self._engine, self._clock)
+                    nursery.start_soon(self._telemetry.last_counts.run)
                     nursery.start_soon(self._authentication.run)
                     nursery.start_soon(self._tls.watch)
                     if self._custody is not None:

@@ -3,16 +3,16 @@
 - A key says what failed. None: the whole request. A name: a topic, group, resource, user or feature. Inside a named
   item it is a tuple, from the outside in: (topic, partition), or (group, topic, partition). A topic whose id has no
   known name stands as its 16 bytes. Where the reply names an item by nothing, its place in the array counts.
-- Only codes other than 0 are there. A reply that cannot be read has no codes, and `unread` says why.
+- Only codes other than 0 are there; `done` has the keys of code 0. A reply that cannot be read has no codes, and
+  `unread` says why.
 - Each array element and tagged field costs element budget, so that a broker cannot make a read endless.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from struct import error as struct_error
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wire.codec import response_shape
 from wire.errors import WireError
@@ -29,31 +29,14 @@ from wire.primitives import (
     spend_tags,
     string_length,
 )
-from wire.schema import FieldShape, Shape, check_field
+from wire.reply_steps import ReplySteps, steps_of
+from wire.schema import FieldShape, check_field
 
 if TYPE_CHECKING:
     from wire.apis import Api
 
 ErrorKey: TypeAlias = str | bytes | int | tuple[str | bytes | int, ...] | None
 
-_CODES: Final = frozenset({"error_code", "partition_error_code", "acknowledge_error_code"})
-_NAMES: Final = frozenset(
-    {
-        "name",
-        "topic",
-        "topic_name",
-        "group_id",
-        "key",
-        "resource_name",
-        "transactional_id",
-        "user",
-        "feature",
-        "member_id",
-        "group_instance_id",
-        "log_dir",
-    }
-)
-_PARTITIONS: Final = frozenset({"partition_index", "index", "partition", "partition_id"})
 _ZERO_ID: Final = bytes(16)
 _ENDED: Final = "it was read after its hook had returned"
 
@@ -82,6 +65,21 @@ class ReplyErrors(Mapping[ErrorKey, int]):
         """Why the reply cannot be read; empty if it can. Then no code is here."""
         self._read()
         return self._unread
+
+    def done(self) -> list[ErrorKey]:
+        """Return what the reply says was done: the keys whose code is 0. Reads the reply once more."""
+        if self._read() is None or self._unread or self._buf is None:
+            return []
+        codes = _read_codes(
+            self._api,
+            self._buf,
+            self._start,
+            self._end,
+            self._name_of,
+            REPLY_ELEMENT_BUDGET,
+            zero=True,
+        )
+        return [key for key, code in codes.items() if not code]
 
     def close(self) -> None:
         """Read no more of the reply: its bytes are about to change."""
@@ -127,8 +125,22 @@ def read_errors(
     Of several codes for one key the first counts. Raises `WireError` if the body is malformed or the codec does not
     know the version, and `BudgetError` if it has more than `budget` array elements and tagged fields.
     """
-    steps = _steps(response_shape(api))
-    reader = _Reader(buf, end, budget, name_of)
+    return _read_codes(api, buf, start, end, name_of, budget, zero=False)
+
+
+def _read_codes(
+    api: Api,
+    buf: Buffer,
+    start: int,
+    end: int,
+    name_of: Mapping[bytes, str],
+    budget: int,
+    *,
+    zero: bool,
+) -> dict[ErrorKey, int]:
+    """Return the codes as `read_errors` does; with `zero` also those of code 0, unless another code has their key."""
+    steps = steps_of(response_shape(api))
+    reader = _Reader(buf, end, budget, name_of, zero=zero)
     try:
         pos, _ = reader.struct(steps, start)
     except (IndexError, struct_error) as error:
@@ -140,66 +152,28 @@ def read_errors(
     codes: dict[ErrorKey, int] = {}
     for code, labels in reader.found:
         key = tuple(reversed(labels))
-        codes.setdefault(key if len(key) > 1 else key[0] if key else None, code)
+        label = key if len(key) > 1 else key[0] if key else None
+        codes[label] = codes.get(label) or code
     return codes
-
-
-class _Step(NamedTuple):
-    """How one field of a struct is read."""
-
-    kind: str
-    """`code`, `name`, `id`, `partition`, `items` (structs with codes inside), or `other`."""
-    field: FieldShape
-    inner: _Steps | None = None
-
-
-class _Steps(NamedTuple):
-    is_flexible: bool
-    steps: tuple[_Step, ...]
-
-
-@cache
-def _steps(shape: Shape) -> _Steps:
-    return _Steps(shape.is_flexible, tuple(map(_step, shape.untagged)))
-
-
-def _step(field: FieldShape) -> _Step:
-    if field.is_array:
-        if field.shape is not None and _has_codes(field.shape):
-            return _Step("items", field, _steps(field.shape))
-        return _Step("other", field)
-    if field.name in _CODES:
-        return _Step("code", field)
-    if field.name in _NAMES and field.kafka_type == "string":
-        return _Step("name", field)
-    if field.name == "topic_id" and field.kafka_type == "uuid":
-        return _Step("id", field)
-    if field.name in _PARTITIONS and field.kafka_type == "int32":
-        return _Step("partition", field)
-    return _Step("other", field)
-
-
-def _has_codes(shape: Shape) -> bool:
-    return any(
-        each.name in _CODES or (each.is_array and each.shape is not None and _has_codes(each.shape))
-        for each in shape.untagged
-    )
 
 
 class _Reader:
     """Reads one body. `found` has each code, and the labels of the items around it, the innermost first."""
 
-    def __init__(self, buf: Buffer, end: int, budget: int, name_of: Mapping[bytes, str]) -> None:
+    def __init__(
+        self, buf: Buffer, end: int, budget: int, name_of: Mapping[bytes, str], *, zero: bool
+    ) -> None:
         self._buf = buf
         self._end = end
+        self._zero = zero
         self._budget = budget
         self._name_of = name_of
         self.found: list[tuple[int, list[str | bytes | int]]] = []
 
-    def struct(self, steps: _Steps, pos: int) -> tuple[int, str | bytes | int | None]:
+    def struct(self, steps: ReplySteps, pos: int) -> tuple[int, str | bytes | int | None]:
         """Read a struct. Return the offset after it, and what names it; None if it has no name."""
         buf, end = self._buf, self._end
-        code = 0
+        code, has_code = 0, False
         label: str | bytes | int | None = None
         for kind, field, inner in steps.steps:
             if kind == "other":
@@ -208,6 +182,7 @@ class _Reader:
                 )
             elif kind == "code":
                 code = code or int16_at(buf, pos)[0]
+                has_code = True
                 pos = skip(pos, 2, end)
             elif kind == "partition":
                 label = int32_at(buf, pos)[0]
@@ -226,11 +201,11 @@ class _Reader:
                 pos = self._items(steps, inner, field, pos)
         if steps.is_flexible:
             pos, self._budget = spend_tags(buf, pos, end, self._budget)
-        if code:
+        if code or (has_code and self._zero):
             self.found.append((code, []))
         return pos, label
 
-    def _items(self, steps: _Steps, inner: _Steps, field: FieldShape, pos: int) -> int:
+    def _items(self, steps: ReplySteps, inner: ReplySteps, field: FieldShape, pos: int) -> int:
         count, pos = (compact_count if steps.is_flexible else array_count)(
             self._buf, pos, self._end
         )

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from struct import error as struct_error
 from struct import unpack_from
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -101,6 +102,12 @@ def read_names(
         raise WireError(f"{api.name} request ends inside its fields") from error
     except UnicodeDecodeError as error:
         raise WireError(f"{api.name} request has a name that is not valid UTF-8") from error
+
+
+def prepare(api: Api) -> None:
+    """Make now what reads this API and version, and not with the first request."""
+    with suppress(WireError):
+        read_names(api, b"", 0, 0, {})
 
 
 # --- what the readers call ---------------------------------------------------------------------

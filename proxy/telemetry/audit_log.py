@@ -7,21 +7,35 @@ Rules:
   authentication there are only the mechanism and the claimed user.
 - The loop makes the line and queues it; a thread writes it. Lines that the disk refuses are counted (`lost`), and a
   line `lines_lost` marks the gap. No request waits.
-- The file is bounded. Each user at each address has LINES_PER_SECOND, so one client cannot push out the lines of
-  others; further lines are counted in `suppressed`, and the next line has their number.
+- The file is bounded. Each user at each address has LINES_PER_SECOND of each kind, so one client cannot push out the
+  lines of others, nor what it was refused the line of what it has done. Of acts that were done, and of those whose end
+  is not known, each API is a kind; acts that failed are one kind, and what reached no broker, or is no act, another.
+- Further lines are counted by kind. A second later, or at the end of the process, a line `lines_suppressed` has the
+  counts: no later line has to come.
+- No line is longer than the queue takes: a list is cut at MAX_LIST_BYTES, and a list of what was done has
+  further lines (`continued`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import structlog
 
+from policies.api import Outcome
 from policies.decision import error_name
 from proxy.core.observer import Observer
+from proxy.telemetry.audit_lines import (
+    client_fields,
+    done_pieces,
+    encode,
+    fact_fields,
+    notice,
+    refusal_fields,
+    safe_text,
+    time_text,
+)
 from proxy.telemetry.rotating_file import RotatingFile
 from proxy.telemetry.stderr import NonBlockingWriter
 
@@ -29,15 +43,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policies.api import Peer
-    from policies.audit_facts import AuditFacts, FailedItem
     from policies.decision import PolicyDecision
     from proxy.core.observer import AuthenticationFailure
     from proxy.core.stats.request_trace import RequestTrace
+    from proxy.telemetry.last_counts import LastCounts
 
 LINES_PER_SECOND: Final = 100
-MAX_TEXT_CHARS: Final = 1_000
-"""Names, which clients choose, are cut to this length."""
-_encode = msgspec.json.Encoder().encode
 
 
 class AuditLog(Observer):
@@ -45,14 +56,19 @@ class AuditLog(Observer):
 
     hears_audit = True
 
-    def __init__(self, path: str | Path, max_bytes: int) -> None:
+    def __init__(self, path: str | Path, max_bytes: int, counts: LastCounts) -> None:
         self.suppressed = 0
+        self._note = counts.note
+        counts.add(self.tell_suppressed)
         self._file = RotatingFile(path, max_bytes)
         self._queue = NonBlockingWriter(self._write)
-        self._queue.notice = _notice
+        self._queue.notice = notice
         self._second = 0
-        self._lines: Counter[tuple[str, str]] = Counter()  # in this second, by user and host
-        self._suppressed = 0  # since the last line
+        self._lines: Counter[tuple[str, str, str]] = (
+            Counter()
+        )  # in this second, by user, host, kind
+        self._suppressed: Counter[str] = Counter()  # not told yet, by kind
+        self._suppressed_ms = 0  # when the last of them ended
         self._is_running = False
 
     def lost(self) -> dict[str, int]:
@@ -66,6 +82,7 @@ class AuditLog(Observer):
 
     def close(self, timeout_s: float) -> None:
         """Write the queued lines within `timeout_s` and close the file. Call it once."""
+        self.tell_suppressed()
         if self._is_running:
             self._is_running = False
             if not self._queue.finish(timeout_s):
@@ -78,15 +95,15 @@ class AuditLog(Observer):
     def on_audited(self, trace: RequestTrace) -> None:
         """See Observer."""
         api, ended_us = trace.api, trace.ended_us
-        if not self._is_within_rate(trace.peer, ended_us // 1000):
+        if not self._is_within_rate(_kind(trace), trace.peer, ended_us // 1000):
             return
         is_refused = bool(trace.refused or trace.refused_by)
         line: dict[str, object] = {
-            "ts": _time(ended_us),
+            "ts": time_text(ended_us),
             "event": "refused" if is_refused else "request",
             "api": api.name,
             "version": api.version,
-            **_client(trace.peer),
+            **client_fields(trace.peer),
             "correlation_id": trace.correlation_id,
             "size_bytes": trace.size_bytes,
             "forwarded": trace.forwarded_us != 0,
@@ -94,46 +111,64 @@ class AuditLog(Observer):
             "took_ms": (ended_us - trace.began_us) // 1000,
         }
         if is_refused:
-            line |= _refusal(trace.refused_by, error_name(trace.refused), trace.refused_because)
+            line |= refusal_fields(
+                trace.refused_by, error_name(trace.refused), trace.refused_because
+            )
+        rest: list[list[object]] = []
         if trace.facts is not None:
-            line |= _facts(trace.facts)
+            (done, *rest), facts = done_pieces(trace.facts), fact_fields(trace.facts)
+            line |= {"done": done, **facts} if done else facts
         self._put(line)
+        about = {name: line[name] for name in ("ts", "api", "session", "correlation_id")}
+        for done in rest:
+            self._put({**about, "event": "continued", "done": done})
 
     def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
         """See Observer. Its `user` is still unknown; `claimed_user` is what the client has said."""
-        if self._is_within_rate(peer, failure.now_ms):
-            line = {"ts": _time(failure.now_ms * 1000), "event": "authentication_failed"}
+        if self._is_within_rate("authentication_failed", peer, failure.now_ms):
+            line = {"ts": time_text(failure.now_ms * 1000), "event": "authentication_failed"}
             said = {
                 "mechanism": failure.mechanism,
-                "claimed_user": _text(failure.user),
-                "reason": _text(failure.why),
+                "claimed_user": safe_text(failure.user),
+                "reason": safe_text(failure.why),
             }
-            self._put({**line, **_client(peer), **said})
+            self._put({**line, **client_fields(peer), **said})
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:
         """See Observer. Only clients refused at their connect: refused requests come by `on_audited`."""
-        if not decision.api_name and self._is_within_rate(decision.peer, decision.now_ms):
-            refusal = _refusal(decision.policy, decision.error, decision.message)
-            line = {"ts": _time(decision.now_ms * 1000), "event": "connect_refused"}
-            self._put({**line, **_client(decision.peer), **refusal})
+        if decision.api_name:
+            return
+        if self._is_within_rate("connect_refused", decision.peer, decision.now_ms):
+            refusal = refusal_fields(decision.policy, decision.error, decision.message)
+            line = {"ts": time_text(decision.now_ms * 1000), "event": "connect_refused"}
+            self._put({**line, **client_fields(decision.peer), **refusal})
 
-    def _is_within_rate(self, peer: Peer, now_ms: int) -> bool:
+    def tell_suppressed(self) -> bool:
+        """Write how many lines of each kind were suppressed since the last such line; return False: none is kept."""
+        if self._suppressed:
+            counts, self._suppressed = self._suppressed, Counter()
+            event = {"ts": time_text(self._suppressed_ms * 1000), "event": "lines_suppressed"}
+            self._put({**event, "suppressed": dict(counts)})
+        return False
+
+    def _is_within_rate(self, kind: str, peer: Peer, now_ms: int) -> bool:
         second = now_ms // 1000
         if second != self._second:
             self._second = second
             self._lines.clear()
-        client = (peer.user, peer.host)
+        client = (peer.user, peer.host, kind)
         self._lines[client] += 1
         if self._lines[client] <= LINES_PER_SECOND:
             return True
         self.suppressed += 1
-        self._suppressed += 1
+        if not self._suppressed:
+            self._note()
+        self._suppressed[kind] += 1
+        self._suppressed_ms = now_ms
         return False
 
     def _put(self, line: dict[str, object]) -> None:
-        if self._suppressed:
-            line["suppressed"], self._suppressed = self._suppressed, 0
-        self._queue.write(_encode(line).decode() + "\n")
+        self._queue.write(encode(line) + "\n")
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -142,52 +177,10 @@ class AuditLog(Observer):
         return len(data)
 
 
-def _notice(lines: int) -> str:
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return _encode({"ts": now, "event": "lines_lost", "lines": lines}).decode() + "\n"
-
-
-def _time(us: int) -> str:
-    return datetime.fromtimestamp(us / 1_000_000, UTC).isoformat(timespec="milliseconds")
-
-
-def _client(peer: Peer) -> dict[str, object]:
-    return {
-        "user": _text(peer.user),
-        "principal_source": peer.principal_source,
-        "client_id": _text(peer.client_id),
-        "host": peer.host,
-        "port": peer.port,
-        "node": peer.node_id,
-        "session": peer.session_id,
-    }
-
-
-def _refusal(policy: str, error: str, reason: str) -> dict[str, object]:
-    return {"policy": policy, "error": error, "reason": reason}
-
-
-def _facts(facts: AuditFacts) -> dict[str, object]:
-    """Return the members of a line for what is known of the names and errors."""
-    found: dict[str, object] = {}
-    for member, names in (("topics", facts.topics), ("groups", facts.groups)):
-        if names is not None:
-            found[member] = [_text(name) for name in names]
-    if facts.errors is not None:
-        found["errors"] = [_failed(each) for each in facts.errors]
-    if facts.left_out:
-        found["left_out"] = facts.left_out
-    if facts.unread:
-        found["unread"] = _text(facts.unread)
-    return found
-
-
-def _failed(item: FailedItem) -> dict[str, object]:
-    name = {"name": _text(item.name)} if item.name else {}
-    partition = {} if item.partition is None else {"partition": item.partition}
-    return {**name, **partition, "error": item.error}
-
-
-def _text(text: str) -> str:
-    """Return a name that UTF-8 can encode: halves of surrogate pairs are escaped. JSON escapes control characters."""
-    return text[:MAX_TEXT_CHARS].encode(errors="backslashreplace").decode()
+def _kind(trace: RequestTrace) -> str:
+    """Return which budget the line of this request is of."""
+    if not (trace.audited and trace.forwarded_us):
+        return "refused"
+    if trace.facts is not None and trace.facts.has_failed:
+        return "failed"
+    return f"{'done' if trace.outcome is Outcome.REPLIED else 'unknown'} {trace.api.name}"

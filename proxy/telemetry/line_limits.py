@@ -2,7 +2,8 @@
 
 Rules:
 - Every event is in LIMITS, with its possible causes. Any other has the limit UNKNOWN; a test finds it.
-- Lines beyond the limit are counted; the next line of that event has their number in `suppressed`.
+- Lines beyond the limit are counted; the next line of that event has their number in `suppressed`. If none comes until
+  the period has ended, `take_counts` has it.
 - An event with `by` has a limit for each value of these fields; only fields whose values our own code or the
   configuration chooses may be named.
 - At level debug each event has DEBUG_LINES a second.
@@ -48,7 +49,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "policy_error": EventLimit(1, _S, "a client, where a policy has a bug", by=("policy", "hook")),
     "policy_message": EventLimit(10, _S, "a client, where a policy logs", by=("policy",)),
     "policy_slow": EventLimit(1, _S, "a client, where a policy is slow", by=("policy", "hook")),
-    "slow_step": EventLimit(1, _S, "a client, where a policy is slow"),
+    "slow_step": EventLimit(1, _S, "clients, or a machine without CPU time"),
     "internal_error": EventLimit(1, _S, "a client or a broker, where Sluice has a bug"),
     "accept_delayed": EventLimit(1, 60 * _S, "clients", by=("limit",)),
     "file_descriptors_exhausted": EventLimit(1, 60 * _S, "clients, or other processes"),
@@ -85,6 +86,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "audit_log_incomplete": EventLimit(1, _S, "the disk"),
     "traces_not_exported": EventLimit(1, _S, "the disk or a collector"),
     "traces_exported_again": EventLimit(1, _S, "the disk or a collector"),
+    "log_lines_suppressed": EventLimit(5, _S, "the cause of these lines"),
     "library_message": EventLimit(1, _S, "a library"),
 }
 
@@ -107,6 +109,8 @@ class LineLimits:
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.suppressed: Counter[str] = Counter()
+        self.on_suppressed: Callable[[], None] | None = None
+        """Called with the first line that is suppressed after a line, or after `take_counts`; in any thread."""
         self._now_ms = now_ms
         self._windows: dict[object, _Window] = {}
 
@@ -115,6 +119,8 @@ class LineLimits:
         window = self._window(event, fields)
         if window.lines < window.max_lines:
             return False
+        if not window.suppressed and self.on_suppressed is not None:
+            self.on_suppressed()
         window.suppressed += 1
         self.suppressed[event] += 1
         return True
@@ -125,6 +131,27 @@ class LineLimits:
         window.lines += 1
         suppressed, window.suppressed = window.suppressed, 0
         return suppressed
+
+    def take_counts(self, *, unfinished: bool = False) -> tuple[dict[str, int], bool]:
+        """Return how many lines were suppressed since the last line of their event, and forget it.
+
+        Of periods that have ended, or of all if `unfinished`; the second is whether others are left. A name is the
+        event, with the values of its `by`.
+        """
+        counts: Counter[str] = Counter()
+        is_more = False
+        now_ms = self._now_ms()
+        for key, window in list(self._windows.items()):
+            if not window.suppressed:
+                continue
+            if now_ms >= window.until_ms or unfinished:
+                suppressed, window.suppressed = window.suppressed, 0
+                counts["/".join(map(str, key)) if isinstance(key, tuple) else str(key)] += (
+                    suppressed
+                )
+            else:
+                is_more = True
+        return dict(counts), is_more
 
     def _window(self, event: str, fields: Mapping[str, object]) -> _Window:
         limit = LIMITS.get(event, UNKNOWN)

@@ -2,11 +2,10 @@
 
 Rules:
 - No event per request. Each event has a limit of lines per second; further lines are counted, and the next line has
-  their number in `suppressed`. This includes the lines of libraries (`line_limits`).
+  their number in `suppressed`. This includes the lines of libraries (`line_limits`). If no next line comes, a line
+  `log_lines_suppressed` has the counts, at the latest at the end of the process.
 - Writing never blocks and never raises (`stderr`).
 - `requests_expired` is written once per second at most, with the number of requests of each kind since the last line.
-- A pool may be depleted many times per second under load. One line per pool and ten seconds says whether it is depleted
-  now, how many outages have ended since the last line, and how long they lasted together.
 - Text by default, JSON on request; both on standard error.
 - The level can change at any time (`set_level`), so it is read for each line.
 """
@@ -17,9 +16,8 @@ import errno
 import logging
 import sys
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import structlog
@@ -29,6 +27,8 @@ from proxy.core.observer import Observer
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
 from proxy.telemetry.message_fields import message_fields
+from proxy.telemetry.pool_outages import PoolOutages
+from proxy.telemetry.slow_work import SlowWork
 from proxy.telemetry.stderr import NonBlockingWriter
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from policies.decision import PolicyDecision
     from policies.policy_log import MessageLevel
+    from proxy.core.stats.usage import UsageRow
 
 _ORDINARY = ORDINARY | {CloseReason.BROKER_CLOSED}
 Level = Literal["debug", "info", "warning", "error"]
@@ -44,15 +45,14 @@ LINES_PER_SECOND = LIMITS["session_closed"].lines
 """Lines of one event; further ones are counted and not written."""
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 EXPIRED_EVERY_MS = 1000
-POOL_EVERY_MS = 10_000
-_EFFECTS = {
-    "requests": "requests wait until memory is given back",
-    "replies": "clients that do not read get little at a time",
-}
 
 
 def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def _cpu_ms() -> float:
+    return time.thread_time() * 1000
 
 
 class _Threshold:
@@ -133,6 +133,14 @@ def configure(
         sys.stderr.notice = lambda lines: _shaped(shaping, lines)
 
 
+def tell_suppressed(*, unfinished: bool = False) -> bool:
+    """Log the counts that no later line has told; return whether some are kept until their period ends."""
+    counts, is_more = _threshold.limits.take_counts(unfinished=unfinished)
+    if counts:
+        structlog.get_logger().warning("log_lines_suppressed", lines=counts)
+    return is_more
+
+
 def _shaped(shaping: Sequence[structlog.typing.Processor], lines: int) -> str:
     """Return the line with the number of lost lines. It does not pass through the queue that lost them."""
     made: object = {"event": "log_lines_lost", "level": "warning", "lines": lines}
@@ -165,30 +173,24 @@ def lines_lost() -> int:
     return sys.stderr.lines_lost if isinstance(sys.stderr, NonBlockingWriter) else 0
 
 
-@dataclass(slots=True)
-class _Outages:
-    """The outages of one pool since its last line, which was written at `told_ms`."""
-
-    told_ms: int = -POOL_EVERY_MS
-    is_due: bool = False  # a timer for the next line is set
-    is_dry: bool = False
-    times: int = 0  # outages that have ended
-    depleted_ms: int = 0  # how long those lasted together
-
-
 class LogObserver(Observer):
-    """Logs the reports of the core."""
+    """Logs the reports of the core. `note` is called when a line was suppressed; `tell_suppressed` has the count."""
 
     def __init__(
-        self, now_ms: Callable[[], int], call_at: Callable[[int, Callable[[int], None]], None]
+        self,
+        now_ms: Callable[[], int],
+        call_at: Callable[[int, Callable[[int], None]], None],
+        note: Callable[[], None] | None = None,
     ) -> None:
+        _threshold.limits.on_suppressed = note
+        self._slow = SlowWork(now_ms, call_at, _cpu_ms)
         self._log = structlog.get_logger()
         self._now_ms = now_ms
         self._call_at = call_at
         self._expired: Counter[str] = Counter()  # since the last line, by API
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
-        self._outages: defaultdict[str, _Outages] = defaultdict(_Outages)  # by pool
+        self._outages = PoolOutages(now_ms, call_at)
 
     @property
     def suppressed(self) -> Mapping[str, int]:
@@ -256,16 +258,11 @@ class LogObserver(Observer):
 
     def on_pool_depleted(self, pool: str) -> None:
         """See Observer. The first in ten seconds is logged at once."""
-        self._outages[pool].is_dry = True
-        self._note_outage(pool)
+        self._outages.on_depleted(pool)
 
     def on_pool_recovered(self, pool: str, depleted_ms: int) -> None:
         """See Observer. Logged as rarely as the depletion."""
-        outages = self._outages[pool]
-        outages.is_dry = False
-        outages.times += 1
-        outages.depleted_ms += depleted_ms
-        self._note_outage(pool)
+        self._outages.on_recovered(pool, depleted_ms)
 
     def on_accept_delayed(self, limit: str, value: int) -> None:
         """See Observer."""
@@ -315,39 +312,31 @@ class LogObserver(Observer):
                 self._log.error("policy_message", **line)
 
     def on_policy_slow(self, name: str, hook: str, api_name: str, took_us: int) -> None:
-        """See Observer."""
-        about = {"api": api_name} if api_name else {}
-        self._warn("policy_slow", policy=name, hook=hook, **about, took_ms=took_us / 1000)
+        """See Observer. Summed up (`slow_work`)."""
+        self._slow.add_hook(name, hook, api_name, took_us / 1000)
 
     def on_slow_step(self, took_ms: int, policies: Sequence[str]) -> None:
+        """See Observer. Summed up (`slow_work`)."""
+        self._slow.add_step(took_ms, policies)
+
+    def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
-        self._warn("slow_step", took_ms=took_ms, policies=list(policies))
+        self._slow.on_second()
+
+    def close(self, _timeout_s: float) -> None:
+        """Log what is summed up or was suppressed, and not told yet. Waits for nothing."""
+        self._slow.close()
+        if self._expired:
+            self._log_expired(self._now_ms())
+        self._outages.close()
+        tell_suppressed(unfinished=True)
 
     def _log_expired(self, now_ms: int) -> None:
+        if not self._expired:  # `close` has told them
+            return
         self._expired_ms = now_ms
         self._log.warning("requests_expired", **self._expired, **_client(self._expired_peer))
         self._expired.clear()
-
-    def _note_outage(self, pool: str) -> None:
-        outages = self._outages[pool]
-        due_ms = outages.told_ms + POOL_EVERY_MS
-        if outages.is_due:
-            return
-        if self._now_ms() < due_ms:
-            outages.is_due = True
-            self._call_at(due_ms, lambda now_ms: self._log_outages(pool, now_ms))
-        else:
-            self._log_outages(pool, self._now_ms())
-
-    def _log_outages(self, pool: str, now_ms: int) -> None:
-        found = self._outages[pool]
-        fields: dict[str, object] = {"pool": pool}
-        if found.is_dry:
-            fields["effect"] = _EFFECTS.get(pool, "")
-        if found.times:
-            fields |= {"times": found.times, "depleted_ms": found.depleted_ms}
-        self._log.warning("pool_depleted" if found.is_dry else "pool_recovered", **fields)
-        self._outages[pool] = _Outages(told_ms=now_ms, is_dry=found.is_dry)
 
     def _warn(self, event: str, **fields: object) -> None:
         """Log a warning unless its event is beyond its limit: a suppressed line must cost little."""

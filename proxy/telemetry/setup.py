@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from proxy.telemetry import stderr
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.log import LogObserver
+from proxy.telemetry.last_counts import LastCounts
+from proxy.telemetry.log import LogObserver, tell_suppressed
 from proxy.telemetry.traces.resource import wants_traces
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ class Telemetry:
         token: Callable[[], str],
     ) -> None:
         self._config, self._clock = config, clock
-        self.log = LogObserver(clock, call_at)
+        self.last_counts = LastCounts(tell_suppressed)
+        self.log = LogObserver(clock, call_at, self.last_counts.note)
         self.tracer = _tracer(config.traces)
         is_monitored = config.admin.is_served or config.metrics.otlp
         self.monitoring = Monitoring(config, clock) if is_monitored else None
-        self.audit = _audit(config.audit)
+        self.audit = _audit(config.audit, self.last_counts)
         self.keeps_traces = any((self.tracer, self.monitoring, self.audit))
         self.capture: Capture | None = None
         self.topic_usage: TopicUsage | None = None
@@ -153,7 +155,7 @@ class Telemetry:
         """Deliver and write what is left. Blocks for CLOSE_S at most."""
         ends_s = time.monotonic() + CLOSE_S
         metrics = None if self.monitoring is None else self.monitoring.metrics
-        for each in (self.audit, self.usage_log, self.tracer, metrics):
+        for each in (self.log, self.audit, self.usage_log, self.tracer, metrics):
             if each is not None:
                 each.close(max(0.1, ends_s - time.monotonic()))
 
@@ -220,12 +222,12 @@ def _push() -> MetricPush:
     return MetricPush(_version())
 
 
-def _audit(audit: AuditSettings) -> AuditLog | None:
+def _audit(audit: AuditSettings, counts: LastCounts) -> AuditLog | None:
     if not audit.file:
         return None
     from proxy.telemetry.audit_log import AuditLog  # noqa: PLC0415 - see the module
 
-    return AuditLog(audit.file, audit.max_file_bytes)
+    return AuditLog(audit.file, audit.max_file_bytes, counts)
 
 
 def _tracer(traces: TracesSettings) -> Tracer | None:

@@ -4,14 +4,16 @@ from uuid import UUID
 
 import pytest
 
+from policies import audit
 from policies.api import FORWARD, Outcome, Reject
-from policies.audit import MAX_NAMES, Audit
-from policies.audit_facts import AuditFacts, FailedItem
+from policies.audit import MAX_DONE, MAX_NAMES, Audit
+from policies.audit_facts import AuditFacts, AuditItem
 from policies.limits import Limits
 from policies.testing import PolicyBench
 from policies.testing.policy_bench import BenchEntry
+from wire import reply_steps, request_names
 from wire.administrative import ADMINISTRATIVE
-from wire.apis import ApiKey
+from wire.apis import OFFERED, ApiKey, name_of
 from wire.errors import ErrorCode
 
 
@@ -34,8 +36,10 @@ def test_a_line_has_the_topics_and_what_failed(version):
             {"name": "carts"},
         ]
     }
-    errors = (FailedItem("orders", None, "TOPIC_ALREADY_EXISTS"),)
-    assert told(bench, request, fields=failed) == AuditFacts(("orders", "carts"), (), errors)
+    errors = (AuditItem("orders", None, "TOPIC_ALREADY_EXISTS"),)
+    assert told(bench, request, fields=failed) == AuditFacts(
+        ("orders", "carts"), (), errors, done=(AuditItem("carts", None),)
+    )
 
 
 def test_all_done_is_an_empty_list_and_unknown_is_none():
@@ -62,8 +66,8 @@ def test_partitions_groups_and_the_whole_request_are_told_apart():
     facts = told(bench, request, fields=reply)
     assert (facts.topics, facts.groups) == (("orders",), ("payments",))
     assert set(facts.errors or ()) == {
-        FailedItem("orders", 3, "GROUP_SUBSCRIBED_TO_TOPIC"),
-        FailedItem("", None, "GROUP_ID_NOT_FOUND"),
+        AuditItem("orders", 3, "GROUP_SUBSCRIBED_TO_TOPIC"),
+        AuditItem("", None, "GROUP_ID_NOT_FOUND"),
     }
 
 
@@ -72,7 +76,7 @@ def test_an_item_without_a_name_has_its_place():
     bench = PolicyBench(Audit)
     results = [{}, {"error_code": ErrorCode.INVALID_REQUEST}, {}]
     facts = told(bench, bench.request("CreateAcls"), fields={"results": results})
-    assert facts.errors == (FailedItem("1", None, "INVALID_REQUEST"),)
+    assert facts.errors == (AuditItem("1", None, "INVALID_REQUEST"),)
 
 
 def test_an_id_becomes_a_name_or_is_printed_as_kafka_does():
@@ -97,9 +101,39 @@ def test_a_line_is_bounded():
     facts = told(bench, bench.request("CreateTopics", 7, topics=names), fields={"topics": failed})
     assert facts.topics is not None
     assert facts.errors is not None
-    assert (len(facts.topics), len(facts.errors), facts.left_out) == (MAX_NAMES, MAX_NAMES, 14)
+    assert (len(facts.topics), len(facts.errors)) == (MAX_NAMES, MAX_NAMES)
+    assert facts.left_out == {"topics": 7, "errors": 7}
     assert {len(name) for name in facts.topics} == {255}
     assert {len(item.name) for item in facts.errors} == {255}
+
+
+def test_no_number_of_failures_hides_what_was_done():
+    """The victim is one of a thousand names, and the others do not exist."""
+    bench = PolicyBench(Audit)
+    names = [f"none-{place}" for place in range(999)]
+    names.insert(500, "victim")
+    unknown = {"error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    replies = [{"name": name, **({} if name == "victim" else unknown)} for name in names]
+    request = bench.request("DeleteTopics", 5, topics=names)
+    facts = told(bench, request, fields={"responses": replies})
+    assert facts.done == (AuditItem("victim", None),)
+    assert not facts.has_failed
+    assert facts.left_out == {"topics": 1000 - MAX_NAMES, "errors": 999 - MAX_NAMES}
+
+
+def test_what_was_done_is_bounded_and_counted():
+    """A failure of the whole request, or of every item, has no item that was done."""
+    bench = PolicyBench(Audit)
+    names = [f"topic-{place}" for place in range(MAX_DONE + 3)]
+    request = bench.request("DeleteTopics", 5, topics=names)
+    facts = told(bench, request, fields={"responses": [{"name": name} for name in names]})
+    assert facts.done is not None
+    assert len(facts.done) == MAX_DONE
+    assert facts.left_out == {"topics": len(names) - MAX_NAMES, "done": 3}
+    failed = [{"name": "a", "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}]
+    request = bench.request("DeleteTopics", 5, topics=["a"])
+    facts = told(bench, request, fields={"responses": failed})
+    assert (facts.done, facts.has_failed) == ((), True)
 
 
 @pytest.mark.parametrize("body", [b"\xff" * 30, b"\x00\x00\x7f\xff", b""])
@@ -142,3 +176,17 @@ def test_it_keeps_nothing_of_requests_that_have_ended():
         bench.complete(request, outcome)
     assert isinstance(bench.policy, Audit)
     assert not bench.policy._names
+
+
+def test_no_request_and_no_reply_waits_for_what_reads_it():
+    """It is made with the entry, for each API and version that the policy hears, and not in a hook."""
+    for cache in (reply_steps.steps_of, audit._prepare):
+        cache.cache_clear()
+    request_names._READERS.clear()
+    bench = PolicyBench(Audit)
+    made = reply_steps.steps_of.cache_info().misses, len(request_names._READERS)
+    for key in sorted(Audit.apis):
+        for version in range(OFFERED[key][0], OFFERED[key][1] + 1):
+            request = bench.request(name_of(key), version, body=bytes(9))
+            told(bench, request, body=bytes(9))
+    assert (reply_steps.steps_of.cache_info().misses, len(request_names._READERS)) == made

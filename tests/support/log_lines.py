@@ -42,3 +42,4 @@ class Lines:
 def lines(capsys):
     yield lambda **options: Lines(capsys, **options)
     structlog.reset_defaults()
+    log.set_level("info")

@@ -11,11 +11,14 @@ import structlog
 
 from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.audit import Audit
+from policies.audit_facts import AuditFacts, AuditItem
 from policies.decision import PolicyDecision
 from policies.testing import PolicyBench
 from policies.testing.message_builder import request_body, response_body
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
+from proxy.telemetry.last_counts import LastCounts
+from proxy.telemetry.stderr import MAX_LINE_BYTES
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.ledger import Ledger
@@ -36,7 +39,8 @@ class Book:
 
     def __init__(self, folder, max_bytes=1 << 20) -> None:
         self.path = folder / "audit.jsonl"
-        self.log = AuditLog(self.path, max_bytes)
+        self.counts = LastCounts(lambda: False)
+        self.log = AuditLog(self.path, max_bytes, self.counts)
         self.log.start()
         self.others = Ledger()
 
@@ -212,20 +216,77 @@ def test_lines_that_a_stuck_disk_did_not_take_are_reported_in_the_log(book, monk
 
 
 def test_one_client_cannot_flood_the_audit_log(book):
-    """Lines of one user at one address over the limit are counted; its next line has their number."""
+    """Lines of one user at one address over the limit are counted, and those of others are written."""
     loud = replace(PEER, user="mallory")
     for n in range(LINES_PER_SECOND + 40):
         book.log.on_audited(ended(n, peer=loud))
     book.log.on_audited(ended(1000))
     book.log.on_audited(ended(1001, peer=loud, at_us=EPOCH_US + 1_000_000))
-    lines = book.lines()
-    assert [line["user"] for line in lines] == [
-        *["mallory"] * LINES_PER_SECOND,
-        "alice",
-        "mallory",
-    ]
-    assert [line.get("suppressed") for line in lines[-2:]] == [40, None]
     assert book.log.lost() == {"disk": 0, "rate": 40}
+    users = [line.get("user") for line in book.lines()]
+    assert users == [*["mallory"] * LINES_PER_SECOND, "alice", "mallory", None]
+
+
+@pytest.mark.parametrize("at_close", [False, True], ids=["a second later", "at the end"])
+def test_the_last_count_needs_no_later_line(book, at_close):
+    """It is written once."""
+    for n in range(LINES_PER_SECOND + 3_882):
+        book.log.on_audited(refused(n))
+    assert book.counts._is_noted
+    if not at_close:
+        assert not any(tell() for tell in book.counts._tell)
+    lines = book.lines()
+    assert len(lines) == LINES_PER_SECOND + 1
+    assert (lines[-1]["event"], lines[-1]["suppressed"]) == ("lines_suppressed", {"refused": 3_882})
+
+
+def test_refusals_cannot_use_up_the_lines_of_acts(book):
+    """Nor acts that failed, acts whose end is not known, or acts of another API; each is counted by its kind."""
+    failed = AuditFacts(errors=(AuditItem("x", None, "UNKNOWN_TOPIC_OR_PARTITION"),), done=())
+    flood = [
+        refused,
+        lambda n: ended(n, facts=failed),
+        lambda n: ended(n, outcome=Outcome.DISCONNECTED),
+        lambda n: ended(n, api_key=ApiKey.CREATE_PARTITIONS, version=2),
+    ]
+    for make in flood:
+        for n in range(LINES_PER_SECOND + 5):
+            book.log.on_audited(make(n))
+    book.log.on_audited(ended(4711))
+    partly = ended(4712)
+    partly.refused_by = "topics"
+    book.log.on_audited(partly)
+    *_, act, denied_in_part, count = book.lines()
+    assert [act["correlation_id"], denied_in_part["correlation_id"]] == [4711, 4712]
+    assert count["suppressed"] == {
+        "refused": 5,
+        "failed": 5,
+        "unknown DeleteTopics": 5,
+        "done CreatePartitions": 5,
+    }
+
+
+def test_no_line_is_longer_than_the_queue_takes(book):
+    """Names of control characters take six bytes each; what one line does not hold of what was done follows it."""
+    names = tuple(f"{n:03}" + "\x01" * 250 for n in range(100))
+    items = tuple(AuditItem(name, None, "UNKNOWN_SERVER_ERROR") for name in names)
+    done = tuple(AuditItem(name, 7) for name in names)
+    peer = replace(PEER, user="\x01" * 5000, client_id="\x01" * 5000)
+    facts = AuditFacts(names, names, items, {"topics": 3}, "\x01" * 5000, done)
+    book.log.on_audited(ended(1, peer=peer, facts=facts))
+    first, *rest = book.lines()
+    assert all(len(line) < MAX_LINE_BYTES for line in book.path.read_bytes().splitlines())
+    listed = {member: len(first[member]) for member in ("topics", "groups", "errors")}
+    assert all(0 < count < 100 for count in listed.values())
+    assert first["left_out"] == {
+        "topics": 103 - listed["topics"],
+        "groups": 100 - listed["groups"],
+        "errors": 100 - listed["errors"],
+    }
+    assert {(line["event"], line["correlation_id"]) for line in rest} == {("continued", 1)}
+    told = [item["name"] for line in (first, *rest) for item in line["done"]]
+    assert told == list(names)
+    assert list(first).index("done") < list(first).index("topics")
 
 
 def test_the_file_is_bounded(tmp_path):
@@ -250,19 +311,31 @@ def test_a_long_or_malformed_name_is_cut_and_escaped(book):
 def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
     """It is not reported only at the first line."""
     with pytest.raises(OSError, match="No such file"):
-        AuditLog(tmp_path / "nowhere" / "audit.jsonl", 1 << 20)
+        AuditLog(tmp_path / "nowhere" / "audit.jsonl", 1 << 20, LastCounts(lambda: False))
 
 
-def ended(ident: int, *, peer: Peer = PEER, at_us: int = EPOCH_US):
+def ended(
+    ident: int,
+    *,
+    peer: Peer = PEER,
+    at_us: int = EPOCH_US,
+    api_key: int = ApiKey.DELETE_TOPICS,
+    version: int = 4,
+    outcome: Outcome = Outcome.REPLIED,
+    facts: AuditFacts | None = None,
+):
+    """Return the trace of an administrative request that was forwarded."""
     made = trace(
-        api_key=ApiKey.DELETE_TOPICS,
-        version=4,
-        peer=peer,
-        outcome=Outcome.REPLIED,
-        upstream_us=0,
-        began_us=at_us,
+        api_key=api_key, version=version, peer=peer, outcome=outcome, upstream_us=0, began_us=at_us
     )
-    made.correlation_id = ident
+    made.correlation_id, made.audited, made.facts = ident, True, facts
+    return made
+
+
+def refused(ident: int):
+    """Return the trace of an administrative request that a policy has refused."""
+    made = ended(ident, outcome=Outcome.ANSWERED)
+    made.forwarded_us, made.refused, made.refused_by = 0, 44, "limits"
     return made
 
 

@@ -25,6 +25,7 @@ from tests.support.sockets import HandClock
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = {"debug", "info", "warning", "error", "exception", "critical", "_warn"}
 BY_SINK = "log_lines_lost"
+LAST_COUNT = "log_lines_suppressed"
 STORM_SECONDS = 60
 STORM_PER_SECOND = 500
 
@@ -96,6 +97,7 @@ def written(monkeypatch):
     take.clock = clock
     yield take
     structlog.reset_defaults()
+    log.set_level("info")
 
 
 @pytest.mark.parametrize("event", [*LIMITS, "an_event_of_a_plug_in"])
@@ -173,6 +175,34 @@ def test_each_period_has_its_full_limit():
             limits.pass_one("unmapped_node", {})
         assert passed == limit.lines
         clock.now_ms += 7 * limit.period_ms
+
+
+@pytest.mark.parametrize("at_end", [False, True], ids=["after its period", "at the end"])
+@pytest.mark.parametrize(
+    "event", [*(each for each in LIMITS if each != LAST_COUNT), "an_event_of_a_plug_in"]
+)
+def test_the_last_count_of_any_event_needs_no_later_line(written, event, at_end):
+    """It is told after the period of the limit, or at the end of the process; once."""
+    limit = LIMITS.get(event, UNKNOWN)
+    notes: list[bool] = []
+    observer = log.LogObserver(written.clock, lambda *_: None, lambda: notes.append(True))
+    fields = dict.fromkeys(limit.by, "mine")
+    for _ in range(limit.lines + 3_882):
+        structlog.get_logger().warning(event, **fields)
+    assert len(written()) == limit.lines
+    assert notes == [True]
+    assert log.tell_suppressed(), "its period lasts"
+    assert not written()
+    if at_end:
+        observer.close(0)
+    else:
+        written.clock.now_ms += limit.period_ms
+        assert not log.tell_suppressed()
+    (line,) = written()
+    assert (line["event"], line["level"]) == (LAST_COUNT, "warning")
+    assert line["lines"] == {"/".join([event, *fields.values()]): 3_882}
+    assert not log.tell_suppressed(unfinished=True)
+    assert not written()
 
 
 def deep(count: int) -> None:

@@ -9,7 +9,7 @@ import sys
 from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.log import LINES_PER_SECOND, POOL_EVERY_MS
+from proxy.telemetry.log import LINES_PER_SECOND
 from proxy.telemetry.stderr import NonBlockingWriter
 from tests.support.log_lines import PEER
 
@@ -166,41 +166,14 @@ def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
     assert (line["fetch"], "produce" in line) == (1, False)
 
 
-def test_a_depletion_of_a_pool_is_logged_and_so_is_its_end(lines):
-    """The first line names the pool and the effect, the second has the duration; each pool has its own."""
+def test_the_end_of_the_process_tells_expired_requests_that_wait_for_their_second(lines):
+    """Its timer then logs nothing more."""
     written = lines()
-    written.observer.on_pool_depleted("requests")
-    written.observer.on_pool_depleted("replies")
-    depleted, replies = written.take()
-    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
-    assert "wait" in depleted["effect"]
-    assert "times" not in depleted
-    assert replies["effect"] != depleted["effect"]
-    written.advance(12_000)
-    assert written.take() == [], "it is dry, and that was said"
-    written.observer.on_pool_recovered("requests", 12_000)
-    (recovered,) = written.take()
-    assert (recovered["event"], recovered["pool"]) == ("pool_recovered", "requests")
-    assert (recovered["times"], recovered["depleted_ms"]) == (1, 12_000)
-    assert "effect" not in recovered
-
-
-def test_frequent_depletions_of_a_pool_are_summed_up(lines):
-    """A line has their number and duration since the last one and the present state; the last is followed by none."""
-    written = lines()
-    for _ in range(250):  # 25 seconds, depleted for six tenths of the time
-        written.observer.on_pool_depleted("requests")
-        written.advance(60)
-        written.observer.on_pool_recovered("requests", 60)
-        written.advance(40)
-    written.advance(2 * POOL_EVERY_MS)
-    told = written.take()
-    assert len(told) == 4
-    assert sum(line.get("times", 0) for line in told) == 250
-    assert sum(line.get("depleted_ms", 0) for line in told) == 250 * 60
-    assert told[-1]["event"] == "pool_recovered"
-    assert written.timers.next_ms() is None
-    written.advance(POOL_EVERY_MS)
-    written.observer.on_pool_depleted("requests")
+    for _ in range(3):
+        written.observer.on_expired(PEER, "Fetch")
+    assert len(written.take()) == 1
+    written.observer.close(0)
     (line,) = written.take()
-    assert (line["event"], "times" in line) == ("pool_depleted", False)
+    assert (line["event"], line["fetch"]) == ("requests_expired", 2)
+    written.advance(10_000)
+    assert written.take() == []
