@@ -28,6 +28,7 @@ from proxy.config_volume import ConfigVolume
 from proxy.core.errors import CloseReason
 from proxy.dynamic_config import dynamic_settings
 from proxy.engine_settings import make_engine
+from proxy.host_port import host_port
 from proxy.policy_services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell.acceptor import Acceptor
@@ -272,7 +273,7 @@ class App:
         )
         self._log.info(
             "ready",
-            listen=f"{listen.address}:{listen.port}",
+            listen=host_port(listen.address, listen.port),
             nodes=listen.nodes,
             upstream=",".join(self._config.upstream.bootstrap_servers),
             admin_socket=socket_path or "none",

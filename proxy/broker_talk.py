@@ -15,6 +15,7 @@ import trio
 
 from proxy.core.auth.upstream_authentication import UpstreamAuthentication
 from proxy.core.errors import CloseReason
+from proxy.host_port import host_port
 from proxy.openssl.certificate import CertificateError, expiry_ms, subject_of
 from proxy.openssl.contexts import client_context
 from proxy.shell.clock import Clock
@@ -50,7 +51,7 @@ class BrokerTalk:
     """Connections to one server, and what they show of its TLS."""
 
     def __init__(self, host: str, port: int, upstream: UpstreamSettings) -> None:
-        self.server = f"{host}:{port}"
+        self.server = host_port(host, port)
         self._host = host
         self._port = port
         self._upstream = upstream

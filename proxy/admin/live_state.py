@@ -20,6 +20,7 @@ from proxy.admin.principals import principals
 from proxy.admin.snapshot import LISTED, take_snapshot
 from proxy.config.container import memory_limit
 from proxy.core.memory.pool import NO_BOUND
+from proxy.host_port import host_port
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.golden_signals import ByteRates
 
@@ -199,7 +200,7 @@ def _address(address: tuple[str, int] | None) -> str:
     if address is None:
         return ""
     host = printable(address[0])
-    return f"[{host}]:{address[1]}" if ":" in host else f"{host}:{address[1]}"
+    return host_port(host, address[1])
 
 
 def _pool(name: str, pool: MemoryPool, now_ms: int, since: tuple[int, int] | None) -> schemas.Pool:

@@ -18,6 +18,7 @@ from proxy.admin.schemas import Age, ConnectionRow, Waiting
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
 from proxy.core.session.mutes import mute_reasons
+from proxy.host_port import host_port
 from proxy.shell.endpoint import tls_of
 from wire.api_keys import ApiKey
 
@@ -132,8 +133,8 @@ def connection_of(session: Session, now_ms: int, opened_ms: Mapping[int, int]) -
     since_ms = opened_ms.get(peer.session_id)
     return ConnectionRow(
         peer.session_id,
-        f"{peer.host}:{peer.port}",
-        peer.user,
+        host_port(peer.host, peer.port),
+        peer.user[:MAX_NAME_CHARS],
         peer.principal_source,
         peer.client_id[:MAX_NAME_CHARS],
         client_tls,

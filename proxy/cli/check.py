@@ -10,6 +10,7 @@ import click
 
 from proxy.cli import options
 from proxy.cli.settings import INVALID, print_hints, print_problems, with_settings
+from proxy.host_port import host_port
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
@@ -97,7 +98,11 @@ def _connect(config: Config) -> None:
             here = OUTSIDE
             if node_id in addresses:
                 name, at = addresses[node_id]
-                here = f"{name}:{at} here" if config.listen.serves_by_sni else f"port {at} here"
-            click.echo(f"  broker {node_id} at {host}:{port}: {here}")
+                here = (
+                    f"{host_port(name, at)} here"
+                    if config.listen.serves_by_sni
+                    else f"port {at} here"
+                )
+            click.echo(f"  broker {node_id} at {host_port(host, port)}: {here}")
     if any(report.problem for report in reports):
         sys.exit(INVALID)

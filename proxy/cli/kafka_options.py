@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 import click
 
 from proxy.cli import options
+from proxy.host_port import host_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,7 @@ def _server_of_config(config: Config, tls: UpstreamTls | None) -> Server:
 
     listen = config.listen
     host = "127.0.0.1" if listen.address in ANY_ADDRESS else listen.address
-    address = f"[{host}]:{listen.port}" if ":" in host else f"{host}:{listen.port}"
+    address = host_port(host, listen.port)
     if listen.tls is None:
         return Server(address, tls)
     given = tls or UpstreamTls(ca_file=listen.tls.cert_file)

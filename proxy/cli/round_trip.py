@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, context_of, scram_name
+from proxy.host_port import host_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ class AdvertisedBroker(NamedTuple):
     @property
     def address(self) -> str:
         """Return HOST:PORT, with the brackets of an IPv6 address."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
 
 class EchoedRecord(NamedTuple):

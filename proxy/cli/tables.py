@@ -1,7 +1,8 @@
 """Tables of text, for a pipe and for a terminal of any width.
 
 Rules:
-- A pipe gets one line per row and whole cells, for `cut` and `grep`.
+- A pipe gets one line per row, for `cut` and `grep`. Its cells are whole, but for names of more than MAX_NAME_CELLS:
+  no client makes every line as long as the name that it chose. JSON has whole names.
 - A terminal gets lines that fit. Names are cut in the middle first, down to MIN_NAME_CELLS. If that is not enough, a
   row takes several lines, and so does the header. A figure is cut only if it alone is wider than the terminal.
 - A width is counted in cells of the terminal: a wide character takes two, a combining mark none.
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 MIN_NAME_CELLS: Final = 12
 """A name is cut to fewer cells only if its line has no room for anything else."""
+MAX_NAME_CELLS: Final = 255
+"""In a pipe. The longest topic and the longest user that tools make are shorter."""
 DEFAULT_WIDTH: Final = 80
 """Cells, for a terminal that does not report its width."""
 GAP: Final = 2
 ELLIPSIS: Final = "…"
-CUT: Final = frozenset({"user", "client id", "client"})
-"""Columns of names, whose length clients chose."""
+CUT: Final = frozenset({"user", "client id", "client", "waits for", "detail"})
+"""Columns of texts whose length clients chose: names, and texts that contain names."""
 LEFT: Final = CUT | {
     *(
         "quota",
@@ -33,10 +36,8 @@ LEFT: Final = CUT | {
         "muted",
         "api",
         "kind",
-        "waits for",
         "time",
         "what",
-        "detail",
         "policy",
         "what it does",
     ),
@@ -72,12 +73,20 @@ def format_rows(
     width: int | None = None,
 ) -> list[list[str]]:
     """Return the lines of the header, then those of each row; all have the same number of lines."""
-    table = [names, *rows]
+    table = [names, *(_bounded(names, row) for row in rows)]
     natural = [max(cells(row[place]) for row in table) for place in range(len(names))]
     folds = _folds(names, natural, width)
     return [
         [_line(names, row, fold, indent=GAP if number else 0) for number, fold in enumerate(folds)]
         for row in table
+    ]
+
+
+def _bounded(names: Sequence[str], row: Sequence[str]) -> list[str]:
+    """Return the cells of a row, texts of clients cut to MAX_NAME_CELLS."""
+    return [
+        shorten(cell, MAX_NAME_CELLS) if name in CUT else cell
+        for name, cell in zip(names, row, strict=True)
     ]
 
 

@@ -166,7 +166,10 @@ def longest(oldest: list[Row], width: int | None = None) -> str:
         return ""
     row = oldest[0]
     user, client_id, waits_for = (
-        each if width is None else tables.shorten(each, max(tables.MIN_NAME_CELLS, width // 3))
+        tables.shorten(
+            each,
+            tables.MAX_NAME_CELLS if width is None else max(tables.MIN_NAME_CELLS, width // 3),
+        )
         for each in map(format_name, (row["user"], row["client_id"], row["waits_for"]))
     )
     return f"; longest {format_number(row['age_ms'])} ms: {row['api']} of {user}/{client_id}, for {waits_for}"

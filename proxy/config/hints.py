@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.config.values import is_loopback
+from proxy.host_port import host_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,7 @@ def hints(config: Config) -> Iterator[str]:
     if _lends_credentials(config):
         yield (
             "upstream.sasl: every client that can connect to "
-            f"{config.listen.address}:{config.listen.port} uses Sluice's own credentials; set listen.sasl, "
+            f"{host_port(config.listen.address, config.listen.port)} uses Sluice's own credentials; set listen.sasl, "
             "listen.tls.client_auth: required, or identity.user if all clients are one application"
         )
 

@@ -25,6 +25,7 @@ import trio
 
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
+from proxy.host_port import host_port
 from proxy.shell.direct_io import receive_some, send_all
 from proxy.shell.transport import HandshakeError, PlainTransport
 
@@ -162,7 +163,7 @@ class Dialer:
                     if not data:
                         raise DialError(
                             CloseReason.UPSTREAM_REFUSED,
-                            f"{host}:{port} closed the connection without an answer",
+                            f"{host_port(host, port)} closed the connection without an answer",
                         )
                     lookup.feed(data)
         finally:
@@ -171,7 +172,7 @@ class Dialer:
     async def _dial(self, host: str, port: int) -> Upstream:
         """Return an authenticated connection to one address. Raises DialError."""
         transport = await dial(host, port, self._timeout_s, self._tls, self.is_own)
-        address = f"{host}:{port}"
+        address = host_port(host, port)
         if self._custody is None:
             return Upstream(transport, address)
         failed = CloseReason.UPSTREAM_AUTHENTICATION_FAILED
@@ -209,19 +210,21 @@ async def dial(
         with trio.fail_after(timeout_s):
             stream = await _connect(host, port)
     except trio.TooSlowError:
-        detail = f"{host}:{port} did not answer within {timeout_s:g} s"
+        detail = f"{host_port(host, port)} did not answer within {timeout_s:g} s"
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
     # The event loop's from here on: a plain socket with the same descriptor.
     connected = socket.socket(fileno=stream.socket.detach())
     if is_own(connected):
         connected.close()
-        raise DialError(CloseReason.UPSTREAM_REFUSED, f"{host}:{port} is a port of Sluice itself")
+        raise DialError(
+            CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself"
+        )
     if tls is None:
         return PlainTransport(connected)
     try:
         return await tls.secure(connected, host, port)
     except HandshakeError as error:
-        raise DialError(CloseReason.BROKER_TLS, f"{host}:{port}: {error}") from error
+        raise DialError(CloseReason.BROKER_TLS, f"{host_port(host, port)}: {error}") from error
 
 
 async def _connect(host: str, port: int) -> trio.SocketStream:
@@ -233,7 +236,7 @@ async def _connect(host: str, port: int) -> trio.SocketStream:
         why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
         is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
         reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
-        raise DialError(reason, f"{host}:{port}: {why}") from error
+        raise DialError(reason, f"{host_port(host, port)}: {why}") from error
 
 
 def _cause(error: OSError | UnicodeError) -> BaseException:

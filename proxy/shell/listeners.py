@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from proxy.host_port import host_port
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -95,7 +97,7 @@ def _listen(listening: trio.socket.SocketType) -> None:
 
 
 def _refused(address: str, port: int, error: OSError) -> OSError:
-    return OSError(error.errno, f"cannot listen on {address}:{port}: {error.strerror}")
+    return OSError(error.errno, f"cannot listen on {host_port(address, port)}: {error.strerror}")
 
 
 async def _accept(

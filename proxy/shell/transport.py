@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+from proxy.host_port import host_port
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -119,7 +121,7 @@ def address_of(connected: socket.socket) -> str | None:
         host, port = connected.getpeername()[:2]
     except OSError:
         return None
-    return f"{host}:{port}"
+    return host_port(host, port)
 
 
 def has_left(client: Transport) -> bool:

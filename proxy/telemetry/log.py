@@ -24,6 +24,7 @@ import structlog
 
 from proxy.core.errors import ORDINARY, CloseReason
 from proxy.core.observer import Observer
+from proxy.host_port import host_port
 from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
 from proxy.telemetry.message_fields import message_fields
@@ -219,7 +220,7 @@ class LogObserver(Observer):
 
     def on_handshake_failed(self, host: str, port: int, detail: str) -> None:
         """See Observer."""
-        self._warn("handshake_failed", client=f"{host}:{port}", reason=printable(detail))
+        self._warn("handshake_failed", client=host_port(host, port), reason=printable(detail))
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         """See Observer. `sluice check --connect` finds out more about the server."""
@@ -233,7 +234,7 @@ class LogObserver(Observer):
 
     def on_node_learned(self, node_id: int, host: str, port: int) -> None:
         """See Observer."""
-        self._log.info("node_learned", node=node_id, address=f"{printable(host)}:{port}")
+        self._log.info("node_learned", node=node_id, address=host_port(printable(host), port))
 
     def on_unmapped_node(self, node_id: int) -> None:
         """See Observer."""
@@ -365,7 +366,7 @@ def _ruled(decision: PolicyDecision) -> dict[str, object]:
 def _client(peer: Peer) -> dict[str, object]:
     return {
         "session": peer.session_id,
-        "client": f"{peer.host}:{peer.port}",
+        "client": host_port(peer.host, peer.port),
         "client_id": printable(peer.client_id),
         "node": "bootstrap" if peer.node_id is None else peer.node_id,
     }

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
+from proxy.host_port import host_port
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -215,9 +217,7 @@ def connect_producer(
         return client
 
     producer = KafkaProducer(
-        bootstrap_servers=[
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in servers
-        ],
+        bootstrap_servers=[host_port(host, port) for host, port in servers],
         client_id=CLIENT_ID,
         kafka_client=make_client,
         compression_type="gzip",
@@ -248,7 +248,7 @@ class GuardedProducer:
             if self._own.includes(broker.host, broker.port):
                 raise OwnAddressError(
                     f"broker {broker.nodeId} advertises this proxy's address, "
-                    f"{broker.host}:{broker.port}"
+                    + host_port(broker.host, broker.port)
                 )
         return self._producer.send(topic, value=value, key=key)
 

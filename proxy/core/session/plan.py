@@ -123,7 +123,7 @@ class Plan:
         self.cut = False  # a fetch with a longer wait than `GraceTimes.max_ms`: it ends at its deadline in any case
         self.answer: bytes | None = None  # a reply body made here, for any request
         self.min_bytes = 8 + len(prefix)
-        self.max_bytes = min(max_bytes, api.request_max_bytes or max_bytes)
+        self.max_bytes = max_bytes
         self.on_request = hooks.on_request
         self.spared = api.key in SIGN_ON  # no quota counts them
         audited = shared.observer.hears_audit and api.key in ADMINISTRATIVE

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _INT32 = Struct(">i").unpack_from
 _TWO_INT32 = Struct(">ii").unpack_from
 _KIND = Struct(">i").unpack_from  # api_key << 16 | api_version
+MAX_KEPT_PREFIX_BYTES = 1024
+"""The longest prefix by which a plan is found again."""
 NEVER_MS = 1 << 60
 """A wait in milliseconds that is longer than any other."""
 
@@ -92,10 +94,13 @@ class PlanBook:
             words = f"a policy allows at most v{highest}"
             raise ClientProtocolError(f"{api.name} v{api_version} is not offered: {words}")
         max_bytes = self._max_bytes(api)
-        _check_size(api, size, max_bytes)
+        _check_size(api, size, max_bytes + header.MAX_HEADER_BYTES)
         body_at = header.body_at(buf, pos, limit, api.request_header_version)
         if body_at is None:
             return None
+        # The limit is the body's: a client id of 32,767 bytes is legal in every request.
+        max_bytes = min(max_bytes + body_at - pos - 4, shared.request_max_bytes)
+        _check_size(api, size, max_bytes)
         acks: int | None = None
         head_end, wait_ms, clamped = body_at, 0, False
         if api.key == ApiKey.PRODUCE:
@@ -142,7 +147,9 @@ class PlanBook:
         self.keeps = self.keeps or plan.keeps
         self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`
         shared.expired.clamped += clamped
-        if api.key != ApiKey.API_VERSIONS:  # a client asks once: 400 bytes less for each connection
+        # ApiVersions: a client asks once; 400 bytes less for each connection. A long client id would be kept, and not
+        # counted, once for each API and version: such a client gets a new plan with each request.
+        if api.key != ApiKey.API_VERSIONS and len(prefix) <= MAX_KEPT_PREFIX_BYTES:
             self.by_kind[kind] = plan
         return plan, body_at
 
@@ -172,7 +179,7 @@ class PlanBook:
             hooks = shared.chain.hooks(api_key)._replace(need=Need.HEADER)
         else:
             raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered")
-        max_bytes = self._max_bytes(api)
+        max_bytes = self._max_bytes(api) + header.MAX_HEADER_BYTES
         plan = Plan(api, speaker.peer, b"", None, hooks, None, max_bytes, shared, speaker.usage)
         if api_key == ApiKey.API_VERSIONS:
             plan.answer = versions.unsupported_version(shared.rewrites.offered)

@@ -111,3 +111,14 @@ def test_the_width_is_that_of_the_terminal(monkeypatch, columns, width):
     with os.fdopen(writer, "w") as pipe, os.fdopen(reader):
         monkeypatch.setattr("sys.stdout", pipe)
         assert tables.terminal_width() is None
+
+
+@pytest.mark.parametrize("column", sorted(tables.CUT))
+@pytest.mark.parametrize("width", [None, 120])
+def test_no_client_makes_the_lines_of_others_long(column, width):
+    """A client id has up to 32,767 bytes, and stands in texts about its client, too."""
+    rows = [("app", "7"), ("x" * 32_767, "8"), ("報" * 10_000, "9")]
+    lines = tables.format_table((column, "used/s"), rows, width).splitlines()
+    assert len(lines) == 4
+    assert max(map(tables.cells, lines)) <= tables.MAX_NAME_CELLS + 10
+    assert tables.MAX_NAME_CELLS >= 249, "the longest topic"

@@ -195,10 +195,13 @@ def test_a_plan_holds_for_frames_that_can_show_its_beginning():
     assert plan.max_bytes == 1000
 
 
-def test_an_api_with_a_bound_of_its_own_keeps_it():
-    """The smaller of both holds."""
-    assert make(request_max_bytes=300).max_bytes == 300
-    assert make(request_max_bytes=3000).max_bytes == 1000
+def test_an_api_with_a_bound_of_its_own_keeps_it_for_its_body():
+    """A DescribeClientQuotas has a mebibyte after its header, however long that is."""
+    for client_id in ("c", "c" * 300):
+        wire = Wire()
+        wire.client(f.request(48, 0, 1, bytes(5), client_id=client_id))
+        (plan,) = wire.session.plans.by_kind.values()
+        assert plan.max_bytes == (1 << 20) + 8 + 2 + len(client_id)
 
 
 def test_a_plan_is_found_by_api_client_id_and_acks():
