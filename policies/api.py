@@ -254,13 +254,16 @@ class Policy:
     """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
     max_versions: Mapping[int, int] = MappingProxyType({})
     """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted."""
+    hides: frozenset[int] = frozenset()
+    """API keys that ApiVersions leaves out while the entry enforces, because it refuses their requests."""
     tick_ms: int = 0
     """How often `on_tick` is called, in ms; 0 = never."""
     asked_first: bool = False
     """Whether `on_request` comes before that of all others, wherever the entry stands: for a policy that counts every
     request, also those that others refuse."""
     answers: frozenset[int] = frozenset()
-    """Those of `apis` whose requests `on_answer` gets, after `on_request`."""
+    """Those of `apis` whose requests `on_answer` gets, after `on_request`. They stay in ApiVersions where Sluice forwards
+    them to no broker, because it brings its own credentials."""
 
     def __init__(self, config: object, host: Host) -> None:
         self.config = config

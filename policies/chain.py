@@ -104,6 +104,11 @@ class Chain:
         enforced = (entry for entry in self.entries if entry.mode == "enforce")
         return offered_below(self._interests[entry.name].max_versions for entry in enforced)
 
+    def hidden(self) -> frozenset[int]:
+        """Return the APIs that ApiVersions leaves out: those that entries hide that enforce."""
+        enforced = (entry for entry in self.entries if entry.mode == "enforce")
+        return frozenset[int]().union(*(self._interests[entry.name].hides for entry in enforced))
+
     def active_entries(self) -> list[str]:
         """Return the names of the entries that have a hook for requests or replies."""
         hooks = ("on_request", "on_response", "on_complete")

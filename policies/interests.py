@@ -31,6 +31,7 @@ class Interests(NamedTuple):
     max_versions: Mapping[int, int]
     asked_first: bool = False
     answers: frozenset[int] = frozenset()
+    hides: frozenset[int] = frozenset()
 
     def need(self, api_key: int) -> Need:
         """Return how much of a request of this API must be there."""
@@ -62,9 +63,6 @@ def interests_of(policy: Policy) -> Interests:
     asked_first: object = policy.asked_first
     if type(asked_first) is not bool:
         raise TypeError(f"asked_first is {short_repr(asked_first)}, expected True or False")
-    answers = _keys("answers", policy.answers)
-    if answers is None:
-        raise TypeError("answers is None, expected a frozenset of API keys")
     apis, response_apis = _keys("apis", policy.apis), _keys("response_apis", policy.response_apis)
     return Interests(
         apis,
@@ -74,7 +72,8 @@ def interests_of(policy: Policy) -> Interests:
         tick_ms,
         _max_versions(policy.max_versions),
         asked_first,
-        answers,
+        _some_keys("answers", policy.answers),
+        _some_keys("hides", policy.hides),
     )
 
 
@@ -106,12 +105,17 @@ def _keys(name: str, value: object) -> frozenset[int] | None:
     return frozenset(value)
 
 
+def _some_keys(name: str, value: object) -> frozenset[int]:
+    keys = _keys(name, value)
+    if keys is None:
+        raise TypeError(f"{name} is None, expected a frozenset of API keys")
+    return keys
+
+
 def _hears_body(
     value: object, apis: frozenset[int] | None, response_apis: frozenset[int] | None
 ) -> frozenset[int]:
-    keys = _keys("hears_body", value)
-    if keys is None:
-        raise TypeError("hears_body is None, expected a frozenset of API keys")
+    keys = _some_keys("hears_body", value)
     for key in keys:
         if key not in OFFERED or key in _UNHEARD:
             raise TypeError(

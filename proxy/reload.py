@@ -26,6 +26,7 @@ from policies.chain import Chain, PolicyFault
 from policies.hooks import adopt_metrics, close_tools, retire
 from policies.validation import SettingsError
 from proxy.config_changes import POLICIES, changes, hash_of
+from proxy.engine_settings import guarded
 from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
@@ -166,9 +167,9 @@ class Reloader:
             return ReloadResult(ok=False, problems=tuple(f"{path}: {words}" for path in fixed))
         if POLICIES in changed:
             try:
-                self._adopt(
-                    registry.build(config.policies, self._services, self._engine.chain.hook_runner)
-                )
+                hook_runner = self._engine.chain.hook_runner
+                entries = registry.build(config.policies, self._services, hook_runner)
+                self._adopt(guarded(config, entries))
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
                 # Only if `load` has not made them.

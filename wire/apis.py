@@ -1,7 +1,8 @@
 """One table of facts per API and version: what the core must know about a frame without reading its body.
 
 - The facts are Kafka's (its message definitions, releases 3.9 to 4.4), one line per API; `N+` means "from version N
-  on". Only the `offered` column is Sluice's choice.
+  on". The `offered` column and the `Concern`, which every line
+  must name, are Sluice's choice.
 - Offered versions are those that a client may use on a broker's listener. Not offered are APIs that only brokers and
   controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), ApiVersions from
   v5 (KIP-1242 names a cluster and node that differ from Sluice's), and SaslHandshake v0 (raw tokens without headers
@@ -31,7 +32,9 @@ __all__ = [
     "RECORDS_IN_REQUESTS",
     "Api",
     "ApiKey",
+    "Concern",
     "ThrottleField",
+    "concern_of",
     "find",
     "key_of",
     "known",
@@ -48,6 +51,23 @@ class ThrottleField(IntEnum):
     """The last untagged field, after fields of variable length."""
     FIXED = 3
     """`Api.throttle_offset` bytes after the body's start."""
+
+
+class Concern(IntEnum):
+    """The subject of an API. Some of them a broker must not judge by a proxy's own credentials."""
+
+    DATA = 0
+    """Topics, groups and transactions, and what every client asks of a cluster."""
+    CREDENTIALS = 1
+    """Logins, tokens and access rights: made, shown or changed."""
+    CLIENT_QUOTAS = 2
+    """The brokers' quotas, shown or changed."""
+    CONFIGS = 3
+    """Configs are changed, of topics, groups or brokers: the request says of which (`wire.config_resources`)."""
+    CLUSTER = 4
+    """Which brokers and controllers belong to the cluster, and which features it has."""
+    BROKERS = 5
+    """Only brokers and controllers use it, between each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +102,7 @@ _moving: Final[dict[str, set[int]]] = {"requests": set(), "replies": set()}
 _offered: Final[dict[int, tuple[int, int]]] = {}
 _keys: Final[dict[str, int]] = {}
 _names: Final[dict[int, str]] = {}
+_concerns: Final[dict[int, Concern]] = {}
 
 OFFERED: Final[Mapping[int, tuple[int, int]]] = MappingProxyType(_offered)
 """API key to the (min, max) versions that a client may use through Sluice."""
@@ -110,6 +131,11 @@ def key_of(name: str) -> int | None:
     return _keys.get(name)
 
 
+def concern_of(api_key: int) -> Concern:
+    """Return what the requests of an API are about. Raises LookupError for a key outside the table."""
+    return _concerns[api_key]
+
+
 def _range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     return int(first), int(last or first)
@@ -136,6 +162,7 @@ def _api(
     key: int,
     name: str,
     versions: str,
+    concern: Concern,
     *,
     offered: str | None = None,
     flexible: int | None = None,
@@ -153,6 +180,7 @@ def _api(
     if records is not None:
         _moving[records].add(key)
     _names[key] = name
+    _concerns[key] = concern
     _keys[name] = key
     lowest, highest = _range(versions)
     if offered != "":
@@ -195,6 +223,7 @@ def _hidden(
         key,
         name,
         versions,
+        Concern.BROKERS,
         offered="",
         flexible=flexible,
         throttle=throttle,
@@ -203,82 +232,84 @@ def _hidden(
     )
 
 
+DATA, CREDENTIALS, CLIENT_QUOTAS, CONFIGS, CLUSTER = list(Concern)[:5]
+
 # One line an API.
 # fmt: off
-_api(0, "Produce", "0-13", flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")
-_api(1, "Fetch", "0-18", offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")
-_api(2, "ListOffsets", "0-11", flexible=6, throttle="2+", waits="10+")
-_api(3, "Metadata", "0-13", flexible=9, throttle="3+", addresses="0+")
-_api(8, "OffsetCommit", "0-10", flexible=8, throttle="3+")
-_api(9, "OffsetFetch", "0-10", flexible=6, throttle="3+")
-_api(10, "FindCoordinator", "0-6", flexible=3, throttle="1+", addresses="0+")
-_api(11, "JoinGroup", "0-9", flexible=6, throttle="2+", waits="0+")
-_api(12, "Heartbeat", "0-4", flexible=4, throttle="1+")
-_api(13, "LeaveGroup", "0-5", flexible=4, throttle="1+")
-_api(14, "SyncGroup", "0-5", flexible=4, throttle="1+", waits="0+")
-_api(15, "DescribeGroups", "0-6", flexible=5, throttle="1+")
-_api(16, "ListGroups", "0-5", flexible=3, throttle="1+")
-_api(17, "SaslHandshake", "0-1", offered="1", max_bytes=4096)
-_api(18, "ApiVersions", "0-5", offered="0-4", flexible=3, throttle="1+ last", max_bytes=4096)
-_api(19, "CreateTopics", "0-7", flexible=5, throttle="2+", waits="0+")
-_api(20, "DeleteTopics", "0-6", flexible=4, throttle="1+", waits="0+")
-_api(21, "DeleteRecords", "0-2", flexible=2, throttle="0+", waits="0+")
-_api(22, "InitProducerId", "0-6", flexible=2, throttle="0+")
-_api(23, "OffsetForLeaderEpoch", "0-4", flexible=4, throttle="2+")
-_api(24, "AddPartitionsToTxn", "0-5", flexible=3, throttle="0+")
-_api(25, "AddOffsetsToTxn", "0-4", flexible=3, throttle="0+")
-_api(26, "EndTxn", "0-5", flexible=3, throttle="0+")
-_api(27, "WriteTxnMarkers", "0-2", flexible=1)
-_api(28, "TxnOffsetCommit", "0-6", flexible=3, throttle="0+")
-_api(29, "DescribeAcls", "0-3", flexible=2, throttle="0+")
-_api(30, "CreateAcls", "0-3", flexible=2, throttle="0+")
-_api(31, "DeleteAcls", "0-3", flexible=2, throttle="0+")
-_api(32, "DescribeConfigs", "0-4", flexible=4, throttle="0+")
-_api(33, "AlterConfigs", "0-2", flexible=2, throttle="0+")
-_api(34, "AlterReplicaLogDirs", "0-2", flexible=2, throttle="0+")
-_api(35, "DescribeLogDirs", "0-5", flexible=2, throttle="0+")
-_api(36, "SaslAuthenticate", "0-2", flexible=2, max_bytes=524_288)
-_api(37, "CreatePartitions", "0-3", flexible=2, throttle="0+", waits="0+")
-_api(38, "CreateDelegationToken", "0-3", flexible=2, throttle="0+ last")
-_api(39, "RenewDelegationToken", "0-2", flexible=2, throttle="0+ at 10")
-_api(40, "ExpireDelegationToken", "0-2", flexible=2, throttle="0+ at 10")
-_api(41, "DescribeDelegationToken", "0-3", flexible=2, throttle="0+ last")
-_api(42, "DeleteGroups", "0-3", flexible=2, throttle="0+")
-_api(43, "ElectLeaders", "0-2", flexible=2, throttle="0+", waits="0+")
-_api(44, "IncrementalAlterConfigs", "0-1", flexible=1, throttle="0+")
-_api(45, "AlterPartitionReassignments", "0-1", flexible=0, throttle="0+", waits="0+")
-_api(46, "ListPartitionReassignments", "0", flexible=0, throttle="0+", waits="0+")
-_api(47, "OffsetDelete", "0", throttle="0+ at 2")
-_api(48, "DescribeClientQuotas", "0-1", flexible=1, throttle="0+", max_bytes=1 << 20)
-_api(49, "AlterClientQuotas", "0-1", flexible=1, throttle="0+", max_bytes=1 << 20)
-_api(50, "DescribeUserScramCredentials", "0", flexible=0, throttle="0+")
-_api(51, "AlterUserScramCredentials", "0", flexible=0, throttle="0+")
-_api(55, "DescribeQuorum", "0-2", flexible=0, addresses="2+")
-_api(57, "UpdateFeatures", "0-2", flexible=0, throttle="0+", waits="0+")
-_api(60, "DescribeCluster", "0-2", flexible=0, throttle="0+", addresses="0+")
-_api(61, "DescribeProducers", "0", flexible=0, throttle="0+")
-_api(64, "UnregisterBroker", "0", flexible=0, throttle="0+")
-_api(65, "DescribeTransactions", "0", flexible=0, throttle="0+")
-_api(66, "ListTransactions", "0-2", flexible=0, throttle="0+")
-_api(68, "ConsumerGroupHeartbeat", "0-1", flexible=0, throttle="0+")
-_api(69, "ConsumerGroupDescribe", "0-1", flexible=0, throttle="0+")
-_api(71, "GetTelemetrySubscriptions", "0", flexible=0, throttle="0+")
-_api(72, "PushTelemetry", "0", flexible=0, throttle="0+")
-_api(74, "ListConfigResources", "0-1", flexible=0, throttle="0+")
-_api(75, "DescribeTopicPartitions", "0", flexible=0, throttle="0+")
-_api(76, "ShareGroupHeartbeat", "0-1", flexible=0, throttle="0+")
-_api(77, "ShareGroupDescribe", "0-1", flexible=0, throttle="0+")
-_api(78, "ShareFetch", "0-2", flexible=0, throttle="0+", addresses="0+", waits="0+", records="replies")
-_api(79, "ShareAcknowledge", "0-2", flexible=0, throttle="0+", addresses="0+")
-_api(80, "AddRaftVoter", "0-1", flexible=0, throttle="0+", waits="0+")
-_api(81, "RemoveRaftVoter", "0", flexible=0, throttle="0+")
-_api(88, "StreamsGroupHeartbeat", "0-1", flexible=0, throttle="0+")
-_api(89, "StreamsGroupDescribe", "0-1", flexible=0, throttle="0+")
-_api(90, "DescribeShareGroupOffsets", "0-1", flexible=0, throttle="0+")
-_api(91, "AlterShareGroupOffsets", "0", flexible=0, throttle="0+")
-_api(92, "DeleteShareGroupOffsets", "0", flexible=0, throttle="0+")
-_api(93, "StreamsGroupTopologyDescriptionUpdate", "0", flexible=0, throttle="0+")
-_api(94, "UnregisterController", "0", flexible=0, throttle="0+")
+_api(0, "Produce", "0-13", DATA, flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")
+_api(1, "Fetch", "0-18", DATA, offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")  # noqa: E501 - one line an API
+_api(2, "ListOffsets", "0-11", DATA, flexible=6, throttle="2+", waits="10+")
+_api(3, "Metadata", "0-13", DATA, flexible=9, throttle="3+", addresses="0+")
+_api(8, "OffsetCommit", "0-10", DATA, flexible=8, throttle="3+")
+_api(9, "OffsetFetch", "0-10", DATA, flexible=6, throttle="3+")
+_api(10, "FindCoordinator", "0-6", DATA, flexible=3, throttle="1+", addresses="0+")
+_api(11, "JoinGroup", "0-9", DATA, flexible=6, throttle="2+", waits="0+")
+_api(12, "Heartbeat", "0-4", DATA, flexible=4, throttle="1+")
+_api(13, "LeaveGroup", "0-5", DATA, flexible=4, throttle="1+")
+_api(14, "SyncGroup", "0-5", DATA, flexible=4, throttle="1+", waits="0+")
+_api(15, "DescribeGroups", "0-6", DATA, flexible=5, throttle="1+")
+_api(16, "ListGroups", "0-5", DATA, flexible=3, throttle="1+")
+_api(17, "SaslHandshake", "0-1", DATA, offered="1", max_bytes=4096)
+_api(18, "ApiVersions", "0-5", DATA, offered="0-4", flexible=3, throttle="1+ last", max_bytes=4096)
+_api(19, "CreateTopics", "0-7", DATA, flexible=5, throttle="2+", waits="0+")
+_api(20, "DeleteTopics", "0-6", DATA, flexible=4, throttle="1+", waits="0+")
+_api(21, "DeleteRecords", "0-2", DATA, flexible=2, throttle="0+", waits="0+")
+_api(22, "InitProducerId", "0-6", DATA, flexible=2, throttle="0+")
+_api(23, "OffsetForLeaderEpoch", "0-4", DATA, flexible=4, throttle="2+")
+_api(24, "AddPartitionsToTxn", "0-5", DATA, flexible=3, throttle="0+")
+_api(25, "AddOffsetsToTxn", "0-4", DATA, flexible=3, throttle="0+")
+_api(26, "EndTxn", "0-5", DATA, flexible=3, throttle="0+")
+_api(27, "WriteTxnMarkers", "0-2", DATA, flexible=1)
+_api(28, "TxnOffsetCommit", "0-6", DATA, flexible=3, throttle="0+")
+_api(29, "DescribeAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
+_api(30, "CreateAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
+_api(31, "DeleteAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
+_api(32, "DescribeConfigs", "0-4", DATA, flexible=4, throttle="0+")
+_api(33, "AlterConfigs", "0-2", CONFIGS, flexible=2, throttle="0+")
+_api(34, "AlterReplicaLogDirs", "0-2", DATA, flexible=2, throttle="0+")
+_api(35, "DescribeLogDirs", "0-5", DATA, flexible=2, throttle="0+")
+_api(36, "SaslAuthenticate", "0-2", DATA, flexible=2, max_bytes=524_288)
+_api(37, "CreatePartitions", "0-3", DATA, flexible=2, throttle="0+", waits="0+")
+_api(38, "CreateDelegationToken", "0-3", CREDENTIALS, flexible=2, throttle="0+ last")
+_api(39, "RenewDelegationToken", "0-2", CREDENTIALS, flexible=2, throttle="0+ at 10")
+_api(40, "ExpireDelegationToken", "0-2", CREDENTIALS, flexible=2, throttle="0+ at 10")
+_api(41, "DescribeDelegationToken", "0-3", CREDENTIALS, flexible=2, throttle="0+ last")
+_api(42, "DeleteGroups", "0-3", DATA, flexible=2, throttle="0+")
+_api(43, "ElectLeaders", "0-2", DATA, flexible=2, throttle="0+", waits="0+")
+_api(44, "IncrementalAlterConfigs", "0-1", CONFIGS, flexible=1, throttle="0+")
+_api(45, "AlterPartitionReassignments", "0-1", DATA, flexible=0, throttle="0+", waits="0+")
+_api(46, "ListPartitionReassignments", "0", DATA, flexible=0, throttle="0+", waits="0+")
+_api(47, "OffsetDelete", "0", DATA, throttle="0+ at 2")
+_api(48, "DescribeClientQuotas", "0-1", CLIENT_QUOTAS, flexible=1, throttle="0+", max_bytes=1 << 20)
+_api(49, "AlterClientQuotas", "0-1", CLIENT_QUOTAS, flexible=1, throttle="0+", max_bytes=1 << 20)
+_api(50, "DescribeUserScramCredentials", "0", CREDENTIALS, flexible=0, throttle="0+")
+_api(51, "AlterUserScramCredentials", "0", CREDENTIALS, flexible=0, throttle="0+")
+_api(55, "DescribeQuorum", "0-2", DATA, flexible=0, addresses="2+")
+_api(57, "UpdateFeatures", "0-2", CLUSTER, flexible=0, throttle="0+", waits="0+")
+_api(60, "DescribeCluster", "0-2", DATA, flexible=0, throttle="0+", addresses="0+")
+_api(61, "DescribeProducers", "0", DATA, flexible=0, throttle="0+")
+_api(64, "UnregisterBroker", "0", CLUSTER, flexible=0, throttle="0+")
+_api(65, "DescribeTransactions", "0", DATA, flexible=0, throttle="0+")
+_api(66, "ListTransactions", "0-2", DATA, flexible=0, throttle="0+")
+_api(68, "ConsumerGroupHeartbeat", "0-1", DATA, flexible=0, throttle="0+")
+_api(69, "ConsumerGroupDescribe", "0-1", DATA, flexible=0, throttle="0+")
+_api(71, "GetTelemetrySubscriptions", "0", DATA, flexible=0, throttle="0+")
+_api(72, "PushTelemetry", "0", DATA, flexible=0, throttle="0+")
+_api(74, "ListConfigResources", "0-1", DATA, flexible=0, throttle="0+")
+_api(75, "DescribeTopicPartitions", "0", DATA, flexible=0, throttle="0+")
+_api(76, "ShareGroupHeartbeat", "0-1", DATA, flexible=0, throttle="0+")
+_api(77, "ShareGroupDescribe", "0-1", DATA, flexible=0, throttle="0+")
+_api(78, "ShareFetch", "0-2", DATA, flexible=0, throttle="0+", addresses="0+", waits="0+", records="replies")
+_api(79, "ShareAcknowledge", "0-2", DATA, flexible=0, throttle="0+", addresses="0+")
+_api(80, "AddRaftVoter", "0-1", CLUSTER, flexible=0, throttle="0+", waits="0+")
+_api(81, "RemoveRaftVoter", "0", CLUSTER, flexible=0, throttle="0+")
+_api(88, "StreamsGroupHeartbeat", "0-1", DATA, flexible=0, throttle="0+")
+_api(89, "StreamsGroupDescribe", "0-1", DATA, flexible=0, throttle="0+")
+_api(90, "DescribeShareGroupOffsets", "0-1", DATA, flexible=0, throttle="0+")
+_api(91, "AlterShareGroupOffsets", "0", DATA, flexible=0, throttle="0+")
+_api(92, "DeleteShareGroupOffsets", "0", DATA, flexible=0, throttle="0+")
+_api(93, "StreamsGroupTopologyDescriptionUpdate", "0", DATA, flexible=0, throttle="0+")
+_api(94, "UnregisterController", "0", CLUSTER, flexible=0, throttle="0+")
 
 # Used between brokers and controllers only.
 _hidden(4, "LeaderAndIsr", "0-7", flexible=4)

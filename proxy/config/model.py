@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
+from policies.credential_guard import NAME as GUARD
 from policies.registry import PolicyEntry  # noqa: TC001 - msgspec reads it at run time
 from policies.validation import Problem
 from proxy.config.sections import (
@@ -30,7 +31,7 @@ from proxy.config.telemetry import (
     UsageLogSettings,
 )
 from proxy.config.values import ANY_ADDRESS, Api, api_key_of, is_loopback
-from wire.apis import OFFERED, name_of
+from wire.apis import OFFERED, ApiKey, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,6 +93,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def mistakes(self) -> Iterator[Problem]:
         """Yield the problems that only several sections together show."""
         yield from self._known_apis()
+        yield from self._guarded_apis()
+        yield from self._reserved_names()
         yield from self._overlapping_ports()
         yield from self._upstream_loops()
         yield from self._audit_without_file()
@@ -107,6 +110,24 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                     f"{value!r}, which is in Sluice's table ({name_of(key)}, versions {low}..{high})",
                     "an API outside the table: another version of this one could carry a broker's address",
                 )
+
+    def _guarded_apis(self) -> Iterator[Problem]:
+        """A client could speak as a broker, by the credentials of Sluice."""
+        for place, value in enumerate(self.pass_unknown_apis):
+            key = api_key_of(value)
+            if self.upstream.has_credentials and key in {*ApiKey} - OFFERED.keys():
+                yield Problem(
+                    f"pass_unknown_apis[{place}]",
+                    f"{value!r}, which only brokers use ({name_of(key)})",
+                    "no such API, because Sluice brings its own credentials",
+                )
+
+    def _reserved_names(self) -> Iterator[Problem]:
+        """An entry of this name would take the guard's place in logs and metrics."""
+        for place, entry in enumerate(self.policies):
+            if entry.name == GUARD:
+                words = "another name: this is that of Sluice's own guard"
+                yield Problem(f"policies[{place}].name", repr(entry.name), words)
 
     def _audit_without_file(self) -> Iterator[Problem]:
         """The policy has no other place for what it finds."""

@@ -30,6 +30,7 @@ from proxy.config.values import (
     Nodes,
     PositiveMilliseconds,
     Server,
+    api_key_of,
     check_advertised_host,
     check_host,
     check_user,
@@ -83,6 +84,27 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     def addresses(self) -> tuple[tuple[str, int], ...]:
         """Return (host, port) of each bootstrap server."""
         return tuple(map(split_server, self.bootstrap_servers))
+
+    @property
+    def has_credentials(self) -> bool:
+        """Whether Sluice shows the brokers credentials of its own, a login or a certificate."""
+        return self.sasl is not None or (self.tls is not None and self.tls.cert_file != "")
+
+    def forwarded_credential_apis(self) -> frozenset[int]:
+        """Return the keys of `forward_credential_apis`, of the credentials that the brokers judge by."""
+        names = () if self.tls is None else self.tls.forward_credential_apis
+        if self.sasl is not None:
+            names = self.sasl.forward_credential_apis
+        return frozenset(map(api_key_of, names))
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for APIs that are forwarded by a certificate beside a login."""
+        if self.sasl is not None and self.tls is not None and self.tls.forward_credential_apis:
+            words = (
+                "nothing: the brokers judge by upstream.sasl, whose forward_credential_apis counts"
+            )
+            found = describe_value(self.tls.forward_credential_apis)
+            yield Problem("tls.forward_credential_apis", found, words)
 
 
 class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

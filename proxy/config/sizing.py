@@ -29,7 +29,8 @@ def budget_within(config: Config, limit: MemoryLimit | None) -> Budget:
         ((_frame_bytes(key, max_bytes), name) for key, name in _bodies(config).items()),
         default=(0, ""),
     )
-    refused_bytes = min(MAX_REFUSED_BYTES, max_bytes) if config.policies else 0
+    refuses = config.policies or config.upstream.has_credentials
+    refused_bytes = min(MAX_REFUSED_BYTES, max_bytes) if refuses else 0
     memory = config.memory
     return settle(
         Demand(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from policies.credential_guard import guarded_apis
 from policies.type_names import nearest
 from wire.apis import ApiKey, key_of, name_of
 
@@ -42,6 +43,7 @@ _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
 _USER_WORDS = "a user's bare name as the brokers know it"
 SNI_WORDS = "a host name with $(node) in it once, such as broker-$(node).kafka.example.com"
 _URL_WORDS = "https://HOST/PATH, or http:// to a loopback address"
+CREDENTIAL_API_WORDS = "Kafka's name of an API that is refused by default (docs/custody.md)"
 _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 
@@ -147,6 +149,12 @@ def check_api(value: object) -> tuple[str, str] | None:
         return None
     names = [name for name in map(name_of, ApiKey) if key_of(name) is not None]
     return _API_WORDS, nearest(str(value), names)
+
+
+def check_credential_api(value: object) -> tuple[str, str] | None:
+    """Check the name of an API that clients may not use by Sluice's own credentials."""
+    names = guarded_apis()
+    return None if value in names else (CREDENTIAL_API_WORDS, nearest(str(value), names))
 
 
 def is_address(host: str) -> bool:

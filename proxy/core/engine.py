@@ -335,6 +335,7 @@ class Engine(SharedState):
 
     def _look_at_chain(self) -> None:
         self.rewrites.offered = self.chain.offered()
+        self.rewrites.hidden = self.chain.hidden()
         hooks = {key: self.chain.hooks(key) for key in OFFERED}
         looked_into = any(
             each.need is Need.TOPICS

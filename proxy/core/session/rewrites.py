@@ -34,6 +34,8 @@ class Rewrites:
         self._topology = topology
         self._made: dict[int, Rewrite | None] = {}
         self.offered = OFFERED
+        self.hidden: frozenset[int] = frozenset()
+        """APIs that ApiVersions leaves out, because a policy refuses them."""
         self.pass_unknown = frozenset(pass_unknown)
         self.served: frozenset[int] = frozenset()
         """APIs that Sluice answers itself, for all clients."""
@@ -67,7 +69,13 @@ class Rewrites:
     def _make(self, api: Api, *, names: bool = True) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:
             return lambda buf, start, end: versions.narrow(
-                buf, start, end, api.version, self.offered, self.pass_unknown, self.served
+                buf,
+                start,
+                end,
+                api.version,
+                {key: self.offered[key] for key in self.offered.keys() - self.hidden},
+                self.pass_unknown,
+                self.served,
             )
         rewriter = addresses.rewriter(api)
         if rewriter is None:
