@@ -5,12 +5,14 @@ be a token of that user, a changed password would be its password, an access rig
 clients may not make, show or change credentials, access rights and the members of the cluster, unless the operator
 names the API.
 
-- It is the last entry of the chain, so it sees what would reach a broker. A request that an earlier policy answers (`quota`: client quotas) is not refused. A refused request counts for quotas, as in Kafka.
+- It is the last entry of the chain, so it sees what would reach a broker. A request that an earlier policy answers
+  (`quota`: client quotas) is not refused. A refused request counts for quotas, as in Kafka.
 - AlterConfigs and IncrementalAlterConfigs pass for topics and groups. With one resource of another kind the whole
   request is refused: brokers, their loggers and client metrics, and a kind that Kafka gets later.
 - Refused APIs are not in ApiVersions, but those two.
 - Others pass, because they are about the topics and groups that clients use, or only describe: replicas are moved and
-  leaders elected by topic; DescribeConfigs shows no secret of a broker, because Kafka returns none of them.
+  leaders elected by topic; DescribeConfigs shows no secret of a broker, because Kafka returns none of them. With the
+  right ClusterAction a client could act as a broker (Fetch as a follower): Sluice's user must not have it.
 """
 
 from __future__ import annotations
@@ -52,8 +54,13 @@ def guarded_apis() -> dict[str, int]:
     return {name_of(key): key for key in sorted(OFFERED) if concern_of(key) in guarded}
 
 
-def with_guard(entries: Sequence[Entry], forwarded: Collection[int]) -> list[Entry]:
-    """Return these entries of a chain and the guard after them; `forwarded` are API keys that it lets through."""
+def with_guard(entries: Sequence[Entry], forwarded: Collection[int] | None) -> list[Entry]:
+    """Return these entries of a chain and the guard after them.
+
+    `forwarded` are API keys that it lets through; None: Sluice has no credentials, and needs no guard.
+    """
+    if forwarded is None:
+        return list(entries)
     answered = frozenset[int]().union(
         *(entry.policy.answers for entry in entries if entry.mode == "enforce")
     )

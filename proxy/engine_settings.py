@@ -14,20 +14,11 @@ from proxy.core.topology import Topology
 from proxy.dynamic_config import connection_limits_of, graces_of, pool_limits_of
 
 if TYPE_CHECKING:
-    from policies.hooks import Entry
     from policies.registry import ProxyServices
     from proxy.config import Config
     from proxy.config.budget import Budget
     from proxy.shell.clock import Clock
     from proxy.telemetry.setup import Telemetry
-
-
-def guarded(config: Config, entries: list[Entry]) -> list[Entry]:
-    """Return the entries of the chain: these, and a guard of Sluice's own credentials if it has any."""
-    upstream = config.upstream
-    if not upstream.has_credentials:
-        return entries
-    return with_guard(entries, upstream.forwarded_credential_apis())
 
 
 def make_engine(
@@ -37,7 +28,8 @@ def make_engine(
     observer, listen = telemetry.broadcast, config.listen
     topology = Topology(listen.advertised_host, listen.port, listen.node_addresses(), observer)
     hook_runner = HookRunner(observer, clock.now_us)
-    entries = guarded(config, registry.build(config.policies, services, hook_runner))
+    built = registry.build(config.policies, services, hook_runner)
+    entries = with_guard(built, config.upstream.forwarded_credential_apis())
     options = EngineOptions(
         request_max_bytes=config.limits.socket_request_max_bytes,
         request_timeout_ms=config.upstream.request_timeout_ms,

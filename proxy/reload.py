@@ -23,10 +23,10 @@ import structlog
 
 from policies import registry
 from policies.chain import Chain, PolicyFault
+from policies.credential_guard import with_guard
 from policies.hooks import adopt_metrics, close_tools, retire
 from policies.validation import SettingsError
 from proxy.config_changes import POLICIES, changes, hash_of
-from proxy.engine_settings import guarded
 from proxy.pacing import run_in_bursts
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class Reloader:
             try:
                 hook_runner = self._engine.chain.hook_runner
                 entries = registry.build(config.policies, self._services, hook_runner)
-                self._adopt(guarded(config, entries))
+                self._adopt(with_guard(entries, config.upstream.forwarded_credential_apis()))
                 self.tally.policies_ms = max(self._now_ms(), self.tally.policies_ms + 1)
             except SettingsError as error:
                 # Only if `load` has not made them.

@@ -36,6 +36,7 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
     invalid, or with --connect a bootstrap server does not answer.
     """
     from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
+    from proxy.config.login_lines import login_lines  # noqa: PLC0415 - as above
     from proxy.config.sizing import budget_of  # noqa: PLC0415 - as above
 
     try:
@@ -54,7 +55,7 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
         return
     print_hints(effective)
     click.echo(f"The settings are valid; policies: {len(effective.config.policies)}.")
-    for line in budget.lines():
+    for line in (*budget.lines(), *login_lines(effective.config)):
         click.echo(line)
     if connect:
         _connect(effective.config)

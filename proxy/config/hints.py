@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from proxy.config.login_lines import QUOTA
 from proxy.config.values import is_loopback
+from proxy.core.session.identity import UNKNOWN
 from proxy.host_port import host_port
 
 if TYPE_CHECKING:
@@ -13,16 +15,23 @@ if TYPE_CHECKING:
     from proxy.config import Config
 
 
+_UNNAMED: Final = frozenset({"<default>", UNKNOWN})
+"""The users in a quota's lines that hold for clients without a name."""
+
+
 def hints(config: Config) -> Iterator[str]:
     """Yield a sentence for each, with the key path first."""
     yield from _upstream(config)
     yield from _listen(config)
     if _lends_credentials(config):
+        section = "sasl" if config.upstream.sasl is not None else "tls.cert_file"
         yield (
-            "upstream.sasl: every client that can connect to "
+            f"upstream.{section}: every client that can connect to "
             f"{host_port(config.listen.address, config.listen.port)} uses Sluice's own credentials; set listen.sasl, "
             "listen.tls.client_auth: required, or identity.user if all clients are one application"
         )
+    yield from _unknown_apis(config)
+    yield from _unlimited_logins(config)
 
 
 def _upstream(config: Config) -> Iterator[str]:
@@ -52,7 +61,33 @@ def _lends_credentials(config: Config) -> bool:
     """Return whether clients from elsewhere use Sluice's credentials without any of their own."""
     is_remote = not is_loopback(config.listen.address)
     known = config.identity.user or _authenticates(config)
-    return config.upstream.sasl is not None and is_remote and not known
+    return config.upstream.has_credentials and is_remote and not known
+
+
+def _unknown_apis(config: Config) -> Iterator[str]:
+    for place, value in enumerate(config.pass_unknown_apis):
+        if config.upstream.has_credentials:
+            yield (
+                f"pass_unknown_apis[{place}]: the brokers judge {value!r} by Sluice's own credentials, and Sluice does "
+                "not know what it does"
+            )
+
+
+def _unlimited_logins(config: Config) -> Iterator[str]:
+    """Yield the quotas that a user evades by a login that tells no name."""
+    if not config.passes_logins or config.identity.user or _authenticates(config):
+        return
+    for place, entry in enumerate(config.policies):
+        lines = cast(
+            "list[dict[str, Any]]", entry.config.get("quotas") if entry.use in QUOTA else ()
+        )
+        by_user = [each for each in lines or () if "user" in each and "client_id" not in each]
+        unnamed = {key for each in by_user if each["user"] in _UNNAMED for key in each}
+        for key in sorted({key for each in by_user for key in each} - unnamed - {"user"}):
+            yield (
+                f"policies[{place}].config.quotas: {key} holds for named users and not for {UNKNOWN}, the clients "
+                "whose login tells no name (a delegation token, GSSAPI); give it to <default> or to this user"
+            )
 
 
 def _authenticates(config: Config) -> bool:

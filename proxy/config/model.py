@@ -90,6 +90,11 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         sides = (self.upstream, self.listen)
         return any(each.tls is not None or each.sasl is not None for each in sides)
 
+    @property
+    def passes_logins(self) -> bool:
+        """Whether the brokers authenticate clients: their SASL passes through."""
+        return self.upstream.sasl is None and self.listen.sasl is None
+
     def mistakes(self) -> Iterator[Problem]:
         """Yield the problems that only several sections together show."""
         yield from self._known_apis()

@@ -90,12 +90,12 @@ class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         """Whether Sluice shows the brokers credentials of its own, a login or a certificate."""
         return self.sasl is not None or (self.tls is not None and self.tls.cert_file != "")
 
-    def forwarded_credential_apis(self) -> frozenset[int]:
-        """Return the keys of `forward_credential_apis`, of the credentials that the brokers judge by."""
-        names = () if self.tls is None else self.tls.forward_credential_apis
-        if self.sasl is not None:
-            names = self.sasl.forward_credential_apis
-        return frozenset(map(api_key_of, names))
+    def forwarded_credential_apis(self) -> frozenset[int] | None:
+        """Return the keys of `forward_credential_apis`, of the credentials that the brokers judge by; None without."""
+        shown = self.tls if self.sasl is None else self.sasl
+        if shown is None or not self.has_credentials:
+            return None
+        return frozenset(map(api_key_of, shown.forward_credential_apis))
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for APIs that are forwarded by a certificate beside a login."""

@@ -42,10 +42,11 @@ def custody(
     secret = directory / "secret"
     if mechanism == OAUTH:
         secret.write_text(unsigned_token("alice", 600))
-        settings = {"mechanism": OAUTH, "token_file": str(secret)}
+        settings: dict[str, object] = {"mechanism": OAUTH, "token_file": str(secret)}
     else:
         secret.write_text(password + "\n")
         settings = {"mechanism": mechanism, "username": "alice", "password_file": str(secret)}
+    settings["forward_credential_apis"] = ["CreateDelegationToken"]  # tells who the broker sees
     sluice = SluiceProcess(kafka.sasl_bootstrap, directory, upstream_settings={"sasl": settings})
     with sluice:
         yield sluice

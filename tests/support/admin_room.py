@@ -57,11 +57,11 @@ TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
 
 def config_of(**sections: Any) -> Config:
     """Return a valid configuration with these sections."""
-    return Config(
-        upstream=UpstreamSettings(bootstrap_servers=("kafka:9092",)),
-        listen=ListenSettings(nodes="0-3"),
-        **sections,
-    )
+    usual = {
+        "upstream": UpstreamSettings(bootstrap_servers=("kafka:9092",)),
+        "listen": ListenSettings(nodes="0-3"),
+    }
+    return Config(**{**usual, **sections})
 
 
 class AdminRoom:

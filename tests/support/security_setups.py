@@ -32,6 +32,8 @@ CANARY: Final = ("canary", new_secret())
 """A user for tests that search for the password."""
 LIFETIME_MS: Final = 6_000
 """How long an authentication of clients that must repeat it lasts, at the broker and at Sluice."""
+WHO: Final = "CreateDelegationToken"
+"""Let through where Sluice brings credentials: its reply tells a test whom the broker sees."""
 CAROL: Final = "carol"
 """The common name of the clients' certificate."""
 BEGIN, END = "<!-- combinations: begin -->", "<!-- combinations: end -->"
@@ -128,17 +130,22 @@ class SetUp(NamedTuple):
         """Return further keys of Sluice's `upstream`."""
         found: dict[str, object] = {}
         if self.upstream in (SSL, MTLS, SASL_SSL):
-            tls = {"ca_file": str(files.ca)}
+            tls: dict[str, object] = {"ca_file": str(files.ca)}
             if self.upstream == MTLS:
                 tls |= {
                     "cert_file": str(files.sluice.cert_file),
                     "key_file": str(files.sluice.key_file),
+                    "forward_credential_apis": [WHO],
                 }
             found["tls"] = tls
         if self.custody == OAUTH:
             token = files.directory / "token"
             token.write_text(unsigned_token(SLUICE[0], 3600) + "\n")
-            found["sasl"] = {"mechanism": OAUTH, "token_file": str(token)}
+            found["sasl"] = {
+                "mechanism": OAUTH,
+                "token_file": str(token),
+                "forward_credential_apis": [WHO],
+            }
         elif self.custody:
             password = files.directory / "password"
             password.write_text(SLUICE[1] + "\n")
@@ -146,6 +153,7 @@ class SetUp(NamedTuple):
                 "mechanism": self.custody,
                 "username": SLUICE[0],
                 "password_file": str(password),
+                "forward_credential_apis": [WHO],
             }
         return found
 

@@ -178,6 +178,8 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_LISTEN_TLS_PRINCIPAL_RULES": "RULE:CN=(.*)/$1/U,DEFAULT",
         "SLUICE_LISTEN_TLS_CLOSE_ON_EXPIRY": "false",
         "SLUICE_UPSTREAM_TLS_VERIFY": "false",
+        "SLUICE_UPSTREAM_TLS_FORWARD_CREDENTIAL_APIS": "DescribeAcls,CreateAcls",
+        "SLUICE_UPSTREAM_SASL_FORWARD_CREDENTIAL_APIS": "DescribeAcls,CreateAcls",
         "SLUICE_UPSTREAM_SASL_MECHANISM": "PLAIN",
         "SLUICE_UPSTREAM_SASL_TOKEN_ENDPOINT_URL": "https://a/b",
         "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
@@ -188,6 +190,10 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_ADMIN_CONTROL": {"SLUICE_ADMIN_TOKEN_FILE": "t"},
         "SLUICE_UPSTREAM_TLS_CERT_FILE": {"SLUICE_UPSTREAM_TLS_KEY_FILE": "k"},
         "SLUICE_UPSTREAM_TLS_KEY_FILE": {"SLUICE_UPSTREAM_TLS_CERT_FILE": "c"},
+        "SLUICE_UPSTREAM_TLS_FORWARD": {
+            "SLUICE_UPSTREAM_TLS_CERT_FILE": "c",
+            "SLUICE_UPSTREAM_TLS_KEY_FILE": "k",
+        },
         "SLUICE_UPSTREAM_SASL_": {
             "SLUICE_UPSTREAM_SASL_MECHANISM": "SCRAM-SHA-256",
             "SLUICE_UPSTREAM_SASL_USERNAME": "u",
