@@ -1,4 +1,4 @@
-"""What `sluice check` says about logins: what is refused because Sluice brings credentials, and unreadable names."""
+"""Lines of `sluice check` about logins: the APIs that are refused beside credentials of Sluice, and names not told."""
 
 from __future__ import annotations
 

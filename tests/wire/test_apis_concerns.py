@@ -1,4 +1,4 @@
-"""What each API concerns: whether a broker may judge it by a proxy's own credentials."""
+"""The subject of each API: whether a broker may judge it by a proxy's own credentials."""
 
 import pytest
 
@@ -63,7 +63,7 @@ NOT_ABOUT_CREDENTIALS = {
 
 
 def test_what_kafka_authorizes_on_the_cluster_concerns_it_or_there_is_a_reason() -> None:
-    """What a broker would judge by a proxy's credentials is decided for each API that Kafka has."""
+    """For each API that Kafka has it is decided whether a proxy lends it its credentials."""
     about = {
         apis.name_of(key) for key in apis.OFFERED if apis.concern_of(key) is not apis.Concern.DATA
     }
