@@ -262,8 +262,8 @@ class Policy:
     """Whether `on_request` comes before that of all others, wherever the entry stands: for a policy that counts every
     request, also those that others refuse."""
     answers: frozenset[int] = frozenset()
-    """Those of `apis` whose requests `on_answer` gets, after `on_request`. They stay in ApiVersions where Sluice forwards
-    them to no broker, because it brings its own credentials."""
+    """Those of `apis` whose requests `on_answer` gets, after `on_request`. They stay in ApiVersions where Sluice
+    forwards them to no broker, because it brings its own credentials."""
 
     def __init__(self, config: object, host: Host) -> None:
         self.config = config

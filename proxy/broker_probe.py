@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from proxy.broker_talk import CertificateReport
     from proxy.config import Config
-    from proxy.config.sections import UpstreamSettings
+    from proxy.config.upstream import UpstreamSettings
 
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")

@@ -29,7 +29,7 @@ from proxy.shell.transport import TlsError
 from proxy.upstream_credentials import credentials_of
 
 if TYPE_CHECKING:
-    from proxy.config.sections import UpstreamSettings
+    from proxy.config.upstream import UpstreamSettings
     from proxy.shell.credentials import Credentials
     from proxy.shell.transport import Transport
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from proxy.config.sections import ListenSettings, UpstreamSettings
+    from proxy.config.sections import ListenSettings
+    from proxy.config.upstream import UpstreamSettings
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.tls.connector import TlsConnector

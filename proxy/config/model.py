@@ -21,7 +21,6 @@ from proxy.config.sections import (
     LogSettings,
     MemorySettings,
     PurgatorySettings,
-    UpstreamSettings,
 )
 from proxy.config.telemetry import (
     AdminSettings,
@@ -30,6 +29,7 @@ from proxy.config.telemetry import (
     TracesSettings,
     UsageLogSettings,
 )
+from proxy.config.upstream import UpstreamSettings  # noqa: TC001 - msgspec reads it at run time
 from proxy.config.values import ANY_ADDRESS, Api, api_key_of, is_loopback
 from wire.apis import OFFERED, ApiKey, name_of
 

@@ -18,8 +18,6 @@ from policies.validation import Problem
 from proxy.config.security import (  # noqa: TC001 - msgspec reads them at run time
     ListenSasl,
     ListenTls,
-    UpstreamSasl,
-    UpstreamTls,
 )
 from proxy.config.values import (
     ANY_ADDRESS,
@@ -29,15 +27,12 @@ from proxy.config.values import (
     Milliseconds,
     Nodes,
     PositiveMilliseconds,
-    Server,
-    api_key_of,
     check_advertised_host,
     check_host,
     check_user,
     host_of_node,
     is_address,
     parse_nodes,
-    split_server,
 )
 
 if TYPE_CHECKING:
@@ -45,66 +40,6 @@ if TYPE_CHECKING:
 
 
 Count = Annotated[int, Meta(ge=0, le=INT32_MAX)]
-
-
-class UpstreamSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The Kafka cluster that clients are connected to."""
-
-    bootstrap_servers: Annotated[
-        tuple[Server, ...],
-        Meta(
-            min_length=1,
-            description="Brokers to ask first, HOST:PORT each (Kafka: bootstrap.servers).",
-        ),
-    ]
-    socket_connection_setup_timeout_ms: Annotated[
-        PositiveMilliseconds,
-        Meta(
-            description="Longest time for one attempt to connect to a broker (Kafka: "
-            "socket.connection.setup.timeout.ms)."
-        ),
-    ] = 10_000
-    request_timeout_ms: Annotated[
-        Milliseconds,
-        Meta(
-            description="Longest wait for a broker's reply before the connection is closed (Kafka: "
-            "request.timeout.ms). Requests with a deadline of their own are exempt. 0 = no limit."
-        ),
-    ] = 120_000
-    tls: Annotated[
-        UpstreamTls | None, Meta(description="TLS to the brokers; absent = plain connections.")
-    ] = None
-    sasl: Annotated[
-        UpstreamSasl | None,
-        Meta(
-            description="Sluice's own credentials; absent = each client authenticates to the brokers itself."
-        ),
-    ] = None
-
-    def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Return (host, port) of each bootstrap server."""
-        return tuple(map(split_server, self.bootstrap_servers))
-
-    @property
-    def has_credentials(self) -> bool:
-        """Whether Sluice shows the brokers credentials of its own, a login or a certificate."""
-        return self.sasl is not None or (self.tls is not None and self.tls.cert_file != "")
-
-    def forwarded_credential_apis(self) -> frozenset[int] | None:
-        """Return the keys of `forward_credential_apis`, of the credentials that the brokers judge by; None without."""
-        shown = self.tls if self.sasl is None else self.sasl
-        if shown is None or not self.has_credentials:
-            return None
-        return frozenset(map(api_key_of, shown.forward_credential_apis))
-
-    def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem for APIs that are forwarded by a certificate beside a login."""
-        if self.sasl is not None and self.tls is not None and self.tls.forward_credential_apis:
-            words = (
-                "nothing: the brokers judge by upstream.sasl, whose forward_credential_apis counts"
-            )
-            found = describe_value(self.tls.forward_credential_apis)
-            yield Problem("tls.forward_credential_apis", found, words)
 
 
 class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

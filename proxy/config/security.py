@@ -15,10 +15,9 @@ from msgspec import Meta
 from policies.type_names import describe_value
 from policies.validation import Problem
 from proxy.config.values import (
-    CREDENTIAL_API_WORDS,
     SNI_WORDS,
+    ForwardedApis,
     Milliseconds,
-    check_credential_api,
     check_host,
     check_sni_pattern,
     check_token_url,
@@ -30,20 +29,6 @@ if TYPE_CHECKING:
 
 ClientMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """How Sluice can authenticate to brokers."""
-ForwardedApis = Annotated[
-    tuple[
-        Annotated[
-            str,
-            Meta(extra={"expected": CREDENTIAL_API_WORDS, "check": check_credential_api}),
-        ],
-        ...,
-    ],
-    Meta(
-        description="APIs, by Kafka's names, that clients may use although the brokers judge them by these "
-        "credentials: of credentials, access rights, quotas, brokers' configs and the cluster's members.",
-        examples=["DescribeAcls", "IncrementalAlterConfigs"],
-    ),
-]
 ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 """How clients can authenticate to Sluice."""
 _PASSWORD_KEYS: Final = ("username", "password_file")
@@ -88,15 +73,9 @@ class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for a certificate without its key, or a key without its certificate."""
-        if self.forward_credential_apis and not self.cert_file:
-            words = "nothing, because without cert_file Sluice brings no credentials of its own"
-            found = describe_value(self.forward_credential_apis)
-            yield Problem("forward_credential_apis", found, words)
-        if bool(self.cert_file) != bool(self.key_file):
-            missing, other = (
-                ("key_file", "cert_file") if self.cert_file else ("cert_file", "key_file")
-            )
-            yield Problem(missing, "nothing", f"a file, because {other} is set")
+        for missing, other in (("key_file", "cert_file"), ("cert_file", "key_file")):
+            if getattr(self, other) and not getattr(self, missing):
+                yield Problem(missing, "nothing", f"a file, because {other} is set")
 
 
 class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

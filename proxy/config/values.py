@@ -43,7 +43,7 @@ _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
 _USER_WORDS = "a user's bare name as the brokers know it"
 SNI_WORDS = "a host name with $(node) in it once, such as broker-$(node).kafka.example.com"
 _URL_WORDS = "https://HOST/PATH, or http:// to a loopback address"
-CREDENTIAL_API_WORDS = "Kafka's name of an API that is refused by default (docs/custody.md)"
+_CREDENTIAL_API_WORDS = "Kafka's name of an API that is refused by default (docs/custody.md)"
 _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 
@@ -154,7 +154,7 @@ def check_api(value: object) -> tuple[str, str] | None:
 def check_credential_api(value: object) -> tuple[str, str] | None:
     """Check the name of an API that clients may not use by Sluice's own credentials."""
     names = guarded_apis()
-    return None if value in names else (CREDENTIAL_API_WORDS, nearest(str(value), names))
+    return None if value in names else (_CREDENTIAL_API_WORDS, nearest(str(value), names))
 
 
 def is_address(host: str) -> bool:
@@ -206,4 +206,18 @@ Nodes = Annotated[
 Api = Annotated[
     Annotated[int, msgspec.Meta(ge=0, le=32767)] | str,
     msgspec.Meta(extra={"expected": _API_WORDS, "check": check_api}),
+]
+ForwardedApis = Annotated[
+    tuple[
+        Annotated[
+            str,
+            msgspec.Meta(extra={"expected": _CREDENTIAL_API_WORDS, "check": check_credential_api}),
+        ],
+        ...,
+    ],
+    msgspec.Meta(
+        description="APIs, by Kafka's names, that clients may use although the brokers judge them by these "
+        "credentials: of credentials, access rights, quotas, brokers' configs and the cluster's members.",
+        examples=["DescribeAcls", "IncrementalAlterConfigs"],
+    ),
 ]

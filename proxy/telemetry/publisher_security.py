@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from proxy.config.sections import UpstreamSettings
     from proxy.config.security import UpstreamSasl, UpstreamTls
+    from proxy.config.upstream import UpstreamSettings
 
 
 class _TokenProvider(NamedTuple):

@@ -8,7 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from proxy.cli.main import main
-from proxy.config.sections import UpstreamSettings
+from proxy.config.upstream import UpstreamSettings
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import MTLS, SASL_SSL, SSL
 from tests.support.kafka_sasl import OAUTH, SCRAM_512

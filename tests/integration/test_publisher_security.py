@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from proxy.config.sections import UpstreamSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.telemetry.publisher_security import security_settings
 from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher
 from proxy.upstream_credentials import fetch_token

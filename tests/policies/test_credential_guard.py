@@ -27,7 +27,7 @@ class Answering(Policy):
     apis = frozenset({int(ApiKey.DESCRIBE_ACLS)})
     answers = apis
 
-    def on_request(self, request: Request, peer: object, now_ms: int) -> Verdict:
+    def on_answer(self, request: Request, peer: object, now_ms: int) -> Respond:
         return Respond(b"")
 
 

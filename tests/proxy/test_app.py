@@ -20,14 +20,9 @@ from policies.registry import PolicyEntry
 from proxy import admin_socket, app
 from proxy.app import App
 from proxy.config import Config
-from proxy.config.sections import (
-    DrainSettings,
-    LimitSettings,
-    ListenSettings,
-    PurgatorySettings,
-    UpstreamSettings,
-)
+from proxy.config.sections import DrainSettings, LimitSettings, ListenSettings, PurgatorySettings
 from proxy.config.telemetry import AdminSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.core.session.grace_times import GraceTimes
 from tests.support import frames as f
 

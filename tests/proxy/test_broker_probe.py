@@ -15,8 +15,8 @@ import trio
 
 from bench.harness.ports import free_ports
 from proxy.broker_probe import BrokerReport, probe
-from proxy.config.sections import UpstreamSettings
 from proxy.config.security import UpstreamSasl, UpstreamTls
+from proxy.config.upstream import UpstreamSettings
 from tests.support.certificates import Authority
 from tests.support.tls_front import TlsFront
 

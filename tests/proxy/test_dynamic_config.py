@@ -8,14 +8,9 @@ import msgspec
 import pytest
 
 from proxy.config import Config
-from proxy.config.sections import (
-    DrainSettings,
-    LimitSettings,
-    MemorySettings,
-    PurgatorySettings,
-    UpstreamSettings,
-)
+from proxy.config.sections import DrainSettings, LimitSettings, MemorySettings, PurgatorySettings
 from proxy.config.telemetry import TracesSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits

@@ -5,8 +5,8 @@ import pytest
 from policies.credential_guard import NAME, with_guard
 from policies.registry import PolicyEntry
 from proxy.config import Config
-from proxy.config.sections import UpstreamSettings
 from proxy.config.security import UpstreamSasl, UpstreamTls
+from proxy.config.upstream import UpstreamSettings
 from tests.support.admin_room import config_of, quota_entry, roomy
 from wire.apis import ApiKey
 

@@ -7,7 +7,8 @@ import pytest
 import trio
 from structlog.testing import capture_logs
 
-from proxy.config.sections import ListenSettings, UpstreamSettings
+from proxy.config.sections import ListenSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.openssl.contexts import CertificateFileError

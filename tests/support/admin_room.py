@@ -26,8 +26,9 @@ from proxy.admin.server import app_of, serve
 from proxy.admin.service import AdminService
 from proxy.admin.sse import EventStreams
 from proxy.config import Config
-from proxy.config.sections import ListenSettings, UpstreamSettings
+from proxy.config.sections import ListenSettings
 from proxy.config.telemetry import AdminSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.engine_options import EngineOptions

@@ -5,7 +5,7 @@ import pytest
 from policies.registry import PolicyEntry
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.sections import UpstreamSettings
+from proxy.config.upstream import UpstreamSettings
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from policies.registry import PolicyEntry
 from policies.yaml_text import read_yaml
 from proxy.config import Config
-from proxy.config.sections import UpstreamSettings
 from proxy.config.sources import Effective, load
 from proxy.config.text import render
+from proxy.config.upstream import UpstreamSettings
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
 

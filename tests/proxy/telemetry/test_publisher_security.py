@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
-from proxy.config.sections import UpstreamSettings
 from proxy.config.security import UpstreamSasl, UpstreamTls
+from proxy.config.upstream import UpstreamSettings
 from proxy.telemetry.publisher_security import security_settings
 from tests.support.certificates import Authority
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from policies.api import Peer
 from proxy.config import Config
-from proxy.config.sections import UpstreamSettings
 from proxy.config.telemetry import AdminSettings, AuditSettings, TracesSettings, UsageLogSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.shell.clock import Clock
 from proxy.telemetry.setup import Telemetry
 
