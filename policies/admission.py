@@ -30,7 +30,7 @@ from policies.api import FORWARD, Hold, Need, Policy, PolicyConfigError, Reject
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from policies.verdicts import short_repr
-from wire.apis import OFFERED, ApiKey, key_of, name_of
+from wire.apis import OFFERED, SIGN_ON, ApiKey, key_of, name_of
 from wire.errors import ErrorCode
 from wire.fetch import FetchHead
 
@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
 NEVER_HELD: Final = frozenset(
     {
-        ApiKey.API_VERSIONS,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
+        *SIGN_ON,
         ApiKey.JOIN_GROUP,
         ApiKey.SYNC_GROUP,
         ApiKey.HEARTBEAT,

@@ -260,7 +260,8 @@ class Policy:
     """How often `on_tick` is called, in ms; 0 = never."""
     asked_first: bool = False
     """Whether `on_request` comes before that of all others, wherever the entry stands: for a policy that counts every
-    request, also those that others refuse."""
+    request, also those that others refuse. It sees none of a sign-on: a connection's first ApiVersions, and the SASL
+    requests that authenticate it or do so again."""
     answers: frozenset[int] = frozenset()
     """Those of `apis` whose requests `on_answer` gets, after `on_request`. They stay in ApiVersions where Sluice
     forwards them to no broker, because it brings its own credentials."""

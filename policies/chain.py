@@ -78,7 +78,7 @@ class Chain:
         self.entries = tuple(entries)
         self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
-        self._hooks: dict[tuple[int, bool], Hooks] = {}
+        self._hooks: dict[tuple[int, bool, bool], Hooks] = {}
         self._compiled: dict[tuple[object, ...], Hooks] = {}  # most APIs are of one kind to all
         self._interests = self._read_interests(None)
         self.ticks: dict[int, list[Entry]] = {}
@@ -87,12 +87,15 @@ class Chain:
             if every_ms := self._interests[entry.name].tick_ms:
                 self.ticks.setdefault(every_ms, []).append(entry)
 
-    def hooks(self, api_key: int, *, timed: bool = False) -> Hooks:
-        """Return the compiled hooks of this API key. If `timed`, each call is measured."""
-        kind = (api_key, timed and self.hook_runner.measures)
+    def hooks(self, api_key: int, *, timed: bool = False, signs_on: bool = False) -> Hooks:
+        """Return the compiled hooks of this API key. If `timed`, each call is measured.
+
+        `signs_on`: those for a request of a sign-on. No entry that is `asked_first` sees it.
+        """
+        kind = (api_key, timed and self.hook_runner.measures, signs_on)
         found = self._hooks.get(kind)
         if found is None:
-            alike = (kind[1], *kinds(api_key, self._interests.values()))
+            alike = (*kind[1:], *kinds(api_key, self._interests.values()))
             found = self._compiled.get(alike)
             if found is None:
                 found = self._compiled[alike] = self._compile(*kind)
@@ -223,8 +226,13 @@ class Chain:
 
     # -- compiling ---------------------------------------------------------------------------
 
-    def _compile(self, api_key: int, timed: bool) -> Hooks:  # noqa: FBT001 - a key of `_hooks`
-        wanted = [e for e in self.entries if self._wants(e, api_key, "")]
+    def _compile(self, api_key: int, timed: bool, signs_on: bool) -> Hooks:  # noqa: FBT001 - a key of `_hooks`
+        wanted = [
+            entry
+            for entry in self.entries
+            if self._wants(entry, api_key, "")
+            and not (signs_on and self._interests[entry.name].asked_first)
+        ]
         asked, steps = self._steps(wanted, api_key, timed=timed)
         heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
         heard.sort(key=lambda entry: not self._interests[entry.name].asked_first)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Need
 from policies.verdicts import short_repr
-from wire.apis import OFFERED, ApiKey, name_of
+from wire.apis import OFFERED, SIGN_ON, ApiKey, name_of
 from wire.request_layouts import names_anything
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from policies.api import Policy
 
 _MAX_TICK_MS: Final = 2_147_483_647
-_UNHEARD: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-"""Used before a client is authenticated, and understood by Sluice itself."""
 
 
 class Interests(NamedTuple):
@@ -117,7 +115,7 @@ def _hears_body(
 ) -> frozenset[int]:
     keys = _some_keys("hears_body", value)
     for key in keys:
-        if key not in OFFERED or key in _UNHEARD:
+        if key not in OFFERED or key in SIGN_ON:
             raise TypeError(
                 f"hears_body has the key {short_repr(key)}, expected the key of an API that Sluice offers, except "
                 f"ApiVersions, SaslHandshake and SaslAuthenticate"

@@ -19,13 +19,12 @@ from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from policies.verdicts import short_repr
-from wire.apis import OFFERED, ApiKey, find, key_of
+from wire.apis import OFFERED, SIGN_ON, ApiKey, find, key_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NEVER_FORBIDDEN = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 _ACKS = {"all": frozenset({-1}), "1": frozenset({-1, 1})}
 
 
@@ -49,7 +48,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 yield Problem(
                     path, describe_value(name), "the name of a Kafka API", nearest(name, names)
                 )
-            elif key in _NEVER_FORBIDDEN:
+            elif key in SIGN_ON:
                 words = "an API that a client can do without"
                 yield Problem(path, describe_value(name), words)
 

@@ -30,6 +30,7 @@ __all__ = [
     "OFFERED",
     "RECORDS_IN_REPLIES",
     "RECORDS_IN_REQUESTS",
+    "SIGN_ON",
     "Api",
     "ApiKey",
     "Concern",
@@ -334,6 +335,9 @@ _hidden(85, "WriteShareGroupState", "0-1", flexible=0)
 _hidden(86, "DeleteShareGroupState", "0", flexible=0)
 _hidden(87, "ReadShareGroupStateSummary", "0-1", flexible=0)
 # fmt: on
+
+SIGN_ON: Final = frozenset({ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+"""The APIs that a client may use before it is authenticated."""
 
 RECORDS_IN_REQUESTS: Final = frozenset(_moving["requests"])
 """The APIs whose requests hold records: `producer_byte_rate` concerns them."""

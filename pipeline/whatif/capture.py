@@ -16,11 +16,12 @@ from policies.api import EXEMPT, Hold, Peer, Throttle
 from policies.entry_tools import EntryTools
 from policies.quota.policy import Quota
 from policies.requests import BodyReader
+from wire.apis import SIGN_ON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
-    from policies.api import QuotaViolation, Request, Verdict
+    from policies.api import QuotaViolation, Verdict
     from policies.quota.config import QuotaConfig
     from wire.apis import Api
 
@@ -37,6 +38,8 @@ class CapturedRequest(BodyReader):
     node_id: int | None
     size_bytes: int
     acks: int | None
+    signs_on: bool = False
+    """Whether it was part of a sign-on: no quota counts it."""
     head: None = None
     body: None = None
     decoded: None = None
@@ -146,6 +149,8 @@ def replay(rows: Sequence[Row], config: QuotaConfig) -> dict[int, Played]:
             played[seq] = _said(judge(policy, request, peer, now_ms))
         elif what == "reply":
             reply = CapturedReply(row["reply_bytes"], row["reply_throttle_time_ms"])
+            if not hears(policy, request):
+                continue
             said = policy.on_response(request, reply, peer, now_ms)
             played[seq].reply_delay_ms = said.throttle_time_ms if isinstance(said, Throttle) else 0
         else:
@@ -204,17 +209,22 @@ def lost_events(rows: Sequence[Row]) -> int:
     return max(seen, default=0) - len(seen)
 
 
-def judge(policy: Quota, request: Request, peer: Peer, now_ms: int) -> Verdict | None:
-    """Return the verdict on a request; None if the policy is not asked about its API."""
-    if policy.apis is not None and request.api_key not in policy.apis:
+def judge(policy: Quota, request: CapturedRequest, peer: Peer, now_ms: int) -> Verdict | None:
+    """Return the verdict on a request; None if the policy is not asked about it."""
+    if not _sees(policy, request):
         return None
     return policy.on_request(request, peer, now_ms)
 
 
-def hears(policy: Quota, api_key: int) -> bool:
-    """Return whether the policy is told of the replies of this API."""
-    asked = policy.apis is None or api_key in policy.apis
-    return asked and (policy.response_apis is None or api_key in policy.response_apis)
+def hears(policy: Quota, request: CapturedRequest) -> bool:
+    """Return whether the policy is told of the reply to this request."""
+    heard = policy.response_apis
+    return _sees(policy, request) and (heard is None or request.api_key in heard)
+
+
+def _sees(policy: Quota, request: CapturedRequest) -> bool:
+    asked = policy.apis is None or request.api_key in policy.apis
+    return asked and not request.signs_on
 
 
 def request_of(row: Mapping[str, Any]) -> CapturedRequest:
@@ -226,6 +236,7 @@ def request_of(row: Mapping[str, Any]) -> CapturedRequest:
         row["node"],
         row["size_bytes"],
         row["acks"],
+        signs_on=row["api_key"] in SIGN_ON and not row["charged"],
     )
 
 

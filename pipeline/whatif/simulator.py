@@ -193,7 +193,7 @@ class _Connection:
         simulation = self._simulation
         step = self._session.steps[number]
         until_ms = now_ms + step.broker_throttle_ms
-        if hears(simulation.policy, step.request.api_key):
+        if hears(simulation.policy, step.request):
             reply = CapturedReply(step.reply_bytes, step.broker_throttle_ms)
             said = simulation.policy.on_response(step.request, reply, self._session.peer, now_ms)
             if isinstance(said, Throttle):

@@ -6,8 +6,9 @@ Rules (KIP-124; the settings are in `config`):
 - Every request counts, also one that another policy refuses, wherever its entry stands: this policy is asked first.
 - Without a limit of some kind its APIs are not judged. Without any limit only the APIs that manage quotas are, and they
   are answered here (`admin`), if no entry before this one refuses them.
-- ApiVersions and SASL requests are never judged, so never throttled. If clients authenticate, requests before that are
-  charged to no bucket. So a flood of unauthenticated connections cannot delay a sign-on.
+- Requests of a sign-on never come here (`Policy.asked_first`): the first ApiVersions of a connection, and the SASL
+  requests that authenticate it or do so again. If clients authenticate, requests before that are charged to no bucket.
+  So a flood of unauthenticated connections cannot delay a sign-on.
 - Only named principals can be exempt: a client id, a replica id or an API proves nothing about the sender.
 - Debts outlive connections and reloads.
 """
@@ -34,7 +35,7 @@ from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
 from policies.verdicts import short_repr
-from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, ApiKey
+from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,10 +59,7 @@ if TYPE_CHECKING:
 SWEEP_MS: Final = 1000
 """Interval in ms at which some of the buckets are checked for expiry."""
 
-_SIGN_ON: Final = frozenset(
-    {int(ApiKey.API_VERSIONS), int(ApiKey.SASL_HANDSHAKE), int(ApiKey.SASL_AUTHENTICATE)}
-)
-_COUNTED: Final = frozenset(range(256)) - _SIGN_ON
+_COUNTED: Final = frozenset(range(256))
 """Every API, also those outside the table, because `pass_unknown_apis` may admit them."""
 _NONE: Final[frozenset[int]] = frozenset()
 

@@ -21,6 +21,7 @@ from proxy.core.session.broker_waits import only_waits
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
 from proxy.core.session.owner import Owner
+from wire.apis import SIGN_ON
 from wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Ending:
             owner.sasl is None
             and not topology.knows_any
             and isinstance(head, Exchange)
-            and not head.plan.spared
+            and head.plan.api.key not in SIGN_ON
         ):
             likely = WANTS_SASL
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from policies.api import Outcome
+from policies.api import Forward, Outcome, Respond, Throttle
 from policies.chain import PolicyFault
 from policies.decision import refusal_message
 from proxy.core.errors import CloseReason
@@ -23,7 +23,7 @@ from wire.apis import ApiKey
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from policies.api import Reject, Respond
+    from policies.api import Reject, Verdict
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.owner import Owner
 
@@ -115,6 +115,13 @@ def answer(owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int) -
     else:
         owner.client.put(reply)
         owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+
+
+def answered(verdict: Verdict | None, body: bytes) -> Verdict | None:
+    """Return the verdict with this reply in the place of the broker's, if it lets the request pass."""
+    if isinstance(verdict, Throttle) and isinstance(verdict.forward, Forward):
+        return Throttle(verdict.throttle_time_ms, Respond(body), verdict.why)
+    return Respond(body) if isinstance(verdict, Forward) else verdict
 
 
 def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:

@@ -28,6 +28,7 @@ from proxy.core.session.sasl_listener import SaslListener
 from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.traces import trace_of
 from proxy.core.turns import ScheduledSession
+from wire.apis import SIGN_ON
 
 if TYPE_CHECKING:
     from policies.api import Peer, QuotaViolation, Verdict
@@ -215,8 +216,10 @@ class SessionParts(ScheduledSession):
         usage.requests += 1
         usage.request_bytes += 4 + size_bytes
         if plan.is_special:
-            if plan.spared:
-                usage.mark_exempt(size_bytes)
+            if plan.api.key in SIGN_ON:
+                if plan.spared:
+                    usage.mark_exempt(size_bytes)
+                self.plans.on_sign_on(plan)
                 if self.sasl is not None:
                     self.sasl.on_sign_on(plan.api.key)
             else:

@@ -15,7 +15,7 @@ from policies.api import Need
 from proxy.core.stats.histogram import FINE_US
 from wire import addresses, throttle
 from wire.administrative import ADMINISTRATIVE
-from wire.apis import ApiKey
+from wire.apis import SIGN_ON, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,8 +34,6 @@ ACKS_NONE = 0
 ACKS_ALL = -1
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.session.identity`."""
-SIGN_ON = SASL | {ApiKey.API_VERSIONS}
-"""The APIs that a client uses before it is authenticated; no quota counts them."""
 MAX_UNAUTHENTICATED_BYTES = 65536
 """The largest request during a SASL exchange, except a SaslAuthenticate to the broker."""
 
@@ -49,7 +47,8 @@ class Plan:
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
     `fast`: the fast loop may handle these requests by their header. `reads`: it may handle them, after it has read what
     the policies need (`proxy.core.session.read_in_place`). `names`: these are the topics and groups that they name.
-    `is_special`: they are either `spared`, or administrative and written to the audit log.
+    `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `spared`: they are
+    part of a sign-on, and no quota counts them.
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
     `simple`: no policy is asked about these requests, and each of them gets a reply.
     `plain`: no policy is asked about the replies, and they pass as they are.
@@ -110,6 +109,8 @@ class Plan:
         shared: SharedState,
         usage: Usage,
         wait_ms: int = 0,
+        *,
+        signs_on: bool = False,
     ) -> None:
         self.api = api
         self.peer = peer
@@ -125,9 +126,9 @@ class Plan:
         self.min_bytes = 8 + len(prefix)
         self.max_bytes = max_bytes
         self.on_request = hooks.on_request
-        self.spared = api.key in SIGN_ON  # no quota counts them
+        self.spared = signs_on
         audited = shared.observer.hears_audit and api.key in ADMINISTRATIVE
-        self.is_special = self.spared or audited
+        self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
         # Whether its body is walked for the usage records: what each topic costs.
         self.topics = shared.topic_usage is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}

@@ -4,5 +4,5 @@
 cdef class PlanBook:
     cdef public object _speaker
     cdef public dict by_kind
-    cdef public bint keeps
-    cdef public long long shortest_wait_ms
+    cdef public bint _has_greeted, keeps
+    cdef public long long _handshake_ms, shortest_wait_ms

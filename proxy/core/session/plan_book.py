@@ -11,7 +11,7 @@ from policies.api import Need
 from proxy.core.errors import ClientProtocolError
 from proxy.core.session.plan import ACKS_ALL, SASL, Plan
 from wire import apis, fetch, header, produce, versions
-from wire.apis import ApiKey
+from wire.apis import SIGN_ON, ApiKey
 
 if TYPE_CHECKING:
     from policies.api import Peer
@@ -27,6 +27,9 @@ MAX_KEPT_PREFIX_BYTES = 1024
 """The longest prefix by which a plan is found again."""
 NEVER_MS = 1 << 60
 """A wait in milliseconds that is longer than any other."""
+MIN_SIGN_ON_INTERVAL_MS = 1000
+"""Time from one sign-on to the next; a SaslHandshake that comes earlier is counted as any other request (Kafka:
+KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
 
 
 class Speaker(Protocol):
@@ -51,11 +54,20 @@ class PlanBook:
     forwarding a request to its deadline (`proxy.core.session.broker_waits`).
     """
 
-    __slots__ = ("_speaker", "by_kind", "keeps", "shortest_wait_ms")
+    __slots__ = (
+        "_handshake_ms",
+        "_has_greeted",
+        "_speaker",
+        "by_kind",
+        "keeps",
+        "shortest_wait_ms",
+    )
 
     def __init__(self, speaker: Speaker) -> None:
         self.by_kind: dict[int, Plan] = {}
         self._speaker = speaker
+        self._has_greeted = False  # an ApiVersions has arrived
+        self._handshake_ms = -MIN_SIGN_ON_INTERVAL_MS  # when the last sign-on began
         self.keeps = False
         self.shortest_wait_ms = speaker.shared.request_timeout_ms or NEVER_MS
 
@@ -73,6 +85,30 @@ class PlanBook:
         """Lower `shortest_wait_ms` to this deadline of a request, if it is shorter."""
         if 0 < wait_ms < self.shortest_wait_ms:
             self.shortest_wait_ms = wait_ms
+
+    def signs_on(self, api_key: int) -> bool:
+        """Return whether the next request, of this API, is part of a sign-on, so that no quota counts it.
+
+        These are the first ApiVersions, and a SaslHandshake with its tokens where SASL is expected, once a second.
+        """
+        if api_key not in SIGN_ON:
+            return False
+        speaker = self._speaker
+        shared, sasl = speaker.shared, speaker.sasl
+        if sasl is not None and sasl.is_authenticating:
+            return True
+        if api_key == ApiKey.API_VERSIONS:
+            return not self._has_greeted
+        expects_sasl = shared.sasl_server is not None or not shared.has_custody
+        is_early = shared.now_ms - self._handshake_ms < MIN_SIGN_ON_INTERVAL_MS
+        return api_key == ApiKey.SASL_HANDSHAKE and expects_sasl and not is_early
+
+    def on_sign_on(self, plan: Plan) -> None:
+        """Note that a request of SIGN_ON has arrived."""
+        if plan.api.key == ApiKey.API_VERSIONS:
+            self._has_greeted = True
+        elif plan.api.key == ApiKey.SASL_HANDSHAKE and plan.spared:
+            self._handshake_ms = self._speaker.shared.now_ms
 
     def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
         """Return the plan for the head at `pos` and where its body begins; None if the head is incomplete.
@@ -138,18 +174,29 @@ class PlanBook:
         rewrite = rewrites.rewrite_for(api)
         prefix = bytes(memoryview(buf)[pos + 12 : head_end])
         peer = speaker.peer
-        hooks = shared.hooks(api.key, peer.session_id)
+        signs_on = self.signs_on(api.key)
+        hooks = shared.hooks(api.key, peer.session_id, signs_on=signs_on)
         plan = Plan(
-            api, peer, prefix, acks, hooks, rewrite, max_bytes, shared, speaker.usage, wait_ms
+            api,
+            peer,
+            prefix,
+            acks,
+            hooks,
+            rewrite,
+            max_bytes,
+            shared,
+            speaker.usage,
+            wait_ms,
+            signs_on=signs_on,
         )
         plan.body_at = body_at - pos
         plan.cut = clamped and api.key == ApiKey.FETCH
         self.keeps = self.keeps or plan.keeps
         self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`
         shared.expired.clamped += clamped
-        # ApiVersions: a client asks once; 400 bytes less for each connection. A long client id would be kept, and not
-        # counted, once for each API and version: such a client gets a new plan with each request.
-        if api.key != ApiKey.API_VERSIONS and len(prefix) <= MAX_KEPT_PREFIX_BYTES:
+        # The next request of SIGN_ON may be no part of a sign-on. A long client id would be kept, and not counted, once
+        # for each API and version: such a client gets a new plan with each request.
+        if api.key not in SIGN_ON and len(prefix) <= MAX_KEPT_PREFIX_BYTES:
             self.by_kind[kind] = plan
         return plan, body_at
 
@@ -171,16 +218,19 @@ class PlanBook:
         known = apis.find(ApiKey.API_VERSIONS, 0)
         assert known is not None  # noqa: S101 - the table's first law
         api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
+        signs_on = self.signs_on(api_key)
         if api_key == ApiKey.API_VERSIONS:
-            hooks = shared.no_hooks
+            hooks = shared.hooks(api_key, speaker.peer.session_id, signs_on=signs_on)
         elif api_key in shared.rewrites.pass_unknown and api_key not in apis.OFFERED:
             # No facts, so no look inside: it is paired by correlation id alone, and judged by its header.
             api = replace(api, request_max_bytes=None)
-            hooks = shared.chain.hooks(api_key)._replace(need=Need.HEADER)
+            hooks = shared.chain.hooks(api_key)
         else:
             raise ClientProtocolError(f"{apis.name_of(api_key)} v{api_version} is not offered")
         max_bytes = self._max_bytes(api) + header.MAX_HEADER_BYTES
-        plan = Plan(api, speaker.peer, b"", None, hooks, None, max_bytes, shared, speaker.usage)
+        hooks = hooks._replace(need=Need.HEADER)
+        peer, usage = speaker.peer, speaker.usage
+        plan = Plan(api, peer, b"", None, hooks, None, max_bytes, shared, usage, signs_on=signs_on)
         if api_key == ApiKey.API_VERSIONS:
             plan.answer = versions.unsupported_version(shared.rewrites.offered)
         return plan

@@ -38,7 +38,7 @@ from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
-from proxy.core.session.local_replies import answer, refuse, refuse_unanswered, respond
+from proxy.core.session.local_replies import answered, refuse, refuse_unanswered, respond
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
@@ -345,11 +345,6 @@ class RequestStream:
         exchange = kind(
             plan, _REQUEST(buf, pos)[2], size, owner.shared.now_us, owner.next_exchange_id()
         )
-        if plan.answer is not None:
-            owner.on_arrived(exchange)
-            answer(owner, exchange, plan.answer, now_ms)
-            self.left, self._mode = 4 + size, DROP
-            return pos
         if hooks.need >= Need.BODY or plan.api.key in SASL:
             begun = self._keep_whole(Pending(exchange, None), pos)
             if begun is not None:
@@ -405,6 +400,8 @@ class RequestStream:
         owner = self._owner
         shared = owner.shared
         whole = 4 + exchange.size_bytes
+        if exchange.plan.answer is not None:
+            verdict = answered(verdict, exchange.plan.answer)
         ends = verdict.forward if isinstance(verdict, Throttle) else verdict
         too_large = isinstance(ends, Reject) and whole > min(
             MAX_REFUSED_BYTES, shared.request_pool.max_single_bytes

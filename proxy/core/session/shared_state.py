@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from policies.chain import Hooks
 from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
@@ -29,7 +28,7 @@ from proxy.core.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.chain import Chain
+    from policies.chain import Chain, Hooks
     from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.memory.reply_reservations import Taker
     from proxy.core.observer import Observer
@@ -103,7 +102,6 @@ class SharedState(StepTime):
         self.try_expect_early: Callable[[Scheduled], bool] = _never
         """Let the client's next event tell the session before its bytes are read; False: it cannot. Mutes that begin
         only then are cheaper (`proxy.core.session.mutes`). The event loop sets it."""
-        self.no_hooks = Hooks()
         self.takers: Iterable[Taker] = ()
         """The sessions: their clients take replies, or do not. `Engine` makes them."""
 
@@ -115,19 +113,20 @@ class SharedState(StepTime):
         session.attention = True
         self.schedule(session)
 
-    def hooks(self, api_key: int, session_id: int) -> Hooks:
-        """Return the hooks of an API for the plans of a session.
+    def hooks(self, api_key: int, session_id: int, *, signs_on: bool = False) -> Hooks:
+        """Return the hooks of an API for the plans of a session. `signs_on`: see `Chain.hooks`.
 
         They are measured at every MEASURED_EVERY-th session, which has no gates, and while a slow hook is looked for at
         all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
         on a machine that is too busy already.
         """
         if session_id % MEASURED_EVERY == 0:
-            return self.chain.hooks(api_key, timed=True)
-        hooks = self.chain.hooks(api_key)
+            return self.chain.hooks(api_key, timed=True, signs_on=signs_on)
+        hooks = self.chain.hooks(api_key, signs_on=signs_on)
         if self.measuring_until_ms == 0:
             return hooks
-        return self.chain.hooks(api_key, timed=True)._replace(open_gate=hooks.open_gate)
+        timed = self.chain.hooks(api_key, timed=True, signs_on=signs_on)
+        return timed._replace(open_gate=hooks.open_gate)
 
     def sample_from(self) -> int:
         """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""

@@ -11,7 +11,7 @@ from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry, inspect
 from policies.testing import BenchHost, PolicyBench
-from wire.apis import OFFERED, RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, ApiKey
+from wire.apis import OFFERED, RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS, SIGN_ON, ApiKey
 
 ADMIN = {ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS}
 ALICE = QuotaEntity("alice")
@@ -73,16 +73,21 @@ def test_in_entity_mode_only_fetch_replies_are_observed():
     assert channel.chain.hooks(ApiKey.METADATA).on_response is not None
 
 
-def test_a_request_rate_sees_every_api_but_sasl_with_those_outside_the_table():
+@MODES
+def test_a_request_rate_sees_every_api_with_those_outside_the_table(enforcement):
     """`pass_unknown_apis` may let unknown APIs through, and a quota must hold for them too."""
-    apis = bench({"user": "alice", "request_rate": 5}).policy.apis
-    assert set(OFFERED) - apis == {
-        ApiKey.API_VERSIONS,
-        ApiKey.SASL_HANDSHAKE,
-        ApiKey.SASL_AUTHENTICATE,
-    }
-    assert not apis & {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
-    assert 200 in apis
+    made = bench({"user": "alice", "request_rate": 5}, enforcement=enforcement)
+    assert made.policy.apis >= OFFERED.keys() | {200}
+
+
+@MODES
+def test_no_request_of_a_sign_on_is_seen(enforcement):
+    """The core says which those are."""
+    made = bench({"user": "alice", "request_rate": 5}, enforcement=enforcement)
+    for key in SIGN_ON:
+        hooks = made.chain.hooks(key, signs_on=True)
+        assert (hooks.on_request, hooks.on_response) == (None, None)
+        assert made.chain.hooks(key).on_request is not None
 
 
 @MODES
