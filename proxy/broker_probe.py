@@ -17,7 +17,7 @@ import trio
 
 from proxy.broker_talk import BrokerTalk
 from proxy.core.errors import CloseReason, SessionFault
-from proxy.shell.dialer import DialError
+from proxy.shell.dial import DialError
 from wire import metadata
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError

@@ -15,7 +15,6 @@ from proxy.core.errors import CertificateExpiredError, CloseReason
 from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
-from proxy.core.retirements import Retirements
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.held_moves import HeldMoves
 from proxy.core.session.plan import SASL
@@ -66,7 +65,7 @@ class Engine(SharedState):
         self._renewals: dict[Session, Reauthentication] = {}
         self._ends: dict[Session, Timer] = {}  # of those whose certificates end
         self.idle_sweep = IdleSweep(self.sessions, self.timers, self.connections)
-        self.retirements = Retirements(self.timers, self.reservations)
+        self.routes.sessions = self.sessions
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._look_at_chain()
@@ -115,6 +114,7 @@ class Engine(SharedState):
             return None
         session = Session(self, self.calls, peer)
         session.on_released = self._on_released
+        session.route = None
         self.sessions.add(session)
         self.newcomers.add(session, now_ms)
         if ends_ms is not None:
@@ -155,6 +155,7 @@ class Engine(SharedState):
             self.retirements.discard(session)
             if (end := self._ends.pop(session, None)) is not None:
                 end.cancel()
+            self.routes.discard(session)
             self.newcomers.discard(session)
             self.connections.leave(session.peer)
 

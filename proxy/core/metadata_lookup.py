@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SIZE = Struct(">i").unpack_from
 MAX_ANSWER_BYTES = 16 << 20
+CORRELATION_ID = 0
 
 
 class MetadataLookup:
@@ -26,7 +27,7 @@ class MetadataLookup:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._received = bytearray()
-        self.question = metadata.brokers_request()
+        self.question = metadata.brokers_request(CORRELATION_ID)
         self.done = False
 
     def feed(self, data: bytes) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from proxy.core.memory.claim import Claimant
-from proxy.core.session.ending import LAST_REPLIES_MS
 
 if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 PATIENCE_MS: Final = 2_000
 """How long a retiring session may wait for a moment with nothing in flight before it takes no more requests."""
+LAST_REPLIES_MS: Final = 30_000
+"""How long a session that takes no more requests may still wait for the replies that are due."""
 SLICE: Final = 250
 """The most sessions that one step looks at."""
 MAX_ENDED: Final = 16

@@ -5,7 +5,7 @@ Rules:
   ready and stays the same after a restart, because clients cache addresses.
 - No real broker address ever reaches a client. A node outside the range is advertised at the bootstrap
   port, counted and reported.
-- When a broker moves, the next response that names it updates its address.
+- When a broker moves, the next response that names it updates its address; the `watchers` are told.
 - Only addresses of nodes in the declared range are stored and dialled, because a broker may name any number
   of nodes. Of the others, at most UNMAPPED_MAX node ids are remembered and reported.
 - An address that cannot be dialled is a protocol error of the broker that names it.
@@ -19,7 +19,7 @@ from proxy.core.errors import BrokerProtocolError
 from proxy.core.node_health import Nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from proxy.core.observer import Observer
 
@@ -48,6 +48,11 @@ class Topology:
         self.nodes = Nodes()
         """The health of the brokers that have sessions."""
         self._addresses: dict[int, tuple[bytes, int]] = {}
+        self._dialled: dict[
+            int, tuple[str, int]
+        ] = {}  # the same as text: one object for all sessions
+        self.watchers: list[Callable[[int, tuple[str, int] | None], None]] = []
+        """Called with each node whose address has changed, and the one before; None: none was known."""
         self._unmapped: set[int] = set()
         self.unmapped_total = 0
 
@@ -76,8 +81,7 @@ class Topology:
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Return the host and port to dial for this node; None when no response has named it yet."""
-        found = self._addresses.get(node_id)
-        return None if found is None else (found[0].decode(errors="replace"), found[1])
+        return self._dialled.get(node_id)
 
     def advertised(self) -> list[tuple[int, str, int]]:
         """Return node id, host and port, as clients are told them, of each broker whose address is known."""
@@ -103,8 +107,12 @@ class Topology:
         _ensure_address(node_id, host, port)
         if node_id not in self._advertised:
             return
+        before = self._dialled.get(node_id)
         self._addresses[node_id] = (host, port)
-        self._observer.on_node_learned(node_id, host.decode(errors="replace"), port)
+        text = self._dialled[node_id] = host.decode(errors="replace"), port
+        self._observer.on_node_learned(node_id, *text)
+        for on_moved in self.watchers:
+            on_moved(node_id, before)
 
     def _unmapped_node(self, node_id: int) -> tuple[bytes, int]:
         self.unmapped_total += 1

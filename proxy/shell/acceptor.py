@@ -14,7 +14,7 @@ import trio
 
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
-from proxy.shell.dialer import DialError
+from proxy.shell.dial import DialError
 from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport, has_left
 
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ class Acceptor:
                 session.end(CloseReason.CLIENT_CLOSED, "", self._now_ms())
                 return
             broker = await self._dialer.reach(node_id)
-            if node_id is None:  # any broker: its health is known by its address
+            self._engine.routes.lead(session, broker.route, confirmed=broker.confirmed)
+            if node_id is None or not broker.confirmed:  # its health is known by its address
                 address = broker.transport.peer_address()
                 session.node = self._engine.topology.nodes.health(address)
             self._event_loop.attach(session, client, broker.transport)

@@ -1,24 +1,20 @@
-"""Connections to brokers.
+"""Which broker is dialled for a client.
 
 Rules:
 - If the address of a node is unknown, a bootstrap broker is asked for it first: one question at a time, and none
-  within half a second of the last, answered or not.
-- If bootstrap brokers do not answer (they require authentication, which only the client can give), the connection
-  goes to a bootstrap broker instead. It answers requests for partitions that it does not lead with errors that make
-  the client refresh its metadata, and that metadata has the addresses.
-- A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
-- A connection that leads to a port of Sluice itself is closed: a broker may name that address, and each client would
-  cost another connection, without end.
+  within half a second of the last, answered or not. An address that does not answer may be an old one, and is asked
+  for in the same way.
+- If bootstrap brokers close on that question, they require authentication, which only the client can give. Then a
+  bootstrap broker is dialled in the node's place, and asked once the client has authenticated (`proxy.core.broker_routes`).
+  One client goes ahead; others wait SCOUT_S for what is learnt from it. In the place of a node whose address is known
+  one client goes each ASK_AGAIN_S: if the node is down, more would authenticate in vain.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
-- With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
 - With credentials of its own (`custody`) Sluice authenticates each connection, its questions' too, and then a refusal
   is not taken for a broker that has moved.
 """
 
 from __future__ import annotations
 
-import errno
-import socket
 from typing import TYPE_CHECKING, NamedTuple
 
 import trio
@@ -26,47 +22,54 @@ import trio
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
 from proxy.host_port import host_port
+from proxy.shell.dial import DialError, dial, never_own
 from proxy.shell.direct_io import receive_some, send_all
-from proxy.shell.transport import HandshakeError, PlainTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from proxy.core.topology import Topology
     from proxy.shell.custody import Custody
+    from proxy.shell.dial import IsOwn
     from proxy.shell.tls.connector import TlsConnector
     from proxy.shell.transport import Transport
 
-    IsOwn = Callable[[socket.socket], bool]
+    Address = tuple[str, int]
 
-_OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 ASK_AGAIN_S = 0.5
 """The shortest time between two questions."""
-
-
-class DialError(Exception):
-    """No connection to a broker; `reason` is the CloseReason, `detail` names the address and the cause."""
-
-    def __init__(self, reason: CloseReason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-        self.detail = detail
+SCOUT_S = 1.0
+"""How long other clients wait for what is learnt from one that authenticates at a bootstrap broker."""
 
 
 class Upstream(NamedTuple):
-    """A connection to a broker. `lifetime_ms`: how long Sluice's own authentication holds; 0: as long as it.
+    """A connection to the broker at `route`.
 
-    `custody` has made that authentication, and renews it.
+    `lifetime_ms`: how long Sluice's own authentication holds; 0: as long as the connection. `custody` has made that
+    authentication, and renews it. Not `confirmed`: it leads to a bootstrap broker, in the place of the client's node.
     """
 
     transport: Transport
-    address: str
+    route: Address
     lifetime_ms: int = 0
     custody: Custody | None = None
+    confirmed: bool = True
+
+    @property
+    def address(self) -> str:
+        """Return HOST:PORT of the broker."""
+        return host_port(*self.route)
 
     def close(self) -> None:
         """Close the connection."""
         self.transport.close()
+
+
+class NoAnswer(NamedTuple):
+    """No bootstrap broker has answered a question. `wants_authentication`: one has closed on it; else see `failed`."""
+
+    failed: DialError
+    wants_authentication: bool
 
 
 class Dialer:
@@ -77,7 +80,7 @@ class Dialer:
     def __init__(
         self,
         topology: Topology,
-        bootstrap: Sequence[tuple[str, int]],
+        bootstrap: Sequence[Address],
         timeout_s: float,
         tls: TlsConnector | None = None,
         custody: Custody | None = None,
@@ -87,94 +90,138 @@ class Dialer:
         self._timeout_s = timeout_s
         self._tls = tls
         self._custody = custody
-        self.is_own: IsOwn = _never  # whether a connection leads to a port of ours
+        self.is_own: IsOwn = never_own  # whether a connection leads to a port of ours
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
-        self._answered = False  # whether the last question was answered
+        self._unanswered: NoAnswer | None = None  # the outcome of the last question
+        self._scouting_until = float("-inf")
+        self._scouted_at: dict[int, float] = {}  # by nodes whose address does not answer
+        self._learned = trio.Event()
+        topology.watchers.append(self._on_learned)
 
     async def reach(self, node_id: int | None) -> Upstream:
         """Return a connection to this broker (None: to any bootstrap broker). Raises DialError."""
         if node_id is None:
             return await self._reach_any()
+        broker = await self._reach_node(node_id)
+        known = self._topology.address_of(node_id)
+        if known is None or known == broker.route or not broker.confirmed:
+            return broker
+        broker.close()  # it has moved during the dial
+        return await self._dial(known)
+
+    async def _reach_node(self, node_id: int) -> Upstream:
         address = self._topology.address_of(node_id)
+        failed: DialError | None = None
         if address is not None:
             try:
-                return await self._dial(*address)
+                return await self._dial(address)
             except DialError as error:
                 if error.reason is CloseReason.UPSTREAM_AUTHENTICATION_FAILED:
                     raise
-                # It may have moved. Ask where it is now, and only try again if it is elsewhere.
-                await self._ask(node_id, than=address)
-                moved = self._topology.address_of(node_id)
-                if moved is None or moved == address:
-                    raise
-                return await self._dial(*moved)
-        answered = await self._ask(node_id, than=None)
-        address = self._topology.address_of(node_id)
-        if address is not None:
-            return await self._dial(*address)
-        if answered:
-            raise DialError(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
-        return await self._reach_any()
+                failed = error  # it may have moved
+        unanswered = await self._ask(node_id, than=address)
+        moved = self._topology.address_of(node_id)
+        if moved is not None and moved != address:
+            return await self._dial(moved)
+        if unanswered is None:
+            raise failed or DialError(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
+        if not unanswered.wants_authentication or not self._may_replace(node_id, failed):
+            raise failed or unanswered.failed
+        return await self._reach_in_place_of(node_id, address)
+
+    def _may_replace(self, node_id: int, failed: DialError | None) -> bool:
+        """Return whether a bootstrap broker may be dialled in the place of a node that cannot be asked for."""
+        if failed is not None:
+            now_s = trio.current_time()
+            if now_s - self._scouted_at.get(node_id, float("-inf")) < ASK_AGAIN_S:
+                return False
+            self._scouted_at[node_id] = now_s
+        return self._custody is None
+
+    async def _reach_in_place_of(self, node_id: int, address: Address | None) -> Upstream:
+        """Return a connection to a bootstrap broker, unless the client that went ahead has learnt where the node is."""
+        wait_s = self._scouting_until - trio.current_time()
+        if wait_s > 0:
+            with trio.move_on_after(wait_s):
+                await self._learned.wait()
+            learnt = self._topology.address_of(node_id)
+            if learnt is not None and learnt != address:
+                return await self._dial(learnt)
+        self._scouting_until = trio.current_time() + SCOUT_S
+        self._learned = trio.Event()
+        return (await self._reach_any())._replace(confirmed=False)
+
+    def _on_learned(self, _node_id: int, _before: Address | None) -> None:
+        self._learned.set()
 
     async def _reach_any(self) -> Upstream:
         """Try the bootstrap brokers in turn; those that fail move to the end of the list."""
         error: DialError | None = None
-        for host, port in tuple(self._bootstrap):
+        for address in tuple(self._bootstrap):
             try:
-                return await self._dial(host, port)
+                return await self._dial(address)
             except DialError as failed:
                 error = failed
-                if (host, port) in self._bootstrap:
-                    self._bootstrap.remove((host, port))
-                self._bootstrap.append((host, port))
+                if address in self._bootstrap:
+                    self._bootstrap.remove(address)
+                    self._bootstrap.append(address)
         raise error or DialError(CloseReason.UPSTREAM_REFUSED, "no bootstrap broker is configured")
 
-    async def _ask(self, node_id: int, than: tuple[str, int] | None) -> bool:
-        """Ask a bootstrap broker for the addresses of all brokers; return whether one answered."""
+    async def _ask(self, node_id: int, than: Address | None) -> NoAnswer | None:
+        """Ask a bootstrap broker for the addresses of all brokers; return why none has answered, or None."""
         async with self._asking:
             known = self._topology.address_of(node_id)
             if known is not None and known != than:
-                return True  # another task learnt it meanwhile
+                return None  # another task learnt it meanwhile
             if trio.current_time() - self._asked_at >= ASK_AGAIN_S:
-                self._answered = await self._ask_each()
+                self._unanswered = await self._ask_each()
                 self._asked_at = trio.current_time()
-            return self._answered
+            return self._unanswered
 
-    async def _ask_each(self) -> bool:
-        for _ in self._bootstrap:
+    async def _ask_each(self) -> NoAnswer | None:
+        failed = DialError(CloseReason.UPSTREAM_REFUSED, "no bootstrap broker is configured")
+        wants_authentication = False
+        for _ in range(len(self._bootstrap)):
+            address = self._bootstrap[0]
+            self._bootstrap.append(self._bootstrap.pop(0))
             try:
-                await self._ask_one()
-            except (DialError, SessionFault, OSError, trio.TooSlowError):
-                continue
-            return True
-        return False
+                if await self._try_ask(address):
+                    return None
+                wants_authentication = True
+            except DialError as error:
+                failed = error
+        return NoAnswer(failed, wants_authentication)
 
-    async def _ask_one(self) -> None:
+    async def _try_ask(self, address: Address) -> bool:
+        """Ask one bootstrap broker; return False if it closes the connection instead. Raises DialError."""
         lookup = MetadataLookup(self._topology)
-        host, port = self._bootstrap[0]
-        self._bootstrap.append(self._bootstrap.pop(0))
-        broker = await self._dial(host, port)
+        broker = await self._dial(address)
         try:
             with trio.fail_after(self._timeout_s):
                 await send_all(broker.transport, lookup.question)
                 while not lookup.done:
                     data = await receive_some(broker.transport)
                     if not data:
-                        raise DialError(
-                            CloseReason.UPSTREAM_REFUSED,
-                            f"{host_port(host, port)} closed the connection without an answer",
-                        )
+                        return False
                     lookup.feed(data)
+        except trio.TooSlowError:
+            why = f"{broker.address} did not answer within {self._timeout_s:g} s"
+            raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, why) from None
+        except SessionFault as fault:
+            raise DialError(fault.reason, f"{broker.address}: {fault}") from fault
+        except OSError:
+            return False  # it has reset the connection
         finally:
             broker.close()
+        return True
 
-    async def _dial(self, host: str, port: int) -> Upstream:
+    async def _dial(self, route: Address) -> Upstream:
         """Return an authenticated connection to one address. Raises DialError."""
-        transport = await dial(host, port, self._timeout_s, self._tls, self.is_own)
-        address = host_port(host, port)
+        transport = await dial(*route, self._timeout_s, self._tls, self.is_own)
+        address = host_port(*route)
         if self._custody is None:
-            return Upstream(transport, address)
+            return Upstream(transport, route)
         failed = CloseReason.UPSTREAM_AUTHENTICATION_FAILED
         lifetime_ms = None
         try:
@@ -191,57 +238,4 @@ class Dialer:
         finally:
             if lifetime_ms is None:
                 transport.close()
-        return Upstream(transport, address, lifetime_ms, self._custody)
-
-
-def _never(_: socket.socket) -> bool:
-    return False
-
-
-async def dial(
-    host: str,
-    port: int,
-    timeout_s: float,
-    tls: TlsConnector | None = None,
-    is_own: IsOwn = _never,
-) -> Transport:
-    """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""
-    try:
-        with trio.fail_after(timeout_s):
-            stream = await _connect(host, port)
-    except trio.TooSlowError:
-        detail = f"{host_port(host, port)} did not answer within {timeout_s:g} s"
-        raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
-    # The event loop's from here on: a plain socket with the same descriptor.
-    connected = socket.socket(fileno=stream.socket.detach())
-    if is_own(connected):
-        connected.close()
-        raise DialError(
-            CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself"
-        )
-    if tls is None:
-        return PlainTransport(connected)
-    try:
-        return await tls.secure(connected, host, port)
-    except HandshakeError as error:
-        raise DialError(CloseReason.BROKER_TLS, f"{host_port(host, port)}: {error}") from error
-
-
-async def _connect(host: str, port: int) -> trio.SocketStream:
-    """Return a connection. Raises DialError with the system's message."""
-    try:
-        return await trio.open_tcp_stream(host, port)
-    except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
-        cause = _cause(error)
-        why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
-        is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
-        reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
-        raise DialError(reason, f"{host_port(host, port)}: {why}") from error
-
-
-def _cause(error: OSError | UnicodeError) -> BaseException:
-    """Return the system's error ("Connection refused"), which Trio wraps in the list of its attempts."""
-    cause = error.__cause__
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    return cause if isinstance(cause, OSError) and cause.strerror else error
+        return Upstream(transport, route, lifetime_ms, self._custody)

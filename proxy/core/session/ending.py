@@ -17,6 +17,7 @@ from policies.api import Outcome
 from policies.chain import PolicyFault
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.protocol_sniffer import WANTS_SASL, WANTS_TLS, guess_protocol
+from proxy.core.retirements import LAST_REPLIES_MS
 from proxy.core.session.broker_waits import only_waits
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from proxy.core.session.held_request import HeldRequest
     from proxy.core.session.request_stream import RequestStream
     from proxy.core.session.sasl_side import SaslSide
-
-LAST_REPLIES_MS = 30_000
-"""How long a session may still wait for the replies that are due after a fault at a request."""
 
 
 class EndingOwner(Owner, Protocol):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 SESSION_SHIFT = 40
 """A session has fewer requests than 2^40: at a million per second, they take twelve days. See `ObservedExchange.id`."""
-MAX_PROXY_REPLY_BYTES = 65536
+MAX_PROXY_REPLY_BYTES = 1 << 20
 """The largest reply to a question of our own."""
 
 

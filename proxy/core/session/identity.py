@@ -82,6 +82,14 @@ class Identity:
             return True
         return self._current is not None and not self._current.over
 
+    @property
+    def ends_visibly(self) -> bool:
+        """Whether the end of the current exchange is certain, as far as `authenticating` says so."""
+        current = self._current
+        return current is not None and (
+            current.mechanism in _SCRAM or current.mechanism in {"PLAIN", "OAUTHBEARER"}
+        )
+
     # -- by bodies: what the session calls -------------------------------------------------------
 
     def heard_request(self, api_key: int, api_version: int, body: bytes) -> None:

@@ -1,6 +1,7 @@
 """SASL passes through unchanged; the client's principal is read once the broker has authenticated it.
 
-No request after a token begins before the token's reply (the client is muted, UPSTREAM_AUTH).
+No request after a token begins before the token's reply (the client is muted, UPSTREAM_AUTH), and none before Sluice
+knows whether the session is led to the right broker (`route_question`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
 from proxy.core.session.plan import MAX_TOKEN_BYTES, MAX_UNAUTHENTICATED_BYTES
+from proxy.core.session.route_question import try_ask_route
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ class SaslListener:
             owner.shared.auth_failures += under_way and principal is None
             owner.shared.newcomers.discard(owner)
             owner.plans.clear()
-        if api.key == ApiKey.SASL_AUTHENTICATE:
+        is_in = principal is not None and identity.ends_visibly
+        if api.key == ApiKey.SASL_AUTHENTICATE and not (is_in and try_ask_route(owner)):
             owner.unmute(Mute.UPSTREAM_AUTH)
 
     def rewrite_for(self, api: Api) -> Rewrite:

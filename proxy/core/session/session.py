@@ -76,10 +76,12 @@ class Session(SessionParts):
     client_lost, broker_gone, end, crash and release.
     """
 
-    __slots__ = ("on_released",)
+    __slots__ = ("on_released", "route")
 
     on_released: Callable[[Session, int], None]
     """Called once, when both sides are closed."""
+    route: tuple[str, int] | None
+    """The broker address that was dialled; None before that."""
 
     # -- the two directions --------------------------------------------------------------------
 

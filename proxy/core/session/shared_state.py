@@ -18,6 +18,8 @@ from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.core.newcomers import Newcomers
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
+from proxy.core.retirements import Retirements
+from proxy.core.broker_routes import BrokerRoutes
 from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
 from proxy.core.session.step_time import StepTime
@@ -93,6 +95,8 @@ class SharedState(StepTime):
         self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self.on_timer_failed)
         self.connections = ConnectionCounts()
+        self.retirements = Retirements(self.timers, self.reservations)
+        self.routes = BrokerRoutes(topology, self.timers, self.retirements, self)
         self.newcomers = Newcomers(self.timers, self.connections)
         self.holds = Purgatory("HeldRequest", self.timers, options.purge_interval)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)

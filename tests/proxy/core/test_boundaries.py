@@ -6,7 +6,7 @@ import pytest
 
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.session.ending import LAST_REPLIES_MS
+from proxy.core.retirements import LAST_REPLIES_MS
 from proxy.core.session.request_stream import MAX_HEAD_BYTES
 from tests.support import frames as f
 from tests.support.policies import Recorder, Silent

@@ -4,8 +4,7 @@ import pytest
 
 from policies.api import Hold
 from proxy.core.errors import CloseReason
-from proxy.core.retirements import LOOK_MS, MAX_ENDED, PATIENCE_MS
-from proxy.core.session.ending import LAST_REPLIES_MS
+from proxy.core.retirements import LAST_REPLIES_MS, LOOK_MS, MAX_ENDED, PATIENCE_MS
 from tests.support import frames as f
 from tests.support.holding import held
 from tests.support.sessions import Wire, make_engine

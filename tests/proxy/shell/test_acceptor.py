@@ -103,7 +103,7 @@ class Dials:
     async def reach(self, node_id: int | None) -> Upstream:
         far, near = tcp_pair()
         self.far.append(far)
-        return Upstream(PlainTransport(near), "")
+        return Upstream(PlainTransport(near), ("", 0))
 
 
 @pytest.mark.parametrize("place", ["connect", "attach"])

@@ -11,7 +11,8 @@ from proxy.core.errors import CloseReason
 from proxy.core.topology import Topology
 from proxy.shell.credentials import PasswordCredentials
 from proxy.shell.custody import Custody
-from proxy.shell.dialer import Dialer, DialError
+from proxy.shell.dial import DialError
+from proxy.shell.dialer import Dialer
 from tests.support.sasl_server import SaslServer
 from tests.support.sessions import Watcher
 

@@ -1,0 +1,91 @@
+"""One attempt to connect to one address: TCP, then TLS if it is configured.
+
+Rules:
+- A lack of file descriptors has a close reason of its own, because it is not the broker's fault.
+- A connection that leads to a port of Sluice itself is closed: a broker may name that address, and each client would
+  cost another connection, without end.
+- With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.core.errors import CloseReason
+from proxy.host_port import host_port
+from proxy.shell.transport import HandshakeError, PlainTransport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.shell.tls.connector import TlsConnector
+    from proxy.shell.transport import Transport
+
+    IsOwn = Callable[[socket.socket], bool]
+
+_OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
+
+
+class DialError(Exception):
+    """No connection to a broker; `reason` is the CloseReason, `detail` names the address and the cause."""
+
+    def __init__(self, reason: CloseReason, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+
+
+def never_own(_: socket.socket) -> bool:
+    """Return False: no connection leads to a port of Sluice."""
+    return False
+
+
+async def dial(
+    host: str,
+    port: int,
+    timeout_s: float,
+    tls: TlsConnector | None = None,
+    is_own: IsOwn = never_own,
+) -> Transport:
+    """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""
+    try:
+        with trio.fail_after(timeout_s):
+            stream = await _connect(host, port)
+    except trio.TooSlowError:
+        detail = f"{host_port(host, port)} did not answer within {timeout_s:g} s"
+        raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
+    # The event loop's from here on: a plain socket with the same descriptor.
+    connected = socket.socket(fileno=stream.socket.detach())
+    if is_own(connected):
+        connected.close()
+        raise DialError(CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself")
+    if tls is None:
+        return PlainTransport(connected)
+    try:
+        return await tls.secure(connected, host, port)
+    except HandshakeError as error:
+        raise DialError(CloseReason.BROKER_TLS, f"{host_port(host, port)}: {error}") from error
+
+
+async def _connect(host: str, port: int) -> trio.SocketStream:
+    """Return a connection. Raises DialError with the system's message."""
+    try:
+        return await trio.open_tcp_stream(host, port)
+    except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
+        cause = _cause(error)
+        why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
+        is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
+        reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
+        raise DialError(reason, f"{host_port(host, port)}: {why}") from error
+
+
+def _cause(error: OSError | UnicodeError) -> BaseException:
+    """Return the system's error ("Connection refused"), which Trio wraps in the list of its attempts."""
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    return cause if isinstance(cause, OSError) and cause.strerror else error
