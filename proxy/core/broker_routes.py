@@ -8,7 +8,7 @@ Rules:
 - A session is unconfirmed if a bootstrap broker was dialled in the place of its node, whose address was not known or
   did not answer. Its client may send nothing but its authentication before the broker was asked (`route_question`).
 - A connection to the bootstrap port belongs at any bootstrap broker; another list of them needs a restart.
-- While all are at their place there is no timer.
+- While all are at their place, or none is connected, there is no timer.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class BrokerRoutes:
         node_id = session.peer.node_id
         known = None if node_id is None else self._topology.address_of(node_id)
         if known == session.route:
-            self.discard(session)
+            self._unconfirmed.pop(session, None)
             return True
         if known is None:
             session.end_after_replies(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
@@ -130,8 +130,18 @@ class BrokerRoutes:
         return False
 
     def discard(self, session: Routed) -> None:
-        """Forget a session that has ended."""
+        """Forget a session that has ended. After the last one nothing is left to follow."""
         self._unconfirmed.pop(session, None)
+        if not self.sessions:
+            for move in self._moves.values():
+                if move.timer is not None:
+                    move.timer.cancel()
+                    move.timer = None
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._left.clear()
+            self._again = False
 
     # -- what moves ------------------------------------------------------------------------------
 

@@ -62,7 +62,9 @@ async def dial(
     connected = socket.socket(fileno=stream.socket.detach())
     if is_own(connected):
         connected.close()
-        raise DialError(CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself")
+        raise DialError(
+            CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself"
+        )
     if tls is None:
         return PlainTransport(connected)
     try:

@@ -5,7 +5,7 @@ Rules:
   within half a second of the last, answered or not. An address that does not answer may be an old one, and is asked
   for in the same way.
 - If bootstrap brokers close on that question, they require authentication, which only the client can give. Then a
-  bootstrap broker is dialled in the node's place, and asked once the client has authenticated (`proxy.core.broker_routes`).
+  bootstrap broker is dialled in the node's place, and asked once the client has authenticated (`broker_routes`).
   One client goes ahead; others wait SCOUT_S for what is learnt from it. In the place of a node whose address is known
   one client goes each ASK_AGAIN_S: if the node is down, more would authenticate in vain.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from proxy.core.broker_routes import BrokerRoutes
 from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
@@ -19,7 +20,6 @@ from proxy.core.newcomers import Newcomers
 from proxy.core.purgatory.purgatory import Purgatory
 from proxy.core.purgatory.timers import Timers
 from proxy.core.retirements import Retirements
-from proxy.core.broker_routes import BrokerRoutes
 from proxy.core.session.grace_times import Expired
 from proxy.core.session.rewrites import Rewrites
 from proxy.core.session.step_time import StepTime

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.core.errors import CloseReason
 from proxy.core.broker_routes import FEW, SETTLE_MS, WINDOW_MS
+from proxy.core.errors import CloseReason
 from tests.support import frames as f
 from tests.support.routes import BOOTSTRAP, HOME, led, pass_time, tell
 from tests.support.sessions import make_engine
@@ -92,6 +92,17 @@ def test_brokers_that_contradict_each_other_do_not_cost_connections_without_end(
             ends += 1
             wire = led(engine, engine.topology.address_of(1))
     assert ends <= 6
+
+
+def test_nothing_is_left_to_follow_after_the_last_session(engine):
+    """The process may sleep, although a broker has moved a moment ago."""
+    tell(engine, AWAY)
+    wire = led(engine, AWAY)
+    tell(engine, HOME)
+    wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+    wire.session.client_gone(wire.now_ms)
+    wire.release()
+    assert engine.timers.size == 0
 
 
 def test_a_session_may_be_led_by_a_name_of_the_same_broker(engine):
