@@ -26,8 +26,10 @@ from policies.api import (
     Result,
     Verdict,
 )
+from policies.records import RecordRules, RecordRulesConfig
 from policies.testing import BenchHost
 from policies.testing.message_builder import request_body, response_body, topic_fields
+from policies.testing.record_writer import record_batch
 from tests.support.sessions import make_engine
 from wire import codec
 from wire.apis import ApiKey, known
@@ -101,7 +103,8 @@ _NAMES: Final[Mapping[int, str]] = {
 
 
 def _yardstick(api: tuple[int, int] | None, topics: int) -> Case:
-    name = "no policy" if api is None else f"{_NAMES[api[0]]} of {topics} topics: no policy"
+    plural = "s" if topics > 1 else ""
+    name = "no policy" if api is None else f"{_NAMES[api[0]]} of {topics} topic{plural}: no policy"
     return Case(name, api=api, topics=topics)
 
 
@@ -110,6 +113,18 @@ def _reading(api: tuple[int, int], topics: int) -> tuple[Case, Case]:
     most_us = MAX_READING_US + MAX_TOPIC_US * topics
     name = f"{_NAMES[api[0]]} of {topics} topics: `Need.TOPICS`"
     return _yardstick(api, topics), Case(name, (_Asked(Need.TOPICS),), most_us, api, topics)
+
+
+def _records() -> Policy:
+    """Return the policy `records` with every rule, which the batches keep."""
+    rules = RecordRulesConfig(
+        max_batch_bytes=1 << 20,
+        max_records=1_000,
+        compression=("lz4", "zstd"),
+        max_age_ms=1 << 40,
+        max_ahead_ms=1 << 40,
+    )
+    return RecordRules(rules, BenchHost())
 
 
 CASES: Final = (
@@ -126,7 +141,12 @@ CASES: Final = (
         (_Asked(Need.TOPICS),),
         MAX_READING_US + MAX_TOPIC_US,
     ),
+    _yardstick((ApiKey.PRODUCE, 9), 1),
+    Case("Produce of 1 topic: `records`", (_records(),), None, (ApiKey.PRODUCE, 9), 1),
     *_reading((ApiKey.PRODUCE, 9), 10),
+    Case("Produce of 10 topics: `records`", (_records(),), None, (ApiKey.PRODUCE, 9), 10),
+    _yardstick((ApiKey.PRODUCE, 9), 100),
+    Case("Produce of 100 topics: `records`", (_records(),), None, (ApiKey.PRODUCE, 9), 100),
     *_reading((ApiKey.FETCH, 12), 10),
     Case("Fetch of 10 topics: `Need.HEAD`", (_Asked(Need.HEAD),), None, (ApiKey.FETCH, 12), 10),
     *_reading((ApiKey.OFFSET_COMMIT, 8), 10),
@@ -142,7 +162,7 @@ def frames(case: Case) -> tuple[bytes, bytes]:
     api = known(*case.api)
     assert api is not None
     names = {f"topic-{number:02}": (0,) for number in range(case.topics)}
-    fields = topic_fields(codec.request_shape(api), names, {}, bytes(100))
+    fields = topic_fields(codec.request_shape(api), names, {}, record_batch([bytes(40)]))
     if api.key == ApiKey.PRODUCE:
         fields["acks"] = -1
     body = request_body(api, fields)

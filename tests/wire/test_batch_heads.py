@@ -9,6 +9,7 @@ from policies.testing import PolicyBench
 from tests.support.record_batches import GZIP, batch
 from wire.batch_heads import MAX_BATCHES, BatchHead, read_batch_heads
 from wire.errors import WireError
+from wire.produce_topics import ProduceTopics
 
 FIRST_MS = 1_700_000_000_000
 
@@ -61,3 +62,36 @@ def test_any_bytes_end_in_heads_or_a_wire_error(data: bytes, version: int) -> No
             read_batch_heads(each, version)
         except WireError:
             continue
+
+
+@given(
+    st.sampled_from([3, 8, 9, 12, 13]),
+    st.lists(st.integers(0, 3), max_size=4),
+    st.integers(0, 60),
+    st.data(),
+)
+def test_the_heads_are_those_that_a_walker_finds(
+    version: int, counts: list[int], cut: int, data: st.DataObject
+) -> None:
+    """The walker of streamed bodies counts the same batches and records, and refuses the same bodies."""
+    records = b"".join(batch(count + 1) for count in counts)
+    whole = bytearray(body(records[: len(records) - cut] if cut < len(records) else b"", version))
+    for _ in range(data.draw(st.integers(0, 2))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    walker = ProduceTopics(version)
+    try:
+        taken = walker.feed(whole, 0, len(whole))
+        is_whole = taken == len(whole) and walker.done
+    except WireError:
+        is_whole = False
+    try:
+        heads = read_batch_heads(whole, version)
+    except WireError:
+        assert not is_whole
+        return
+    assert is_whole
+    counters = [each.counter for each in walker.per_topic]
+    assert len(heads) == sum(counter.batches for counter in counters)
+    known = sum(max(head.records, 0) if head.magic == 2 else 1 for head in heads)
+    if all(head.magic <= 2 for head in heads):
+        assert known == sum(counter.records for counter in counters)
