@@ -43,6 +43,19 @@ REQUEST_VERSION: Final = 1
 MAX_MECHANISMS: Final = 64
 """The most mechanisms that a broker may name."""
 
+MAX_TOKEN_BYTES: Final = 524_288
+"""The largest token that a broker accepts (Kafka: sasl.server.max.receive.size)."""
+UNSAID_TOKEN_BYTES: Final = 16 << 10
+"""The largest token of a client that has not named a mechanism: a broker refuses it in any case."""
+_LARGEST_TOKEN_BYTES: Final = {
+    "PLAIN": 16 << 10,
+    "SCRAM-SHA-256": 16 << 10,
+    "SCRAM-SHA-512": 16 << 10,
+    "OAUTHBEARER": 128 << 10,
+    "GSSAPI": 128 << 10,  # a ticket with its groups has up to 64 KiB
+}
+"""Names and passwords are short; a JWT or a ticket is not."""
+
 _HEADER: Final = Struct(">hhi").pack
 _FLEXIBLE_FROM: Final = 2  # SaslAuthenticate
 _LIFETIME_FROM: Final = 1
@@ -79,6 +92,11 @@ class ScramFirst(NamedTuple):
 
 
 # --- Kafka's messages: bodies, after the header ------------------------------------------------
+
+
+def largest_token_bytes(name: str) -> int:
+    """Return how large a token of this mechanism may be; "": none is named yet."""
+    return _LARGEST_TOKEN_BYTES.get(name, MAX_TOKEN_BYTES) if name else UNSAID_TOKEN_BYTES
 
 
 def mechanism(body: Buffer) -> str:

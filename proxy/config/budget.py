@@ -1,12 +1,13 @@
 """The memory budget: how much the process may use at most, in bytes, computed from the settings of `memory`.
 
     pools + one whole frame (twice, if a policy looks into bodies) + replies kept whole
-        + residue of each connection + base
+        + logins that are not whole + residue of each connection + base
         <= 85 % of the container's limit
 
 - The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool plus
   the largest request). A policy that reads bodies gets a copy, one at a time.
 - Replies that must be changed after their first part are kept whole and have KEPT_REPLY_BYTES beyond the pool.
+- Logins of clients that are not known yet never wait for memory, so they have LOGIN_BYTES beyond the pool.
 - Pool sizes that are not set are derived: the pools share the rest of the limit equally. Without a limit they
   have DEFAULT_POOL_BYTES each.
 - A pool without a bound has no maximum, so nothing is refused here.
@@ -37,6 +38,9 @@ DEFAULT_POOL_BYTES = 128 * MIB
 MIN_POOL_BYTES = MIB
 KEPT_REPLY_BYTES = 8 * MIB
 """The memory for replies that are kept whole, beyond their pool (`proxy.core.memory.reply_reservations`)."""
+LOGIN_BYTES = 4 * MIB
+"""The memory for clients that are not known yet, beyond the pool of requests (`proxy.core.memory.unauthenticated`)."""
+OVER_BYTES = KEPT_REPLY_BYTES + LOGIN_BYTES
 DERIVED = 0
 NO_BOUND = -1
 
@@ -100,7 +104,7 @@ class Budget:
         pools = (self.request_bytes, self.response_bytes)
         if NO_BOUND in pools:
             return None
-        return sum(pools) + self.whole_bytes + KEPT_REPLY_BYTES + self.residue_bytes + BASE_BYTES
+        return sum(pools) + self.whole_bytes + OVER_BYTES + self.residue_bytes + BASE_BYTES
 
     @property
     def usable_bytes(self) -> int | None:
@@ -117,6 +121,7 @@ class Budget:
             (self.response_bytes, "replies (memory.queued_max_response_bytes)"),
             (self.whole_bytes, "the largest request kept whole, over the pool"),
             (KEPT_REPLY_BYTES, "replies kept whole, over the pool"),
+            (LOGIN_BYTES, "clients that are not known yet: hellos, tokens, long headers"),
             (
                 self.residue_bytes,
                 f"{self.connections} connections of {self.connection_bytes >> 10} KiB{assumed}",
@@ -146,7 +151,7 @@ class Budget:
                 "memory",
                 f"{most} bytes at most ({_mib(self.request_bytes)} requests + "
                 f"{_mib(self.response_bytes)} replies + {_mib(self.whole_bytes)} whole frame + "
-                f"{_mib(KEPT_REPLY_BYTES)} kept replies + "
+                f"{_mib(KEPT_REPLY_BYTES)} kept replies + {_mib(LOGIN_BYTES)} logins + "
                 f"{_mib(self.residue_bytes)} for {self.connections} connections + "
                 f"{_mib(BASE_BYTES)} base)",
                 f"at most {usable} bytes, {USABLE_PART:.0%} of the limit of {demand.limit_bytes} "
@@ -164,7 +169,7 @@ def settle(demand: Demand) -> Budget:
             fixed = Budget(demand, max(request, 0), max(response, 0))
             whole = demand.whole_bytes + demand.wanted_bytes
             taken = fixed.request_bytes + fixed.response_bytes + fixed.residue_bytes + BASE_BYTES
-            left = int(demand.limit_bytes * USABLE_PART) - taken - whole - KEPT_REPLY_BYTES
+            left = int(demand.limit_bytes * USABLE_PART) - taken - whole - OVER_BYTES
             each = max(left // derived // MIB * MIB, MIN_POOL_BYTES)
         if request == DERIVED:
             request = max(each, demand.wanted_bytes)

@@ -83,6 +83,12 @@ class BrokerProtocolError(SessionFault):
     reason = CloseReason.BROKER_PROTOCOL
 
 
+class OverloadedError(SessionFault):
+    """A client that is not known yet sends too slowly, or too much, while others need the memory."""
+
+    reason = CloseReason.AUTHENTICATION_OVERLOADED
+
+
 class PrincipalChangedError(SessionFault):
     """A re-authentication ended in another user or mechanism, which Kafka forbids (KIP-368)."""
 

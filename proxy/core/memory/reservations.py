@@ -119,11 +119,6 @@ class Reservations:
             claim.head_reserved = self.reserve(claim, size_bytes)
         return claim.head_reserved
 
-    def count(self, claim: MemoryClaim, size_bytes: int) -> None:
-        """Count bytes of an exempt frame (SASL) that is buffered whole; they are never refused."""
-        claim.reserved_bytes += size_bytes
-        self.pool.force_allocate(size_bytes)
-
     def wait(self, claim: MemoryClaim) -> None:
         """Queue a client that may not begin a request; bytes read from it are kept until it is called."""
         if claim.line is None:

@@ -34,12 +34,12 @@ class Unknown(Protocol):
 
 
 class _Kept:
-    """The bytes of one client, and when the first of them came."""
+    """The bytes of one client, those of them that are counted in the pool for it, and when the first of them came."""
 
-    __slots__ = ("since_ms", "size_bytes")
+    __slots__ = ("pool_bytes", "since_ms", "size_bytes")
 
     def __init__(self, since_ms: int) -> None:
-        self.size_bytes = 0
+        self.size_bytes = self.pool_bytes = 0
         self.since_ms = since_ms
 
 
@@ -63,20 +63,33 @@ class UnauthenticatedBytes:
 
     def try_add(self, client: Unknown, size_bytes: int) -> bool:
         """Count bytes that were read; return False if this client must give way itself. They count in any case."""
-        kept = self._kept.get(client)
-        if kept is None:
-            kept = self._kept[client] = _Kept(self._now_ms())
-        kept.size_bytes += size_bytes
-        self.used_bytes += size_bytes
+        kept = self._find(client)
+        kept.pool_bytes += size_bytes
         self._pool.force_allocate(size_bytes)
-        return self.used_bytes <= self.max_bytes or self._make_room(client)
+        return self._try_grow(client, kept, size_bytes)
+
+    def try_carry(self, client: Unknown, carried_bytes: int) -> bool:
+        """Count all bytes that the client's channel carries, and counts in the pool. Returns as `try_add`."""
+        kept = self._find(client)
+        return self._try_grow(client, kept, carried_bytes - kept.size_bytes)
 
     def give_back(self, client: Unknown) -> None:
         """Release the bytes of a client: they are processed, or it has ended. It may have none."""
         kept = self._kept.pop(client, None)
         if kept is not None:
             self.used_bytes -= kept.size_bytes
-            self._pool.release(kept.size_bytes)
+            self._pool.release(kept.pool_bytes)
+
+    def _find(self, client: Unknown) -> _Kept:
+        kept = self._kept.get(client)
+        if kept is None:
+            kept = self._kept[client] = _Kept(self._now_ms())
+        return kept
+
+    def _try_grow(self, client: Unknown, kept: _Kept, size_bytes: int) -> bool:
+        kept.size_bytes += size_bytes
+        self.used_bytes += size_bytes
+        return self.used_bytes <= self.max_bytes or self._make_room(client)
 
     def _make_room(self, newest: Unknown) -> bool:
         now_ms = self._now_ms()

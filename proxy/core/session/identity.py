@@ -90,6 +90,11 @@ class Identity:
             current.mechanism in _SCRAM or current.mechanism in {"PLAIN", "OAUTHBEARER"}
         )
 
+    @property
+    def mechanism(self) -> str:
+        """Return the mechanism of the newest handshake; "" before it."""
+        return "" if self._asked is None else self._asked.mechanism
+
     # -- by bodies: what the session calls -------------------------------------------------------
 
     def heard_request(self, api_key: int, api_version: int, body: bytes) -> None:

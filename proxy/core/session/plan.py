@@ -35,10 +35,7 @@ ACKS_ALL = -1
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.session.identity`."""
 MAX_UNAUTHENTICATED_BYTES = 65536
-"""The largest request during a SASL exchange, except a SaslAuthenticate to the broker."""
-
-MAX_TOKEN_BYTES = 524288
-"""The largest SaslAuthenticate (Kafka: sasl.server.max.receive.size)."""
+"""The largest body of a request during a SASL exchange, except a SaslAuthenticate."""
 
 
 class Plan:

@@ -12,6 +12,7 @@ from proxy.core.errors import ClientProtocolError
 from proxy.core.session.plan import ACKS_ALL, SASL, Plan
 from wire import apis, fetch, header, produce, versions
 from wire.apis import SIGN_ON, ApiKey
+from wire.sasl import UNSAID_TOKEN_BYTES
 
 if TYPE_CHECKING:
     from policies.api import Peer
@@ -204,8 +205,10 @@ class PlanBook:
         shared = self._speaker.shared
         max_bytes = min(shared.request_max_bytes, api.request_max_bytes or shared.request_max_bytes)
         sasl = self._speaker.sasl
-        if sasl is not None and sasl.is_authenticating:
+        if sasl is not None and (sasl.is_authenticating or api.key in SASL):
             return min(max_bytes, sasl.max_bytes(api.key, api.name))
+        if api.key == ApiKey.SASL_AUTHENTICATE:
+            return min(max_bytes, UNSAID_TOKEN_BYTES)
         return max_bytes
 
     def _plan_for_unknown(self, api_key: int, api_version: int) -> Plan:

@@ -81,6 +81,10 @@ class RequestOwner(WholeOwner, Protocol):
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
+    def is_logging_in(self, exchange: ObservedExchange) -> bool: ...
+    def keep_login(self, size_bytes: int) -> None: ...
+    def on_login_whole(self) -> None: ...
+    def may_keep_head(self, size_bytes: int) -> bool: ...
     def give_back_claim(self) -> None: ...
     def leave_memory(self) -> None: ...
 
@@ -306,7 +310,7 @@ class RequestStream:
         owner = self._owner
         if here_bytes > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
             raise ClientProtocolError(_TOO_LONG)
-        if here_bytes > HEAD_BYTES and owner.shared.reservations.reserve_head(owner.claim):
+        if here_bytes > HEAD_BYTES and owner.may_keep_head(here_bytes):
             owner.claim.watch_head(now_ms)
 
     # -- one request -----------------------------------------------------------------------------
@@ -516,11 +520,13 @@ class RequestStream:
     # -- a request that is kept whole ------------------------------------------------------------
 
     def _keep_whole(self, pending: Pending, pos: int) -> int | None:
-        """Keep the frame at `pos` whole; None: it has to wait for memory. SASL does not wait; its size is capped."""
+        """Keep the frame at `pos` whole; None: it has to wait for memory. The login of a client that is not known yet
+        does not wait (`proxy.core.memory.unauthenticated`).
+        """
         owner, exchange = self._owner, pending.exchange
         shared = owner.shared
         whole = 4 + exchange.size_bytes
-        if exchange.plan.api.key not in SASL:
+        if not owner.is_logging_in(exchange):
             max_bytes = shared.request_pool.max_single_bytes
             if whole > max_bytes:
                 if pending.verdict is not None:
@@ -541,15 +547,15 @@ class RequestStream:
         if self.gathered is None:
             self.gathered = bytearray()
         self.gathered += memoryview(buf)[start:stop]
-        claim = self._owner.claim
-        if not claim.holds:
-            self._owner.shared.reservations.count(claim, stop - start)
+        if not self._owner.claim.holds:
+            self._owner.keep_login(stop - start)
 
     def _settle_whole(self, now_ms: int) -> None:
         """Ask the policies about a request that was kept whole (if not asked yet), and apply the verdict."""
         owner, shared = self._owner, self._owner.shared
         frame, self.gathered = self.gathered, None
         pending, self.pending = self.pending, None
+        owner.on_login_whole()
         assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
         exchange, verdict = pending
         assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked

@@ -27,6 +27,7 @@ from proxy.core.session.channel import Mute
 from proxy.core.session.local_replies import answer
 from proxy.core.session.plan import MAX_UNAUTHENTICATED_BYTES
 from wire.api_keys import ApiKey
+from wire.sasl import largest_token_bytes
 
 if TYPE_CHECKING:
     from proxy.core.auth.sasl_server import Answer, SaslServer
@@ -62,8 +63,11 @@ class SaslGate:
         return self._authentication.user
 
     def max_bytes(self, api_key: int, api_name: str) -> int:
-        """See `SaslSide`. Tokens of PLAIN and SCRAM are small, and held without a reservation of memory."""
-        self._authentication.check(api_key, api_name, self._owner.shared.now_ms)
+        """See `SaslSide`."""
+        authentication = self._authentication
+        authentication.check(api_key, api_name, self._owner.shared.now_ms)
+        if api_key == ApiKey.SASL_AUTHENTICATE:
+            return largest_token_bytes(authentication.mechanism)
         return MAX_UNAUTHENTICATED_BYTES
 
     def on_sign_on(self, api_key: int) -> None:

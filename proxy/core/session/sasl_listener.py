@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
-from proxy.core.session.plan import MAX_TOKEN_BYTES, MAX_UNAUTHENTICATED_BYTES
+from proxy.core.session.plan import MAX_UNAUTHENTICATED_BYTES
 from proxy.core.session.route_question import try_ask_route
 from wire.apis import ApiKey
+from wire.sasl import largest_token_bytes
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange
@@ -43,8 +44,12 @@ class SaslListener:
         return ""
 
     def max_bytes(self, api_key: int, api_name: str) -> int:
-        """Allow any request, because the broker judges it. A token may be as large as the API allows."""
-        return MAX_TOKEN_BYTES if api_key == ApiKey.SASL_AUTHENTICATE else MAX_UNAUTHENTICATED_BYTES
+        """Allow any request, because the broker judges it. A token may be as large as its mechanism needs."""
+        if api_key == ApiKey.SASL_AUTHENTICATE:
+            return largest_token_bytes(self._identity.mechanism)
+        if api_key == ApiKey.SASL_HANDSHAKE or self._identity.authenticating:
+            return MAX_UNAUTHENTICATED_BYTES
+        return self._owner.shared.request_max_bytes
 
     def on_sign_on(self, api_key: int) -> None:
         """Note nothing: the broker counts them."""

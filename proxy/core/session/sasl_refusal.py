@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.core.session.local_replies import answer
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
+from wire.sasl import UNSAID_TOKEN_BYTES
 from wire.sasl_replies import authenticate_body, handshake_body
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class SaslRefusal:
         self._owner = owner
 
     def max_bytes(self, api_key: int, api_name: str) -> int:
-        """Allow any request, of any size that its API allows."""
+        """Allow any request. No token is needed here, so none may be large."""
+        if api_key == ApiKey.SASL_AUTHENTICATE:
+            return UNSAID_TOKEN_BYTES
         return self._owner.shared.request_max_bytes
 
     def on_sign_on(self, api_key: int) -> None:

@@ -24,7 +24,7 @@ class SaslSide(Protocol):
     def max_bytes(self, api_key: int, api_name: str) -> int:
         """Return how large a request of this API may be now. Raises SessionFault if it ends the session.
 
-        It is asked only while `is_authenticating`, and maybe several times for one request.
+        It is asked only while `is_authenticating`, and about SASL requests; maybe several times for one request.
         """
 
     def on_sign_on(self, api_key: int) -> None:

@@ -9,14 +9,17 @@ from proxy.config.budget import (
     DEFAULT_POOL_BYTES,
     DERIVED_CONNECTIONS,
     KEPT_REPLY_BYTES,
+    LOGIN_BYTES,
     MIB,
     NO_BOUND,
+    OVER_BYTES,
     RESIDUE_BYTES,
     USABLE_PART,
     Demand,
     settle,
 )
 from proxy.core.memory.reply_reservations import OWN_BYTES
+from proxy.core.memory.unauthenticated import MAX_BYTES
 
 
 def test_without_a_memory_limit_the_pools_have_a_fixed_size():
@@ -53,7 +56,7 @@ def test_derived_sizes_fit_the_limit_or_are_refused(limit, wanted, more, connect
         + 2 * wanted
         + more
         + BASE_BYTES
-        + KEPT_REPLY_BYTES
+        + OVER_BYTES
         + RESIDUE_BYTES * (connections or DERIVED_CONNECTIONS)
     )
     problems = list(budget.problems())
@@ -76,7 +79,7 @@ def test_the_budget_is_the_sum_of_its_terms():
         )
     )
     rest_bytes = 32 * RESIDUE_BYTES + BASE_BYTES
-    assert budget.max_bytes == 30 * MIB + 9 * MIB + KEPT_REPLY_BYTES + rest_bytes
+    assert budget.max_bytes == 30 * MIB + 9 * MIB + OVER_BYTES + rest_bytes
     text = "\n".join(budget.lines())
     for words in (
         "10.0 MiB  requests",
@@ -142,5 +145,6 @@ def test_without_a_bound_no_budget_is_checked():
 
 
 def test_the_budget_uses_the_allowances_of_the_core():
-    """Replies that are kept whole may exceed their pool by the allowance in the budget."""
+    """Replies that are kept whole, and logins, may exceed their pools by the allowances in the budget."""
     assert KEPT_REPLY_BYTES == OWN_BYTES
+    assert LOGIN_BYTES == MAX_BYTES

@@ -4,6 +4,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.memory.slow_clients import ReadLimits
+from proxy.core.memory.unauthenticated import MAX_BYTES
 from tests.support import frames as f
 from tests.support.memory import Link, begun, finish, kept, small_engine
 
@@ -164,12 +165,33 @@ def test_of_requests_over_a_share_the_slowest_are_closed_first():
     assert ended == [False, False, False, True]  # as many as necessary: no other share waits now
 
 
+def test_the_long_heads_of_first_requests_take_no_memory_from_others():
+    """Clients that are not known yet wait for none, but their sum is bounded: the slow ones give way."""
+    engine = small_engine(100_000)
+    head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="c" * 32_000)
+    links = [Link(engine) for _ in range(150)]
+    for link in links:
+        link.client(head[:-11], chunk=8000)
+        engine.advance(engine.now_ms + 10)
+        assert engine.unauthenticated.used_bytes <= MAX_BYTES
+    assert engine.reservations.requests == 0
+    ended = [link for link in links if link.session.ended]
+    assert ended == links[: len(ended)]
+    assert 150 - MAX_BYTES // 32_000 <= len(ended) < 60
+    links[-1].client(head[-11:])
+    assert links[-1].to_broker == head
+    for link in links:
+        link.session.release(engine.now_ms)
+    assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
+
+
 def test_a_long_head_needs_memory_like_a_body():
-    """Many connections send 60 KiB of a head each: all but a few wait and hold one short read of it."""
+    """Many connections that were used send 60 KiB of a head each: most wait and hold one short read of it."""
     engine = small_engine(100_000)
     head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="c" * 32_000)
     links = [Link(engine) for _ in range(40)]
     for link in links:
+        engine.newcomers.discard(link.session)
         link.client(head[:-11], chunk=1000)
     waiting = [link for link in links if link.waits]
     assert len(waiting) > 30

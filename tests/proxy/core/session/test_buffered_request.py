@@ -159,7 +159,7 @@ def test_a_sasl_token_never_waits_for_memory():
     link.session.client.keep(token[:5])
     link.client(token[5:30])
     assert not link.waits
-    assert link.session.claim.reserved_bytes == 30
+    assert engine.unauthenticated.used_bytes == 30
     link.client(token[30:])
     assert link.to_broker == token
     assert engine.request_pool.used_bytes == holder.session.claim.reserved_bytes == 600

@@ -7,6 +7,7 @@ import pytest
 
 from policies.api import FORWARD, Reject, Respond
 from proxy.core.errors import CloseReason
+from proxy.core.memory.unauthenticated import MAX_BYTES
 from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support import frames as f
 from tests.support import sasl
@@ -24,7 +25,7 @@ from tests.support.sasl_steps import (
     speaker,
     wire_with,
 )
-from tests.support.sessions import Wire
+from tests.support.sessions import Wire, make_engine
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
@@ -89,15 +90,67 @@ def test_requests_are_small_until_sasl_succeeds() -> None:
     assert unfinished.client(large).session.reason is CloseReason.CLIENT_PROTOCOL
 
 
-def test_a_token_has_a_limit_of_its_own() -> None:
-    """Kafka's sasl.server.max.receive.size, 512 KiB, though other requests may be larger."""
-    head = len(sasl.authenticate(2, b"")) - 4
-    most = (512 << 10) - head
-    wire = play(Wire(), shake("PLAIN"))
-    assert not wire.client(sasl.authenticate(2, bytes(most))).session.ended
-    over = play(Wire(), shake("PLAIN"))
-    assert over.client(sasl.authenticate(2, bytes(most + 1))).session.ended
+@pytest.mark.parametrize(
+    ("mechanism", "largest_bytes"),
+    [
+        ("PLAIN", 16 << 10),
+        ("SCRAM-SHA-512", 16 << 10),
+        ("OAUTHBEARER", 128 << 10),
+        ("GSSAPI", 128 << 10),
+        ("OF-A-STRANGER", 512 << 10),
+        ("", 16 << 10),
+    ],
+)
+def test_a_token_has_the_limit_of_its_mechanism(mechanism: str, largest_bytes: int) -> None:
+    """At most Kafka's sasl.server.max.receive.size, 512 KiB; judged by the size that the frame announces."""
+    steps = [shake(mechanism)] if mechanism else []
+    fits = play(Wire(), *steps)
+    assert not fits.client(sasl.authenticate(2, bytes(largest_bytes - 4))).session.ended
+    over = play(Wire(), *steps)
+    over.client(sasl.authenticate(2, bytes(largest_bytes - 3))[:30])
+    assert over.session.ended
     assert over.session.reason is CloseReason.CLIENT_PROTOCOL
+    assert over.session.shared.unauthenticated.used_bytes == 0
+
+
+def test_a_client_whose_login_is_slow_gives_way_to_others() -> None:
+    """The sum of tokens that are not whole is bounded; one that logs in at once stays, and so do those that have."""
+    engine = make_engine()
+    known = play(Wire(engine=engine), *BY_PLAIN)
+    known.client(sasl.handshake(9, "PLAIN"))
+    known.broker(sasl.handshake_reply(9))
+    known.client(sasl.authenticate(10, bytes(16_000))[:-1])
+    slow = []
+    for _ in range(60):
+        wire = play(Wire(engine=engine), shake("GSSAPI"))
+        slow.append(wire.client(sasl.authenticate(2, bytes(100_000))[:-1]))
+        engine.advance(engine.now_ms + 10)
+        assert engine.unauthenticated.used_bytes <= MAX_BYTES
+    honest = play(Wire(engine=engine), shake("OAUTHBEARER"))
+    honest.client(sasl.authenticate(2, bytes(120_000))[:-1])
+    assert not honest.session.ended
+    assert not known.session.ended
+    gone = [wire for wire in slow if wire.session.ended]
+    assert gone == slow[: len(gone)]
+    assert 15 < len(gone) < 30
+    assert {wire.session.reason for wire in gone} == {CloseReason.AUTHENTICATION_OVERLOADED}
+    for wire in (honest, known, *slow):
+        wire.session.release(engine.now_ms)
+    assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
+
+
+def test_a_token_in_any_pieces_is_counted_until_it_is_whole() -> None:
+    """No byte stays counted, and it does not matter where a read ends."""
+    token = sasl.authenticate(2, bytes(3000))
+    for size in (1, 7, 1000, 3000):
+        wire = play(Wire(), shake("GSSAPI"))
+        engine = wire.session.shared
+        for at in range(0, len(token) - 1, size):
+            wire.client(token[at : min(at + size, len(token) - 1)])
+        assert engine.request_pool.used_bytes >= len(token) - 1 - len(sasl.authenticate(2, b""))
+        wire.client(token[-1:])
+        assert wire.to_broker.endswith(token)
+        assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
 
 
 def test_a_reply_out_of_order_sets_no_user() -> None:
