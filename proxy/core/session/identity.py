@@ -4,20 +4,22 @@ A name counts only after the broker has accepted it and the mechanism is complet
 
 - PLAIN: the first success reply. The name is the authcid; an authzid must be empty or the same.
 - SCRAM-*: the success reply to the second token, if it has the server's signature (`v=`). By delegation
-  token (`tokenauth=true`) the name is a token's id, and its owner is known to the broker only.
+  token (`tokenauth=true`) the name is a token's id; the user is its owner, if a reply has told it (`token_owners`).
 - OAUTHBEARER: the first success reply, if it is empty; otherwise it has the broker's error. The name is a claim of
   the token, which the broker has validated; an opaque token has none.
 - GSSAPI and other mechanisms: the first success reply; the proxy cannot see when these are complete.
 
 If the broker accepts a client whose name cannot be read, the user is UNKNOWN. Once set, the principal stays for
 the life of the connection: Kafka lets a re-authentication (KIP-368) change neither user nor
-mechanism, so a re-authentication that does ends the session. Names are kept, never a password, token or proof.
+mechanism, so a re-authentication that does ends the session. One that names the user of an UNKNOWN tells who it was
+from the beginning. Names are kept, never a password, token or proof.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.errors import PrincipalChangedError
@@ -27,12 +29,16 @@ from wire.errors import WireError
 from wire.oauthbearer import bearer_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
 UNKNOWN: Final = "UNKNOWN"
 """The user if the broker accepted the client and only the broker knows its name."""
 MAX_NAME_CHARS: Final = 1024
 """A longer name (of a user or a mechanism) is not kept; it counts as one that cannot be read."""
+
+NO_OWNERS: Final[Mapping[str, str]] = MappingProxyType({})
+"""No token's owner is known."""
 
 _SCRAM: Final = frozenset({"SCRAM-SHA-256", "SCRAM-SHA-512"})
 
@@ -62,14 +68,16 @@ class Identity:
     """The principal of one connection. It is told of every forwarded SASL request and of every reply, in order.
 
     `principal` is None until the broker has authenticated the client. `claim` is the name of the claim that names the
-    user of OAUTHBEARER (Kafka: sasl.oauthbearer.sub.claim.name); "": none does.
+    user of OAUTHBEARER (Kafka: sasl.oauthbearer.sub.claim.name); "": none does. `owners`: user by the id of a
+    delegation token.
     """
 
-    __slots__ = ("_asked", "_claim", "_current", "_mechanism", "_waiting", "principal")
+    __slots__ = ("_asked", "_claim", "_current", "_mechanism", "_owners", "_waiting", "principal")
 
-    def __init__(self, claim: str = "") -> None:
+    def __init__(self, claim: str = "", owners: Mapping[str, str] = NO_OWNERS) -> None:
         self.principal: Principal | None = None
         self._claim = claim
+        self._owners = owners
         self._mechanism = ""  # by which `principal` was set
         self._asked: _Attempt | None = None  # the newest; the next token belongs to it
         self._waiting: deque[_Attempt] = deque()  # their handshakes are not answered yet
@@ -147,7 +155,7 @@ class Identity:
             return
         attempt.tokens_sent += 1
         if attempt.tokens_sent == 1:
-            attempt.user = _name_in(attempt.mechanism, auth_bytes, self._claim)
+            attempt.user = self._name_in(attempt.mechanism, auth_bytes)
 
     def on_token_reply(self, error_code: int, auth_bytes: bytes) -> Principal | None:
         """Take the broker's reply to a token; return the principal if it completes the exchange, else None.
@@ -170,7 +178,31 @@ class Identity:
             self._mechanism = attempt.mechanism
         else:
             self._ensure_unchanged(self.principal, found, attempt.mechanism)
+            if self.principal.source == "unknown":
+                self.principal = found
         return self.principal
+
+    def _name_in(self, mechanism: str, token: bytes) -> str | None:
+        """Return the user named in the first token of an exchange; None if it cannot be read."""
+        name: str | None
+        try:
+            if mechanism == "PLAIN":
+                authzid, name = sasl.plain_names(token)
+            elif mechanism in _SCRAM:
+                authzid, name, by_token = sasl.scram_first(token)
+                if (
+                    by_token
+                ):  # the broker acts as the owner, and refuses an authzid that is not the id
+                    return self._owners.get(name)
+            elif mechanism == "OAUTHBEARER" and self._claim:
+                authzid, name = bearer_names(token, self._claim)
+            else:
+                return None
+        except WireError:
+            return None
+        if name is None or authzid not in ("", name) or len(name) > MAX_NAME_CHARS:
+            return None
+        return name
 
     def _ensure_unchanged(self, before: Principal, found: Principal, mechanism: str) -> None:
         """Raise PrincipalChangedError as the broker would (KIP-368). UNKNOWN and a name are not compared."""
@@ -183,27 +215,6 @@ class Identity:
             raise PrincipalChangedError(
                 f"{_shown(before.user)} re-authenticated as {_shown(found.user)}"
             )
-
-
-def _name_in(mechanism: str, token: bytes, claim: str) -> str | None:
-    """Return the user named in the first token of an exchange; None if it cannot be read."""
-    name: str | None
-    try:
-        if mechanism == "PLAIN":
-            authzid, name = sasl.plain_names(token)
-        elif mechanism in _SCRAM:
-            authzid, name, by_token = sasl.scram_first(token)
-            if by_token:
-                return None
-        elif mechanism == "OAUTHBEARER" and claim:
-            authzid, name = bearer_names(token, claim)
-        else:
-            return None
-    except WireError:
-        return None
-    if name is None or authzid not in ("", name) or len(name) > MAX_NAME_CHARS:
-        return None
-    return name
 
 
 def _is_complete(attempt: _Attempt, auth_bytes: bytes) -> bool:

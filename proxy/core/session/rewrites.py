@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from wire import addresses, metadata, versions
+from proxy.core.session.token_owners import TokenOwners
+from wire import addresses, delegation_tokens, metadata, versions
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
 
@@ -40,6 +41,7 @@ class Rewrites:
         self.served: frozenset[int] = frozenset()
         """APIs that Sluice answers itself, for all clients."""
         self.topics: dict[bytes, str] = {}
+        self.token_owners = TokenOwners()
         self.names_unread = 0
         """Metadata replies whose topic names could not be read."""
         self.wants_topic_names = False
@@ -77,6 +79,8 @@ class Rewrites:
                 self.pass_unknown,
                 self.served,
             )
+        if api.key in delegation_tokens.APIS:
+            return lambda buf, start, end: self.token_owners.learn(api, buf, start, end)
         rewriter = addresses.rewriter(api)
         if rewriter is None:
             return None

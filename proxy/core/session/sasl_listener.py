@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from sys import intern
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from wire.apis import Api
 
 
+UNNAMED: Final = frozenset({"none", "unknown"})
+"""Values of `Peer.principal_source` of clients whose user has no name."""
+
+
 class SaslListener:
     """Reads the SASL exchange of one connection. Made when its client begins to authenticate. See `SaslSide`."""
 
@@ -31,7 +35,8 @@ class SaslListener:
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
-        self._identity = Identity(owner.shared.oauthbearer_claim)
+        shared = owner.shared
+        self._identity = Identity(shared.oauthbearer_claim, shared.rewrites.token_owners.users)
 
     @property
     def is_authenticating(self) -> bool:
@@ -70,8 +75,8 @@ class SaslListener:
         under_way = identity.authenticating
         principal = identity.heard_reply(api.key, api.version, body)
         if principal is not None and (
-            principal.source == "sasl" or owner.peer.principal_source != "fixed"
-        ):  # a fixed name says more than that the name cannot be read
+            principal.source == "sasl" or owner.peer.principal_source in UNNAMED
+        ):  # a certificate's or a fixed name says more than that the name cannot be read
             user, source = intern(principal.user), principal.source
             owner.become(replace(owner.peer, user=user, principal_source=source))
         if not identity.authenticating:  # a refused re-authentication leaves things as they were
