@@ -17,6 +17,7 @@ from typing import Final
 import click
 
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
+from proxy.core_dumps import forbid_core_dumps
 from proxy.telemetry import stderr
 
 DEMO_SECONDS = 40.0
@@ -75,6 +76,7 @@ def _print_version(context: click.Context, _option: click.Parameter, value: obje
 )
 def main() -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
+    forbid_core_dumps()
 
 
 @main.command()
@@ -95,10 +97,6 @@ def run(given: GivenSettings, *, dev: bool) -> None:
     else:
         volume = ConfigVolume(given.file)
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
-    if effective.config.has_secrets():
-        from proxy.config.secret import forbid_core_dumps  # noqa: PLC0415 - see the module
-
-        forbid_core_dumps()
     from policies.validation import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module
 

@@ -8,8 +8,6 @@
 from __future__ import annotations
 
 import os
-import resource
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from proxy.config.small_files import FileError, read_small_file
@@ -61,13 +59,3 @@ def _content(file: str) -> bytes:
         return read_small_file(file, MAX_SECRET_BYTES, _EXPECTED)
     except FileError as error:
         raise SecretError(error.found, error.expected) from None
-
-
-def forbid_core_dumps() -> None:
-    """Keep secrets out of core dumps, for the rest of this process.
-
-    A limit of 1 byte, not 0: Linux writes no core file for either, but still starts a program of
-    `kernel.core_pattern` with 0 (fs/coredump.c).
-    """
-    with suppress(OSError, ValueError):  # a lower hard limit is in force
-        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))

@@ -1,7 +1,6 @@
 """The commands of `sluice`: their output and their exit codes."""
 
 import json
-import resource
 import socket
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import yaml
 
 from proxy.cli.main import DEMO_PAGE, DEMO_SECONDS
 from tests.support.command_line import invoke, written
-from tests.support.sluice_process import SluiceProcess
 
 
 def test_run_needs_no_file(app: types.SimpleNamespace) -> None:
@@ -158,15 +156,3 @@ def test_the_version_is_printed_by_an_option_and_by_a_command(command: list[str]
     result = invoke(*command)
     assert result.exit_code == 0
     assert result.stdout.startswith("sluice 0.")
-
-
-@pytest.mark.parametrize("secrets", [True, False])
-def test_a_process_with_secrets_leaves_no_core_dump(tmp_path: Path, *, secrets: bool) -> None:
-    """Keys and passwords would be in it. Without any the limit stays as it was given."""
-    settings: dict[str, object] = {"tls": {}} if secrets else {}
-    with SluiceProcess("127.0.0.1:1", tmp_path, upstream_settings=settings) as sluice:
-        limits = Path(f"/proc/{sluice.pid}/limits").read_text("ascii")
-    given = resource.getrlimit(resource.RLIMIT_CORE)
-    (line,) = (each for each in limits.splitlines() if each.startswith("Max core file size"))
-    found = tuple(int(each) for each in line.replace("unlimited", "-1").split()[4:6])
-    assert found == ((1, 1) if secrets and given[1] else given)
