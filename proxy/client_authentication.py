@@ -5,7 +5,8 @@ Rules:
   stay, and the log says why.
 - A user that is no longer in the file is disconnected at once. A changed password counts at the next authentication.
 - A Sluice that authenticates no clients keeps none of the code in memory: it is imported when it is needed.
-- The key under which verified passwords are remembered is made at the start, and is in memory only.
+- The key under which verified passwords are remembered is made at the start, and is in memory only. So is the secret of
+  stand-ins for a file that has none.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class ClientAuthentication:
         self._engine = engine
         self._event_loop = event_loop
         self._path = self._text = ""
+        self._stand_in_key = secrets.token_bytes(KEY_BYTES)
         self._server: SaslServer | None = None
         self._thread: PasswordThread | None = None
         self._log = structlog.get_logger()
@@ -55,7 +57,7 @@ class ClientAuthentication:
         self._text = load_text(self._path)
         self._server = SaslServer(
             settings.mechanisms,
-            users_of(self._path, self._text),
+            users_of(self._path, self._text, self._stand_in_key),
             Passwords(secrets.token_bytes(KEY_BYTES), self._thread.submit),
             lambda: secrets.token_urlsafe(NONCE_BYTES),
             settings.max_reauth_ms,
@@ -83,7 +85,7 @@ class ClientAuthentication:
             text = await trio.to_thread.run_sync(load_text, self._path)
             if text == self._text:
                 return ""
-            users = await run_in_bursts(lambda: users_of(self._path, text))
+            users = await run_in_bursts(lambda: users_of(self._path, text, self._stand_in_key))
         except FileError as error:
             self._log.warning("users_refused", reason=str(error), effect="the old users stay")
             return f"listen.sasl.users_file: {error}"

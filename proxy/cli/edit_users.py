@@ -27,9 +27,11 @@ from proxy.core.auth.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SC
 from proxy.core.auth.stored_users import (
     DEFAULT_ITERATIONS,
     SALT_BYTES,
+    STAND_IN_KEY_BYTES,
     name_problem,
     new_credential,
     with_credentials,
+    with_stand_in_key,
     without_user,
 )
 
@@ -111,6 +113,7 @@ def add(
     with _failing(), _locked(path):
         text = load_text(str(path)) if path.exists() else HEADER
         is_known = name in users_of(str(path), text)
+        text = with_stand_in_key(text, secrets.token_bytes(STAND_IN_KEY_BYTES))
         _save(path, with_credentials(text, name, credentials))
     click.echo(f"{'Changed' if is_known else 'Added'} {name}.")
 

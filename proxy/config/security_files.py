@@ -19,8 +19,9 @@ from proxy.config.secret import (
     read_secret,
 )
 from proxy.config.small_files import FileError, is_open_to_others
-from proxy.config.users_file import load_users
+from proxy.config.users_file import load_text, users_of
 from proxy.core.auth.mechanisms import TOKEN
+from proxy.core.auth.stored_users import has_stand_in_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -141,13 +142,19 @@ def _users(sasl: ListenSasl) -> Iterator[Problem | str]:
     path, file = "listen.sasl.users_file", sasl.users_file
     yield from _open_file(path, file)
     try:
-        users = load_users(file)
+        text = load_text(file)
+        users = users_of(file, text)
     except FileError as error:
         yield Problem(path, error.found, error.expected)
         return
     if not users:
         yield f"{path}: no client can authenticate, because {file!r} has no user"
         return
+    if not has_stand_in_key(text):
+        yield (
+            f"{path}: {file!r} has no line `# stand_in_key=`, so a client that asks again after a restart, or another "
+            "Sluice, learns which users exist; `sluice users add` writes the line"
+        )
     usable = {key.mechanism.name for name in users for key in users.credentials(name)}
     usable.add("PLAIN")  # verified with the keys of any mechanism
     for mechanism in sasl.mechanisms:

@@ -24,9 +24,9 @@ def load_text(path: str) -> str:
         raise FileError(f"{path!r}, which is not UTF-8 text", EXPECTED) from None
 
 
-def users_of(path: str, text: str) -> Users:
-    """Return the users of the file at `path` with this text. Raises FileError."""
+def users_of(path: str, text: str, stand_in_key: bytes = b"") -> Users:
+    """Return the users of the file at `path` with this text. `stand_in_key`: if it has none. Raises FileError."""
     try:
-        return read_users(text)
+        return read_users(text, stand_in_key)
     except UsersFileError as error:
         raise FileError(f"{path!r}, {error}", EXPECTED) from None

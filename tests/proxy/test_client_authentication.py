@@ -143,3 +143,20 @@ async def test_without_the_setting_nothing_is_done(running: Running) -> None:
     await service.run()
     assert await service.load_changed() == ""
     assert engine.sasl_server is None
+
+
+async def test_a_file_without_the_secret_of_stand_ins_gets_one_for_the_life_of_the_process(
+    running: Running,
+) -> None:
+    """A changed file alters no salt of a name that is no user's."""
+    server = running.engine.sasl_server
+    assert server is not None
+    before = server.users.find("eve", "SCRAM-SHA-512").credential
+    running.write("carol")
+    assert await running.service.load_changed() == ""
+    assert server.users.find("eve", "SCRAM-SHA-512").credential.salt[:9] == before.salt[:9]
+    other = ClientAuthentication(
+        ListenSasl(users_file=str(running.path)), make_engine(), running.event_loop
+    )
+    assert other._engine.sasl_server is not None
+    assert other._engine.sasl_server.users.find("eve", "SCRAM-SHA-512").credential != before

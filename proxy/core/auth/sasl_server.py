@@ -6,6 +6,7 @@
 - With `max_reauth_ms` an authentication holds that long (KIP-368). A client may authenticate again on the same
   connection, once a second at most, by the same mechanism and as the same user. One that sends another request after
   that time is disconnected.
+- An exchange whose user is removed, or gets other keys, before it ends has failed.
 - Delegation tokens are not known here.
 
 Differences from Kafka: a second ApiVersions is allowed before the handshake, because the broker may have refused the
@@ -260,7 +261,8 @@ class Authentication:
 
     def on_checked(self, pending: UncheckedPassword, now_ms: int, *, is_right: bool) -> Answer:
         """Return the answer to the SaslAuthenticate whose password was verified."""
-        if is_right and pending.exists and pending.user in self._server.users:
+        current = self._server.users.find_any(pending.user)
+        if is_right and pending.exists and current == (pending.credential, True):
             return self._succeed(pending.user, pending.version, now_ms)
         return self._fail(pending.version, _WRONG_PASSWORD)
 
@@ -276,8 +278,10 @@ class Authentication:
             signature = self._scram.maybe_verify(token)
         except ScramError as error:
             return self._fail(version, self._invalid(), str(error))
-        if signature is None or self.claimed not in self._server.users:
+        if signature is None:
             return self._fail(version, self._invalid(), "wrong user or password")
+        if not self._scram.is_current(self._server.users):
+            return self._fail(version, self._invalid(), "the password has changed meanwhile")
         return self._succeed(self.claimed, version, now_ms, signature)
 
     def _invalid(self) -> str:

@@ -42,6 +42,10 @@ class ScramExchange:
         self._server_first = scram.server_first(self._nonce, self._keys.salt, self._keys.iterations)
         self.challenge = self._server_first.encode()
 
+    def is_current(self, users: Users) -> bool:
+        """Return whether the user still has the keys that the exchange began with."""
+        return users.find(self.user, self._keys.mechanism.name) == (self._keys, self._exists)
+
     def maybe_verify(self, token: bytes) -> bytes | None:
         """Return the server's last message if the client's last one proves the password; None if it does not.
 

@@ -7,7 +7,9 @@ One credential a line, in the words of Kafka's `kafka-configs --describe`:
 - A user may have a line for each mechanism. Empty lines, and lines that begin with `#`, are comments.
 - With these keys a reader of the file cannot authenticate as a user. It can guess passwords offline, and pretend to be
   the server.
-- `stand_in` makes keys for a name that has none, so that a client cannot find out which users exist.
+- `stand_in` makes keys for a name that has none, so that a client cannot find out which users exist. They come from a
+  secret line of the file, `# stand_in_key=BASE64`, which no change of a user touches: else the salts that stay the same
+  would be those of users. Each Sluice with the file has the same.
 """
 
 from __future__ import annotations
@@ -39,6 +41,8 @@ SALT_BYTES: Final = 24
 MAX_NAME_CHARS: Final = 255
 MAX_USERS: Final = 100_000
 """The most credentials in one file."""
+STAND_IN_KEY_BYTES: Final = 32
+_KEY_LINE: Final = "# stand_in_key="
 PLAIN_ORDER: Final = tuple(sorted(MECHANISMS, reverse=True))
 """The keys that a password of PLAIN is verified with: the first mechanism that the user has."""
 
@@ -101,20 +105,23 @@ class Users:
 
     __slots__ = ("_by_name", "_stand_in_key", "_usual", "_usual_for_plain")
 
-    def __init__(self, credentials: Iterable[tuple[str, Credential]] = ()) -> None:
-        """Take (name, credential) pairs, one for each name and mechanism."""
+    def __init__(
+        self, credentials: Iterable[tuple[str, Credential]] = (), stand_in_key: bytes = b""
+    ) -> None:
+        """Take (name, credential) pairs, one for each name and mechanism, and the secret of stand-ins."""
         self._by_name: dict[str, dict[str, Credential]] = {}
+        self._stand_in_key = stand_in_key
         seen: Counter[tuple[str, int, int]] = Counter()
-        self._stand_in_key = b""
         for name, credential in credentials:
             mechanism = credential.mechanism.name
             self._by_name.setdefault(name, {})[mechanism] = credential
-            seen[mechanism, len(credential.salt), credential.iterations] += 1
-            if not self._stand_in_key:
-                self._stand_in_key = sha256(credential.server_key).digest()
-        self._usual = [usual for usual, _ in seen.most_common()]
+            seen[mechanism, credential.iterations, len(credential.salt)] += 1
+        # The most common ones; among equals, the order of the users does not count.
+        self._usual = sorted(seen, key=lambda usual: (seen[usual], usual), reverse=True)
         strongest = Counter(max(each) for each in self._by_name.values())
-        self._usual_for_plain = max(strongest, key=strongest.__getitem__, default=PLAIN_ORDER[0])
+        self._usual_for_plain = max(
+            strongest, key=lambda each: (strongest[each], each), default=PLAIN_ORDER[0]
+        )
 
     def __len__(self) -> int:
         """Return the number of users."""
@@ -148,15 +155,12 @@ class Users:
         return Found(stand_in, exists=False)
 
     def stand_in(self, name: str, mechanism: str) -> Credential:
-        """Return keys that no password has: the same for the same name, and like those that most users have.
-
-        They derive from the first user's keys, so that they are the same in each process that has the file.
-        """
+        """Return keys that no password has: the same for the same name, and like those that most users have."""
         kind = MECHANISMS[mechanism]
         salt_bytes, iterations = SALT_BYTES, DEFAULT_ITERATIONS
         for usual in self._usual:
             if usual[0] == mechanism:
-                _, salt_bytes, iterations = usual
+                _, iterations, salt_bytes = usual
                 break
         key = digest(self._stand_in_key, f"{mechanism} {name}".encode(errors="replace"), "sha512")
         salt = b"".join(
@@ -167,10 +171,13 @@ class Users:
         )
 
 
-def read_users(text: str) -> Users:
-    """Return the users of a file. Raises UsersFileError."""
+def read_users(text: str, stand_in_key: bytes = b"") -> Users:
+    """Return the users of a file. `stand_in_key`: if the file has none. Raises UsersFileError."""
     found: dict[tuple[str, str], Credential] = {}
     for number, line in enumerate(_lines(text), 1):
+        if line.startswith(_KEY_LINE):
+            stand_in_key = _key_of(line, number)
+            continue
         name = _name_of(line)
         if name is None:
             continue
@@ -181,7 +188,23 @@ def read_users(text: str) -> Users:
         if len(found) >= MAX_USERS:
             raise UsersFileError(f"line {number}: more than {MAX_USERS} credentials")
         found[kind] = credential
-    return Users((name, credential) for (name, _), credential in found.items())
+    pairs = ((name, credential) for (name, _), credential in found.items())
+    return Users(pairs, stand_in_key)
+
+
+def has_stand_in_key(text: str) -> bool:
+    """Return whether the file has a line with the secret of stand-ins."""
+    return any(line.startswith(_KEY_LINE) for line in _lines(text))
+
+
+def with_stand_in_key(text: str, key: bytes) -> str:
+    """Return the file's text with this secret of stand-ins, before the first user, if it has none yet."""
+    if has_stand_in_key(text):
+        return text
+    lines = _lines(text)
+    place = next((at for at, line in enumerate(lines) if _name_of(line)), len(lines))
+    lines.insert(place, f"{_KEY_LINE}{b64encode(key).decode()}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def with_credentials(text: str, name: str, credentials: Iterable[Credential]) -> str:
@@ -210,6 +233,16 @@ def _name_of(line: str) -> str | None:
     """Return the first word of a line; None for a comment or an empty line."""
     words = line.split(None, 1)
     return None if not words or words[0].startswith("#") else words[0]
+
+
+def _key_of(line: str, number: int) -> bytes:
+    try:
+        key = b64decode(line.removeprefix(_KEY_LINE).strip(), validate=True)
+    except Base64Error:
+        key = b""
+    if len(key) != STAND_IN_KEY_BYTES:
+        raise UsersFileError(f"line {number}: expected {STAND_IN_KEY_BYTES} bytes in base64")
+    return key
 
 
 def _credential_of(name: str, line: str, number: int) -> Credential:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from proxy.cli.main import main
 from proxy.config.users_file import load_users
-from proxy.core.auth.stored_users import DEFAULT_ITERATIONS, new_credential
+from proxy.core.auth.stored_users import DEFAULT_ITERATIONS, has_stand_in_key, new_credential
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,7 @@ def test_an_added_user_can_authenticate(file: Path) -> None:
     )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert PASSWORD not in file.read_text()
+    assert has_stand_in_key(file.read_text())
 
 
 def test_both_mechanisms_and_the_iterations_can_be_chosen(file: Path, tmp_path: Path) -> None:

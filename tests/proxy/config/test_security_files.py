@@ -11,7 +11,11 @@ from proxy.config.secret import MAX_SECRET_BYTES
 from proxy.config.security_files import findings
 from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
-from proxy.core.auth.stored_users import new_credential
+from proxy.core.auth.stored_users import (
+    STAND_IN_KEY_BYTES,
+    new_credential,
+    with_stand_in_key,
+)
 from proxy.openssl.contexts import CertificateFileError, client_context, server_context
 from tests.support.certificates import Authority, Pair
 
@@ -56,7 +60,7 @@ def files_of(pair: Pair) -> dict[str, object]:
 def users(folder: Path) -> Path:
     file = folder / "users"
     keys = new_credential(MECHANISMS["SCRAM-SHA-512"], b"p", bytes(24), MIN_ITERATIONS)
-    file.write_text(f"alice {keys}\n")
+    file.write_text(with_stand_in_key(f"alice {keys}\n", bytes(STAND_IN_KEY_BYTES)))
     file.chmod(0o600)
     return file
 
@@ -274,6 +278,17 @@ def test_a_certificate_for_other_hosts_has_a_hint(authority: Authority) -> None:
     wide.key_file.chmod(0o600)
     assert found("LISTEN_TLS", {**by_name, **files_of(wide)}, **named) == ([], [])
     assert found("UPSTREAM_TLS", files_of(pair)) == ([], [])  # the brokers do not connect to us
+
+
+def test_a_users_file_without_the_secret_of_stand_ins_has_a_hint(tmp_path: Path) -> None:
+    """A client could find out which users exist."""
+    file = users(tmp_path)
+    lines = file.read_text().splitlines()
+    file.write_text(lines[-1])
+    problems, (hint,) = found("LISTEN_SASL", {"USERS_FILE": file})
+    assert problems == []
+    assert "has no line `# stand_in_key=`" in hint
+    assert "`sluice users add` writes the line" in hint
 
 
 def test_a_mechanism_that_no_user_can_use_has_a_hint(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The users file: what is read, what is refused, and what an edit leaves alone."""
 
+from base64 import b64encode
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +17,13 @@ from proxy.core.auth.stored_users import (
     new_credential,
     read_users,
     with_credentials,
+    with_stand_in_key,
     without_user,
 )
 
 SALT = b"0123456789abcdefghijklmn"
 ALICE = new_credential(SCRAM_SHA_512, b"alice-secret", SALT, MIN_ITERATIONS)
+KEY_LINE = f"# stand_in_key={b64encode(b'k' * 32).decode()}"
 SMALL = new_credential(SCRAM_SHA_256, b"alice-secret", SALT, MIN_ITERATIONS)
 KAFKA_LINE = (
     # the words of kafka-configs, with the keys of RFC 7677's example
@@ -153,7 +157,7 @@ def test_a_changed_user_stays_in_its_place() -> None:
 
 def test_a_stand_in_looks_like_the_keys_of_most_users() -> None:
     """Salt length and iterations are theirs; the same name gets the same salt in each process that has the file."""
-    text = f"alice {ALICE}\nbob {SMALL}\ncarol {ALICE}"
+    text = f"{KEY_LINE}\nalice {ALICE}\nbob {SMALL}\ncarol {ALICE}"
     found, exists = read_users(text).find("mallory", "SCRAM-SHA-512")
 
     assert not exists
@@ -163,6 +167,50 @@ def test_a_stand_in_looks_like_the_keys_of_most_users() -> None:
     assert read_users(text).find("eve", "SCRAM-SHA-512").credential.salt != found.salt
     assert read_users(text).find("bob", "SCRAM-SHA-512").exists is False
     assert read_users(text).find_any("mallory").credential.mechanism is SCRAM_SHA_512
+
+
+@given(st.dictionaries(NAMES, CREDENTIALS, min_size=1, max_size=5), CREDENTIALS, st.data())
+def test_no_change_of_a_user_alters_the_salt_of_a_stand_in(
+    book: dict[str, Credential], new: Credential, data: st.DataObject
+) -> None:
+    """A client would know the users by the salts that stay. The length of a salt follows that of most users."""
+    text = "".join(f"{line}\n" for line in (KEY_LINE, *(f"{n} {c}" for n, c in book.items())))
+    name = data.draw(st.sampled_from(list(book)))
+    for mechanism in MECHANISMS:
+        before = read_users(text).stand_in("a stranger", mechanism)
+        for changed in (with_credentials(text, name, [new]), without_user(text, name)):
+            after = read_users(changed).stand_in("a stranger", mechanism)
+            shared = min(len(before.salt), len(after.salt))
+            assert after.salt[:shared] == before.salt[:shared]
+
+
+def test_the_secret_of_stand_ins_is_a_line_of_the_file_that_edits_leave_alone() -> None:
+    """It is added once, before the first user; without one, that of the process counts."""
+    text = with_stand_in_key(f"# a\nalice {ALICE}\n", b"k" * 32)
+    assert text == f"# a\n{KEY_LINE}\nalice {ALICE}\n"
+    assert with_stand_in_key(text, b"z" * 32) == text
+    assert with_stand_in_key("# a\n", b"k" * 32) == f"# a\n{KEY_LINE}\n"
+    assert without_user(text, "alice") == f"# a\n{KEY_LINE}\n"
+    mine = read_users(text).stand_in("eve", "SCRAM-SHA-512")
+    assert read_users(f"alice {ALICE}", b"k" * 32).stand_in("eve", "SCRAM-SHA-512") == mine
+    assert read_users(text, b"z" * 32).stand_in("eve", "SCRAM-SHA-512") == mine
+
+
+@pytest.mark.parametrize("value", ["", "a2s=", "?", "k" * 44])
+def test_a_secret_of_another_length_is_refused(value: str) -> None:
+    """An empty one would be everyone's."""
+    with pytest.raises(UsersFileError, match="line 1: expected 32 bytes in base64"):
+        read_users(f"# stand_in_key={value}\n")
+
+
+def test_among_equally_many_the_iterations_do_not_depend_on_the_order_of_users() -> None:
+    """The larger ones count: an edit that moves a user changes no stand-in."""
+    more = new_credential(SCRAM_SHA_512, b"bob-secret", SALT, MIN_ITERATIONS + 1)
+    for lines in ((f"alice {ALICE}", f"bob {more}"), (f"bob {more}", f"alice {ALICE}")):
+        found = read_users("\n".join(lines)).stand_in("eve", "SCRAM-SHA-512")
+        assert found.iterations == MIN_ITERATIONS + 1
+    found = read_users(f"a {ALICE}\nbob {more}\nc {ALICE}").stand_in("eve", "SCRAM-SHA-512")
+    assert found.iterations == MIN_ITERATIONS
 
 
 def test_without_any_user_there_is_still_a_stand_in() -> None:
