@@ -39,7 +39,7 @@ from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
 from proxy.shell.malloc import map_large_pieces, return_freed_memory
-from proxy.telemetry import log
+from proxy.telemetry import log, uncaught
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from proxy.tls import Tls
@@ -335,6 +335,7 @@ def run(
     """
     budget = budget_of(_within_budget(lambda: config))
     log.configure(config.log.level, config.log.format)
+    uncaught.install()
     map_large_pieces()
     # A connection has few objects, which live long: collecting them often costs latency.
     gc.collect()

@@ -1,5 +1,6 @@
 """Hostile TLS clients, by the real `openssl s_client`: each is refused or closed, and honest clients notice nothing."""
 
+import json
 import shutil
 import socket
 import ssl
@@ -13,6 +14,7 @@ from tests.support.load import await_that
 from tests.support.raw import api_versions_request, receive, receive_until_closed
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
+from tests.support.tls import hello_asking_for
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 BOOTSTRAP = "kafka.test"
@@ -155,6 +157,40 @@ def test_with_server_names_a_wrong_name_is_refused_and_each_node_has_its_own(
         for name in (BOOTSTRAP, f"broker-1.{BOOTSTRAP}", f"BROKER-1.{BOOTSTRAP}"):
             with connect(sluice, authority, name) as client:
                 ask(client)
+
+
+def test_a_strange_server_name_costs_one_line_of_the_log_and_nothing_else(
+    broker: StubBroker, tmp_path: Path, authority: Authority
+):
+    """No ASCII, no host name, no broker's: 50 of each kind and more. Every line is the log's, and its limits hold."""
+    made = SluiceProcess(broker.server, tmp_path)
+    made.settings["listen"] = settings(made, authority, sni_pattern=f"broker-$(node).{BOOTSTRAP}")
+    made.settings["log"] = {"format": "json"}
+    total = 0
+    with made as sluice:
+        for name, reason in (
+            (b"\xe4.kafka.test", "not ASCII"),
+            (b"\x1b[2J\n", "which is no broker"),
+            (b"other.kafka.test", "'other.kafka.test'"),
+        ):
+            sent = 0
+            while sent < 50 or not _has_line(sluice, "handshake_failed", reason):
+                with socket.create_connection((sluice.address, sluice.port), 20) as client:
+                    client.sendall(hello_asking_for(name))
+                    receive_until_closed(client)
+                sent += 1
+            total += sent
+        with connect(sluice, authority) as client:
+            ask(client)
+    said = [line for line in sluice.said().splitlines() if not line.startswith("hint: ")]
+    lines = [json.loads(line) for line in said]
+    refused = [line for line in lines if line["event"] == "handshake_failed"]
+    assert {line["event"] for line in lines} <= {
+        *("ready", "memory_budget", "handshake_failed", "draining", "stopped", "node_learned"),
+        *("admin_socket_unavailable", "slow_step"),
+    }
+    assert all(len(json.dumps(line)) < 1000 for line in refused)
+    assert len(refused) + sum(line.get("suppressed", 0) for line in refused) <= total
 
 
 def test_a_rotated_certificate_is_shown_after_a_reload_and_drops_no_connection(

@@ -293,8 +293,9 @@ async def test_a_client_is_closed_without_a_reply_when_its_broker_refuses(nurser
     nursery.cancel_scope.cancel()
 
 
-def test_a_port_in_use_ends_the_start_with_exit_code_1(capfd):
+def test_a_port_in_use_ends_the_start_with_exit_code_1(capfd, monkeypatch):
     """The error names the port; no client is accepted."""
+    monkeypatch.setattr(app.uncaught, "install", lambda: None)  # of the process of the tests
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         config = Config(
