@@ -56,7 +56,7 @@ def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
     """Return the quotas by entity and key. Raises PolicyConfigError with every mistake."""
     try:
         content: object = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PolicyConfigError(SETTING, f"its content is not JSON: {error}") from error
     version = content.get("version") if isinstance(content, dict) else None
     if isinstance(version, int) and version != VERSION:

@@ -151,7 +151,10 @@ def _unknown(status: int) -> str:
 
 
 def _decoded(data: bytes) -> dict[str, Any]:
-    said = json.loads(data) if data.strip() else {}
+    try:
+        said = json.loads(data) if data.strip() else {}
+    except RecursionError:
+        raise ValueError("the answer has too many levels") from None
     if not isinstance(said, dict):
         raise ValueError("the answer is no JSON object")  # noqa: TRY004 - of the text, as json's own
     return said

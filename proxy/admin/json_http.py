@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import re
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 Shape = TypeVar("Shape")
+MAX_DEPTH: Final = 100
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL).finditer
+"""Brackets outside of texts."""
 
 
 def answer(said: msgspec.Struct, status: int = 200) -> Response:
@@ -31,11 +35,30 @@ def error(status: int, words: str) -> Response:
 
 
 async def read(request: Request, shape: type[Shape]) -> Shape:
-    """Return the body as `shape`. Raises AdminError (400) if it is invalid."""
+    """Return the body as `shape`. Raises AdminError (400) if it is invalid, or deeper than what follows can walk."""
+    body = await request.body()
+    if is_deeper(body, MAX_DEPTH):
+        raise AdminError(400, f"the body: more than {MAX_DEPTH} levels of lists and objects")
     try:
-        return msgspec.json.decode(await request.body(), type=shape)
+        return msgspec.json.decode(body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError) as mistake:
         raise AdminError(400, f"the body: {mistake}") from mistake
+
+
+def is_deeper(text: bytes, levels: int) -> bool:
+    """Return whether JSON has more levels of lists and objects; of a text that is none, whether it may have."""
+    if text.count(b"[") + text.count(b"{") <= levels:
+        return False
+    depth = 0
+    for found in _BRACKETS(text):
+        sign = found[0]
+        if sign[0] in b"[{":
+            depth += 1
+            if depth > levels:
+                return True
+        elif sign[0] in b"]}":
+            depth -= 1
+    return False
 
 
 def query_parameters(request: Request, known: Collection[str]) -> dict[str, str]:

@@ -143,7 +143,7 @@ def policy(client: AdminClient, *, name: str, change: str | None) -> None:
         text = sys.stdin.read() if change == "-" else change
         try:
             asked = json.loads(text)
-        except ValueError as mistake:
+        except (ValueError, RecursionError) as mistake:
             raise click.BadParameter(f"not JSON: {mistake}", param_hint="--set") from mistake
         said = client.ask("PUT", path, asked)
     click.echo(json.dumps(said["state"], indent=2))

@@ -156,8 +156,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         here = {self.listen.address, *self.listen.advertised_hosts()}
         if here & _LOOPBACK or here & ANY_ADDRESS:
             here |= _LOOPBACK
+        is_anywhere = bool(here & ANY_ADDRESS)
         for place, (host, port) in enumerate(self.upstream.addresses()):
-            if host in here and port in self.listen.client_ports():
+            is_here = host in here or (is_anywhere and is_loopback(host))
+            if is_here and port in self.listen.client_ports():
                 server = self.upstream.bootstrap_servers[place]
                 path = f"upstream.bootstrap_servers[{place}]"
                 yield Problem(

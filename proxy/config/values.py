@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+import socket
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -101,6 +103,12 @@ def host_of_node(pattern: str, node: int) -> str:
     return pattern.replace(NODE_SIGN, str(node)).lower()
 
 
+_LOOPBACK: Final = 127
+_LOOPBACK_6: Final = bytes(15) + b"\1"
+_IPV4_IN_IPV6: Final = bytes(10) + b"\xff\xff"
+_IPV4_BYTES: Final = 4
+
+
 def check_sni_pattern(value: object) -> tuple[str, str] | None:
     """Check that the host of every broker id would be a host name of RFC 1123."""
     text = str(value)
@@ -163,8 +171,16 @@ def is_address(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine or pod can connect to it."""
-    return host in {"localhost", "::1"} or host.startswith("127.")
+    """Return whether only this machine or pod can connect to it: an address of its own, or the name localhost."""
+    if host.lower().removesuffix(".") == "localhost":
+        return True
+    for family in (socket.AF_INET, socket.AF_INET6):  # ipaddress would be imported at each start
+        with suppress(OSError, ValueError):
+            address = socket.inet_pton(family, host).removeprefix(_IPV4_IN_IPV6)
+            return (
+                address[0] == _LOOPBACK if len(address) == _IPV4_BYTES else address == _LOOPBACK_6
+            )
+    return False
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,7 @@
   One request is under way at a time, and ends although a connection that waits for it may be given up: the next one
   finds its token. After a failure the next is made later, and later each time.
 - The answer of an endpoint is bounded in size and time, redirects are not followed, and its words are never repeated.
+- A lifetime that cannot be is a failure: without one, each connection would fetch a token, or none ever would.
 - The expiry inside a token (JWT) is a hint, used if the endpoint names none. No signature is verified: brokers do that.
 
 Sources: RFC 6749 section 4.4; Kafka's `HttpJwtRetriever`, `ClientCredentialsRequestFormatter`.
@@ -37,6 +38,11 @@ SPARE: Final = 0.2
 """A token is replaced when only this part of its time is left."""
 USUAL_LIFETIME_S: Final = 300.0
 """If neither the endpoint nor the token says when it expires."""
+MAX_TOLD_S: Final = 10 * 365 * 86_400
+"""A lifetime that is longer, or no number (NaN), is refused."""
+MIN_USED_S: Final = 1.0
+MAX_USED_S: Final = 86_400.0
+"""A token that holds longer is replaced by then all the same."""
 FIRST_BACKOFF_S: Final = 1.0
 MAX_BACKOFF_S: Final = 30.0
 _FAILURES: Final = frozenset(
@@ -134,13 +140,13 @@ class TokenEndpoint:
         began = trio.current_time()
         try:
             answer = await self._fetch()
-        except TokenError as error:
-            self._failed, fetch.outcome = str(error), error
+        except Exception as error:  # noqa: BLE001 - it ends those that wait, not the process
+            is_told = isinstance(error, TokenError)
+            self._failed = str(error) if is_told else f"token_endpoint_url: {type(error).__name__}"
+            fetch.outcome = error
             delay_s = min(FIRST_BACKOFF_S * 2 ** min(self._failures, 10), MAX_BACKOFF_S)
             self._failures += 1
             self._again_at = trio.current_time() + delay_s
-        except Exception as error:  # noqa: BLE001 - it ends those that wait, not the process
-            fetch.outcome = error
         else:
             self._failures = 0
             self._found = fetch.outcome = answer.token
@@ -229,8 +235,11 @@ def _read_answer(status: int, body: bytes) -> _Answer:
     lifetime_s = fields.get("expires_in")
     if isinstance(lifetime_s, bool) or not isinstance(lifetime_s, int | float):
         expiry = expiry_hint(token)
-        lifetime_s = USUAL_LIFETIME_S if expiry is None else expiry - time.time()
-    return _Answer(Secret(token), min(max(float(lifetime_s), 0.0), 86_400.0))
+        # Clocks differ: a token that seems to have ended is tried, and fetched again a second later at the earliest.
+        lifetime_s = USUAL_LIFETIME_S if expiry is None else max(expiry - time.time(), MIN_USED_S)
+    elif not 0 < lifetime_s <= MAX_TOLD_S:  # NaN is in no range
+        raise TokenError(f"token_endpoint_url: expires_in is not in 1..{MAX_TOLD_S} seconds")
+    return _Answer(Secret(token), min(float(lifetime_s), MAX_USED_S))
 
 
 def _is_token(text: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import structlog
 
+from proxy.config.values import ANY_ADDRESS, is_loopback
 from proxy.host_port import host_port
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ MAX_PENDING_BYTES: Final = 16 << 20
 _RETRY_S: Final = 5.0
 _BOOTSTRAP_MS: Final = 5_000
 _BLOCK_MS: Final = 1_000
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0", "::"})  # noqa: S104 - names to be recognised
 
 
 class OwnAddresses(NamedTuple):
@@ -43,7 +43,8 @@ class OwnAddresses(NamedTuple):
 
     def includes(self, host: str, port: int) -> bool:
         """Return whether a connection to this address may reach this proxy; a loopback host counts."""
-        return port in self.ports and (host in self.hosts or host in _LOOPBACK)
+        is_here = host in self.hosts or host in ANY_ADDRESS or is_loopback(host)
+        return port in self.ports and is_here
 
 
 class OwnAddressError(Exception):

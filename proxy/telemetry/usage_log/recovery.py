@@ -81,5 +81,5 @@ def _first_ts_ms(descriptor: int) -> int:
     first = os.pread(descriptor, _HEAD_BYTES, 0).partition(b"\n")[0]
     try:
         return msgspec.json.decode(first, type=_Time).ts_ms
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return os.fstat(descriptor).st_mtime_ns // 1_000_000

@@ -85,6 +85,7 @@ def test_without_upstream_the_missing_key_is_named() -> None:
         ("localhost:19100", {}),
         ("[::1]:19092", {"address": "0.0.0.0", "advertised_host": "s"}),  # noqa: S104 - as above
         ("s:19092", {"advertised_host": "s"}),
+        ("127.0.0.9:19092", {"address": "0.0.0.0", "advertised_host": "s"}),  # noqa: S104 - as above
     ],
 )
 def test_sluice_is_not_its_own_upstream(server: str, listen: dict[str, object]) -> None:

@@ -159,6 +159,64 @@ async def test_a_wrong_answer_is_an_error_without_secrets(
     assert len(endpoint.asked) == 1
 
 
+LIFETIMES = (
+    *(b"0", b"-1", b"-1e300", b"NaN", b"Infinity", b"-Infinity", b"1e300", b"1e9999"),
+    *(b"315360001", b"9" * 400, b"9" * 5000),
+)
+
+
+@pytest.mark.parametrize("lifetime", LIFETIMES)
+async def test_a_lifetime_that_cannot_be_is_refused_and_asked_for_later(
+    endpoint: Endpoint, lifetime: bytes
+) -> None:
+    """Connections meanwhile do not ask again: each would, if the token were taken for one that has ended."""
+    endpoint.answer = (200, b'{"access_token":"a.b.c","expires_in":' + lifetime + b"}")
+    shared = source(endpoint)
+    for _ in range(20):
+        with pytest.raises(TokenError, match="token_endpoint_url: ") as caught:
+            await shared.token()
+    assert "a.b.c" not in str(caught.value)
+    assert len(endpoint.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "used_s"), [(1, 1.0), (1.5, 1.5), (86_401, 86_400.0), (315_360_000, 86_400.0)]
+)
+async def test_a_lifetime_that_can_be_is_used_for_a_day_at_most(told: float, used_s: float) -> None:
+    """Fractions and years too."""
+    body = json.dumps({"access_token": "a.b.c", "expires_in": told}).encode()
+    assert tokens._read_answer(200, body).lifetime_s == used_s
+
+
+@pytest.mark.parametrize(
+    "claims", [b"[" * 50_000, b'{"a":' * 10_000, b'{"exp":NaN}', b'{"exp":1e999}']
+)
+def test_a_token_whose_claims_are_a_bomb_tells_no_end(claims: bytes) -> None:
+    """Neither depth nor a number that is none is a fault."""
+    middle = urlsafe_b64encode(claims).decode().rstrip("=")
+    assert tokens.expiry_hint(f"e30.{middle}.c2ln") is None
+
+
+async def test_a_fault_of_ours_is_asked_for_later_too(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any failure counts for the pause."""
+    asked = []
+
+    def stumble(self: TokenEndpoint) -> None:
+        asked.append(self)
+        raise LookupError(CANARY)
+
+    monkeypatch.setattr(TokenEndpoint, "_ask", stumble)
+    shared = source(endpoint)
+    with pytest.raises(LookupError):
+        await shared.token()
+    with pytest.raises(TokenError, match="LookupError") as caught:
+        await shared.token()
+    assert CANARY not in str(caught.value)
+    assert len(asked) == 1
+
+
 async def test_a_compressed_answer_is_bounded_by_what_it_contains(endpoint: Endpoint) -> None:
     """A few kilobytes that would be 16 MiB are refused, and never unpacked as a whole."""
     import gzip  # noqa: PLC0415 - for this test only
@@ -231,8 +289,10 @@ async def test_a_slow_endpoint_serves_the_connection_after_the_one_that_was_give
     assert shared.asked == 1
 
 
-async def test_a_fault_of_a_request_is_that_of_the_connections_that_wait() -> None:
-    """It does not end the process, and the next connection asks again."""
+async def test_a_fault_of_a_request_is_that_of_the_connections_that_wait(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    """It does not end the process, and a connection asks again a second later."""
 
     class Broken(Scripted):
         async def _fetch(self) -> tokens._Answer:
@@ -244,6 +304,7 @@ async def test_a_fault_of_a_request_is_that_of_the_connections_that_wait() -> No
     shared = Broken(1000)
     with pytest.raises(LookupError, match="bug"):
         await shared.token()
+    mock_clock.jump(tokens.FIRST_BACKOFF_S)
     assert (await shared.token()).reveal() == "token-2"
 
 
@@ -293,12 +354,14 @@ def test_the_expiry_in_a_token_is_only_a_hint(token: str, expiry: float | None) 
     assert expiry_hint(token) == expiry
 
 
-async def test_the_hint_counts_if_the_endpoint_names_no_expiry(endpoint: Endpoint) -> None:
-    """A token that is about to end is fetched again for the next authentication."""
-    shared = source(endpoint)
-    endpoint.gives(jwt({"exp": time.time() - 5}))
-    await shared.token()
-    endpoint.gives(jwt({"exp": time.time() + 1000}))
-    await shared.token()
-    await shared.token()
-    assert len(endpoint.asked) == 2
+async def test_the_hint_counts_if_the_endpoint_names_no_expiry() -> None:
+    """A token that seems to have ended is used for a second, in which all connections share it."""
+    now_s = time.time()
+    for expiry, lowest_s, highest_s in (
+        (now_s - 5, tokens.MIN_USED_S, tokens.MIN_USED_S),
+        (now_s + 1000, 900, 1000),
+        (now_s + 1e6, tokens.MAX_USED_S, tokens.MAX_USED_S),
+        (None, tokens.USUAL_LIFETIME_S, tokens.USUAL_LIFETIME_S),
+    ):
+        body = json.dumps({"access_token": jwt({"exp": expiry})}).encode()
+        assert lowest_s <= tokens._read_answer(200, body).lifetime_s <= highest_s
