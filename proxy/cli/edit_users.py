@@ -27,9 +27,11 @@ from proxy.core.auth.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SC
 from proxy.core.auth.stored_users import (
     DEFAULT_ITERATIONS,
     SALT_BYTES,
-    STAND_IN_KEY_BYTES,
     name_problem,
     new_credential,
+)
+from proxy.core.auth.users_text import (
+    STAND_IN_KEY_BYTES,
     with_credentials,
     with_stand_in_key,
     without_user,

@@ -21,7 +21,7 @@ from proxy.config.secret import (
 from proxy.config.small_files import FileError, is_open_to_others
 from proxy.config.users_file import load_text, users_of
 from proxy.core.auth.mechanisms import TOKEN
-from proxy.core.auth.stored_users import has_stand_in_key
+from proxy.core.auth.users_text import has_stand_in_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from proxy.config.small_files import FileError, read_small_file
-from proxy.core.auth.stored_users import Users, UsersFileError, read_users
+from proxy.core.auth.users_text import UsersFileError, read_users
+
+if TYPE_CHECKING:
+    from proxy.core.auth.stored_users import Users
 
 MAX_BYTES: Final = 64 << 20
 EXPECTED: Final = "a users file, as `sluice users add` writes it"

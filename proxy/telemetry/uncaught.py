@@ -1,4 +1,4 @@
-"""Exceptions that nobody catches, and warnings, become lines of the log: with its format, and its limits.
+"""Uncaught exceptions and warnings become lines of the log: with its format, and its limits.
 
 - Python itself writes to standard error for an exception that cannot be raised (in a finalizer, or in a callback of a
   C library), for one that ends a thread or the process, and for a warning. Any client can cause some of these.

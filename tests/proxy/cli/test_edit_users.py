@@ -14,7 +14,8 @@ from click.testing import CliRunner
 
 from proxy.cli.main import main
 from proxy.config.users_file import load_users
-from proxy.core.auth.stored_users import DEFAULT_ITERATIONS, has_stand_in_key, new_credential
+from proxy.core.auth.stored_users import DEFAULT_ITERATIONS, new_credential
+from proxy.core.auth.users_text import has_stand_in_key
 
 if TYPE_CHECKING:
     from pathlib import Path

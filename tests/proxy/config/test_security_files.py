@@ -11,11 +11,8 @@ from proxy.config.secret import MAX_SECRET_BYTES
 from proxy.config.security_files import findings
 from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
-from proxy.core.auth.stored_users import (
-    STAND_IN_KEY_BYTES,
-    new_credential,
-    with_stand_in_key,
-)
+from proxy.core.auth.stored_users import new_credential
+from proxy.core.auth.users_text import STAND_IN_KEY_BYTES, with_stand_in_key
 from proxy.openssl.contexts import CertificateFileError, client_context, server_context
 from tests.support.certificates import Authority, Pair
 

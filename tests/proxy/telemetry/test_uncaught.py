@@ -1,4 +1,4 @@
-"""Nothing reaches standard error past the log: exceptions that nobody catches, and warnings, are its lines."""
+"""Nothing reaches standard error past the log: uncaught exceptions and warnings are its lines."""
 
 import json
 import subprocess

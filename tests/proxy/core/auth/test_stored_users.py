@@ -12,9 +12,11 @@ from proxy.core.auth.stored_users import (
     MAX_NAME_CHARS,
     Credential,
     Users,
-    UsersFileError,
     name_problem,
     new_credential,
+)
+from proxy.core.auth.users_text import (
+    UsersFileError,
     read_users,
     with_credentials,
     with_stand_in_key,
