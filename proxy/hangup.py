@@ -1,6 +1,7 @@
 """A SIGHUP that arrives before the proxy handles signals: noted, so that it does not end the process and is not lost.
 
-`sluice run` installs this first, before slow imports. When the proxy handles signals, it asks whether one arrived.
+Every command installs this first, before slow imports. `sluice run` asks whether one arrived when it handles signals;
+another command undoes it, and ends if one did.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ import signal
 
 
 class _Noted:
-    """Whether a SIGHUP arrived."""
+    """Whether a SIGHUP arrived, and what handled it before."""
 
     once = False
+    before: signal._HANDLER = signal.SIG_DFL
 
 
 _noted = _Noted()
@@ -19,7 +21,15 @@ _noted = _Noted()
 
 def note() -> None:
     """Note each SIGHUP from now on, until another handler is installed."""
-    signal.signal(signal.SIGHUP, _on_hangup)
+    _noted.before = signal.signal(signal.SIGHUP, _on_hangup)
+
+
+def obey() -> None:
+    """Let SIGHUP do what it did before `note`, also one that arrived since. Does nothing without `note`."""
+    if signal.getsignal(signal.SIGHUP) is _on_hangup:
+        signal.signal(signal.SIGHUP, _noted.before)
+        if was_noted():
+            signal.raise_signal(signal.SIGHUP)
 
 
 def was_noted() -> bool:

@@ -130,6 +130,8 @@ class Outcomes(msgspec.Struct, frozen=True):
     expired: Count
     drained: Count
     client_gone: Count
+    broker_gone: Count
+    closed: Count
 
 
 class Waiting(msgspec.Struct, frozen=True):

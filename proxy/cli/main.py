@@ -16,9 +16,9 @@ from typing import Final
 
 import click
 
+from proxy import hangup
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
 from proxy.core_dumps import forbid_core_dumps
-from proxy.telemetry import stderr
 
 DEMO_SECONDS = 40.0
 """A minute, with the start of the cluster."""
@@ -74,8 +74,11 @@ def _print_version(context: click.Context, _option: click.Parameter, value: obje
     callback=_print_version,
     help="Print the version.",
 )
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """Sluice: stands between Kafka clients and brokers and applies policies to each request."""
+    if context.invoked_subcommand != "run":
+        hangup.obey()
     forbid_core_dumps()
 
 
@@ -87,7 +90,9 @@ def run(given: GivenSettings, *, dev: bool) -> None:
 
     SIGTERM drains: requests in flight are answered first. A second signal stops at once.
     """
-    stderr.install()  # already done where the command came by `proxy.__main__`
+    from proxy.process_setup import prepare  # noqa: PLC0415 - only a proxy needs it
+
+    prepare()
     from proxy.config_volume import ConfigVolume  # noqa: PLC0415 - see the module
 
     if dev:

@@ -22,3 +22,26 @@ def test_several_sighups_are_noted_once_and_do_not_end_the_process():
     signal.raise_signal(signal.SIGHUP)
     assert hangup.was_noted()
     assert not hangup.was_noted()
+
+
+def test_another_command_ends_by_a_sighup_that_came_early():
+    """It is not obeyed twice, and one that comes later has its usual effect."""
+    seen: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: seen.append(number))
+    hangup.note()
+    signal.raise_signal(signal.SIGHUP)
+    assert seen == []
+    hangup.obey()
+    assert seen == [signal.SIGHUP]
+    hangup.obey()
+    assert seen == [signal.SIGHUP]
+    signal.raise_signal(signal.SIGHUP)
+    assert seen == [signal.SIGHUP] * 2
+    assert not hangup.was_noted()
+
+
+def test_a_command_without_a_note_keeps_its_handler():
+    """Commands are also called by tests and other programs."""
+    before = signal.getsignal(signal.SIGHUP)
+    hangup.obey()
+    assert signal.getsignal(signal.SIGHUP) is before

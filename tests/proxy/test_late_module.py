@@ -58,7 +58,7 @@ def test_an_unknown_attribute_is_still_an_error() -> None:
 def test_a_proxy_that_runs_has_no_asyncio() -> None:
     """All that `sluice run` imports before its first connection uses none of the late modules."""
     told = run(
-        "from proxy.__main__ import import_lean\nimport_lean()\n"
+        "from proxy.process_setup import import_lean\nimport_lean()\n"
         "import proxy.app, proxy.admin.server, proxy.telemetry.traces.otlp_exporter\n"
         "late = {'asyncio.events', 'html.entities', 'charset_normalizer.api', 'rich'}\n"
         "print(sorted(late & sys.modules.keys()))"

@@ -219,6 +219,8 @@ def _purgatory(connections: int, held: int, dice: random.Random) -> State:
             "expired": connections // 300,
             "drained": 0,
             "client_gone": connections // 70,
+            "broker_gone": connections // 900,
+            "closed": 0,
         },
         "oldest": [
             {

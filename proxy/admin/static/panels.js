@@ -25,6 +25,8 @@ const OUTCOMES = [
   ["expired", "Expired", "the deadline was reached"],
   ["drained", "Drained", "ended by a shutdown"],
   ["client_gone", "Client gone", "the client closed its connection"],
+  ["broker_gone", "Broker gone", "the broker closed its connection"],
+  ["closed", "Closed", "Sluice closed the connection for another reason"],
 ];
 
 const TONES = { throttled: "warn", held: "note", expired: "bad", refused: "bad", failed: "bad", slow: "warn", observed: "note" };

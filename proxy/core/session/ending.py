@@ -125,7 +125,7 @@ class Ending:
         """
         held.hung_up = True
         if not held.exchange.plan.silent:
-            held.drop(now_ms)
+            held.drop(now_ms, CloseReason.CLIENT_CLOSED)
             owner.client.take()
             owner.forget_requests(now_ms)
             self.end_after_replies(owner, CloseReason.CLIENT_CLOSED)
@@ -148,7 +148,7 @@ class Ending:
         owner.client.mute(Mute.ENDING)
         owner.broker.mute(Mute.ENDING)
         if owner.held is not None:
-            owner.held.drop(now_ms)
+            owner.held.drop(now_ms, reason)
         owner.drop_kept_requests()
         owner.forget_replies()
         while owner.queue:
@@ -217,7 +217,7 @@ class Ending:
         if requests is not None and requests.left and requests.streams:
             requests.lose_half_sent(now_ms)
         if owner.held is not None:
-            owner.held.drop(now_ms)
+            owner.held.drop(now_ms, reason)
         owner.forget_requests(now_ms)
         judged = None if requests is None else requests.judged
         if not any(each is judged or _answers(each, judged) for each in owner.queue):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from policies.api import Hold, Outcome
 from policies.chain import ChainPosition, PolicyFault
+from proxy.core.errors import CloseReason
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
 from proxy.core.session.buffered_request import body_at, hide, show
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
     from policies.api import Verdict
     from policies.chain import Chain
     from proxy.core.session.exchange import ObservedExchange
+
+
+_DROPPED = dict.fromkeys(
+    (CloseReason.CLIENT_CLOSED, CloseReason.CLIENT_RESET, CloseReason.CLIENT_TLS), "client_gone"
+) | dict.fromkeys(
+    (CloseReason.BROKER_CLOSED, CloseReason.BROKER_RESET, CloseReason.BROKER_TLS), "broker_gone"
+)
+"""How a wait ends that is dropped, by the reason for which its session ends; by any other reason it is `closed`."""
 
 
 class HoldOwner(Owner, Protocol):
@@ -49,6 +58,7 @@ class HeldRequest(DelayedOperation):
         "_verdict",
         "exchange",
         "hung_up",
+        "is_dropped",
         "move_first",
         "outcome",
         "owner",
@@ -73,6 +83,7 @@ class HeldRequest(DelayedOperation):
             None  # a reload has not moved it yet
         )
         self.outcome = "condition"  # how the wait ends, unless another cause sets it
+        self.is_dropped = False
         self._verdict: Verdict | None = None  # instead of asking the policy again
 
     def try_complete(self, now_ms: int) -> bool:
@@ -103,9 +114,10 @@ class HeldRequest(DelayedOperation):
         exchange.plan = exchange.plan.under(hooks)
         return stays
 
-    def drop(self, now_ms: int) -> None:
-        """Complete the wait without a verdict, because the client's connection is closed."""
-        self.outcome = "client_gone"
+    def drop(self, now_ms: int, reason: CloseReason) -> None:
+        """Complete the wait without a verdict, because the session ends for this reason."""
+        self.outcome = _DROPPED.get(reason, "closed")
+        self.is_dropped = True
         self.force_complete(now_ms)
 
     def on_complete(self, now_ms: int) -> None:
@@ -124,7 +136,7 @@ class HeldRequest(DelayedOperation):
             self.move_first(self)
         self._account(now_ms)
         owner.shared.reservations.unpark(owner.claim)
-        if self.outcome == "client_gone":
+        if self.is_dropped:
             owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
         judged: Verdict | PolicyFault

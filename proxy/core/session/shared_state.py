@@ -43,8 +43,9 @@ NEVER_US = 1 << 60
 """A time in microseconds that is never reached."""
 MEASURED_EVERY = 16
 """One session in this many always has its policies measured."""
-WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone")
-"""How the wait of a held request ends: by its key, at its deadline, at a drain, or when its client disconnects."""
+WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone", "broker_gone", "closed")
+"""How the wait of a held request ends: by its key, at its deadline, at a drain, when its client or its broker
+disconnects, or when Sluice closes the connection for another reason."""
 
 
 class SharedState(StepTime):

@@ -79,7 +79,7 @@ class Meter:
         _count(self.waits, stage, us)
 
     def left(self, ending: str, us: int) -> None:
-        """Count a wait of `us` in the purgatory by its ending: `condition`, `expired`, `drained` or `client_gone`."""
+        """Count a wait of `us` in the purgatory by its ending, one of WAIT_OUTCOMES."""
         _count(self.parked, ending, us)
 
 

@@ -198,7 +198,7 @@ PURGATORY_OLDEST = Metric(
 PURGATORY_COMPLETIONS = Metric(
     "sluice_purgatory_completions_total",
     _COUNTER,
-    "Holds that have ended: condition (woken), expired, drained, client_gone.",
+    "Holds that have ended: condition (woken), expired, drained, client_gone, broker_gone, closed (by Sluice).",
     ("reason",),
 )
 PURGATORY_SECONDS = Metric(

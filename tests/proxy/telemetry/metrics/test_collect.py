@@ -85,6 +85,8 @@ def test_a_held_request_is_counted_under_purgatory() -> None:
         ("expired",): 0,
         ("drained",): 0,
         ("client_gone",): 0,
+        ("broker_gone",): 0,
+        ("closed",): 0,
     }
     assert after["sluice_request_stage_seconds_count"]["Heartbeat", "purgatory"] == 1
     assert after["sluice_purgatory_seconds_count"] == {("Heartbeat", "condition"): 1}
