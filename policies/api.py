@@ -191,7 +191,10 @@ class Services(Protocol):
         """Have every request that is held for this watch key judged again, at once. Returns the number of requests."""
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
-        """Call `call(now_ms)` once at `at_ms`, in ms since the epoch. Raises TypeError for a wrong argument."""
+        """Call `call(now_ms)` once at `at_ms`, in ms since the epoch. Raises TypeError for a wrong argument.
+
+        The alarms of a policy that a reload has replaced are given up when the last request that it judged has ended.
+        """
 
     def reconsider(self) -> None:
         """Read this policy's `apis`, `response_apis`, `hears_body` and `needs` again, because they have changed."""

@@ -17,6 +17,7 @@ Rules:
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
@@ -31,6 +32,7 @@ from policies.hooks import (
     ChainRequest,
     Entry,
     Hooks,
+    Lease,
     close_tools,
 )
 from policies.interests import interests_of, joined_need, kinds, offered_below
@@ -78,9 +80,11 @@ class Chain:
         self.entries = tuple(entries)
         self.hook_runner = hook_runner or HookRunner(reporter)
         self._reporter = reporter
+        self._observe = partial(_observe, reporter)
         self._hooks: dict[tuple[int, bool, bool], Hooks] = {}
         self._compiled: dict[tuple[object, ...], Hooks] = {}  # most APIs are of one kind to all
         self._interests = self._read_interests(None)
+        self.lease = Lease()
         self.ticks: dict[int, list[Entry]] = {}
         """Interval in ms to the entries whose `on_tick` is called that often."""
         for entry in self.entries:
@@ -246,6 +250,7 @@ class Chain:
         using = (e for e in wanted if e in asked or e in heard or e in told)
         needs = {self._interests[e.name].need(api_key) for e in using}
         on_request, on_hold_over = self._join_requests(asked, steps) if asked else (None, None)
+        is_used = asked or heard or told or hearing
         return Hooks(
             need=joined_need(needs, api_key),
             wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
@@ -256,6 +261,7 @@ class Chain:
             asked=tuple(entry.name for entry in asked),
             hears_body=hearing,
             open_gate=None if timed or heard or told else maybe_open_gate(asked, self.hook_runner),
+            lease=self.lease if is_used else None,
         )
 
     def _call(self, entry: Entry, hook: str, *, timed: bool) -> Callable[..., Any]:
@@ -293,7 +299,8 @@ class Chain:
         Callable[[ChainRequest, Peer, int], Verdict],
         Callable[[ChainRequest, Peer, int, Verdict | None], Verdict],
     ]:
-        hook_runner = self.hook_runner
+        # Not `self`: hooks that refer to the chain would be a cycle, and stay after a reload.
+        hook_runner, observe = self.hook_runner, self._observe
 
         def judge(
             request: ChainRequest,
@@ -319,7 +326,7 @@ class Chain:
                         verdict = FORWARD
                 if verdict is not FORWARD:
                     if entry.mode == "observe":
-                        self._observe(entry.name, verdict, request.api.name, peer, now_ms)
+                        observe(entry.name, verdict, request.api.name, peer, now_ms)
                         verdict = FORWARD
                     if isinstance(verdict, Throttle):
                         if verdict.throttle_time_ms > throttle_time_ms:
@@ -397,10 +404,6 @@ class Chain:
         ]
         return join_completions(called, self.hook_runner)
 
-    def _observe(self, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int) -> None:
-        if not is_no_op(verdict):
-            self._reporter.on_policy_observed(PolicyDecision(name, verdict, peer, api, now_ms))
-
     # -- interests -------------------------------------------------------------------------------
 
     def _read_interests(self, before: Mapping[str, Interests] | None) -> dict[str, Interests]:
@@ -435,6 +438,13 @@ def _never_holding(call: Callable[..., Any]) -> Callable[..., Any]:
         return verdict
 
     return on_answer
+
+
+def _observe(
+    reporter: Reporter, name: str, verdict: Verdict, api: str, peer: Peer, now_ms: int
+) -> None:
+    if not is_no_op(verdict):
+        reporter.on_policy_observed(PolicyDecision(name, verdict, peer, api, now_ms))
 
 
 def _overrides(policy: Policy, hook: str) -> bool:

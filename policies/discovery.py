@@ -8,6 +8,9 @@
 from __future__ import annotations
 
 import re
+import sys
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import Policy
@@ -41,7 +44,7 @@ class PolicyFinder:
     def __init__(self, directories: Sequence[str], read: Callable[[str, int], bytes]) -> None:
         self._directories = directories
         self._read = read
-        self._points: dict[str, EntryPoint] | None = None
+        self._points: Mapping[str, EntryPoint] | None = None
         self.files: dict[str, list[str]] = {}
         self.problems: list[Problem] = []
         """Those of the directories."""
@@ -89,11 +92,35 @@ def available() -> dict[str, type[Policy]]:
     return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
 
 
-def entry_points_by_name() -> dict[str, EntryPoint]:
-    """Return the entry point of each installed policy by its name."""
+def entry_points_by_name() -> Mapping[str, EntryPoint]:
+    """Return the entry point of each installed policy by its name.
+
+    They are read again when a package was installed or removed: each reading leaves cycles of `importlib.metadata`.
+    """
     from importlib.metadata import entry_points  # noqa: PLC0415 - start-up: only when policies are used
 
-    return {point.name: point for point in entry_points(group=GROUP)}
+    seen = (entry_points, *((path, _changed_ns(path)) for path in sys.path))
+    if _known.seen != seen:
+        _known.points = {point.name: point for point in entry_points(group=GROUP)}
+        _known.seen = seen
+    return _known.points
+
+
+class _KnownPoints:
+    """The entry points, and the state of the folders that they were read from."""
+
+    seen: tuple[object, ...] = ()
+    points: Mapping[str, EntryPoint] = MappingProxyType({})
+
+
+_known = _KnownPoints()
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return Path(path).stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def maybe_point(use: str, points: Mapping[str, EntryPoint]) -> EntryPoint | None:

@@ -5,6 +5,8 @@ Rules:
 - An exception of a function that the policy gave is reported, and has no other effect.
 - Results of slow work are not delivered once the entry is removed.
 - Files are read in a thread that slow work does not use. They are watched until a reload replaces the policy.
+- Alarms are called until a reload has replaced the policy and the last request that it judged has ended, so that
+  nothing of the policy stays in memory.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.custom_metrics import PolicyCounter, PolicyHistogram
+    from policies.file_watch import Alarm
     from policies.hook_runner import HookRunner
 
 T = TypeVar("T")
 MAX_BLOCKING_TIMEOUT_MS: Final = 600_000
+MIN_SWEEP: Final = 64
+"""Alarms that have been called are forgotten when at least this many are kept."""
 
 
 class ToolServices(Protocol):
@@ -34,7 +39,7 @@ class ToolServices(Protocol):
     def now_ms(self) -> int:
         """Return the time of the current step in ms since the epoch."""
 
-    def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+    def arm(self, at_ms: int, call: Callable[[int], None]) -> Alarm:
         """Call `call(now_ms)` once at `at_ms`."""
 
     def read(self, path: str, max_bytes: int) -> bytes:
@@ -60,27 +65,59 @@ class EntryTools:
         self.name = name
         self._read_now = read
         self._watches: list[FileWatch] = []
+        self._early: list[tuple[int, Callable[[int], None]]] = []  # alarms from before it serves
+        self._alarms: list[Alarm] = []
+        self._sweep_at = MIN_SWEEP
         self._is_retired = False
         self.log = PolicyLog()
         self.metrics = CustomMetrics()
         self._tools: ToolServices | None = None
         self._runner: HookRunner | None = None
         self._is_closed = False
+        self._is_over = False
 
     def connect_tools(self, services: ToolServices, hook_runner: HookRunner) -> None:
         """Use the services of a proxy from now on."""
         self._tools, self._runner = services, hook_runner
         self.log.connect(partial(hook_runner.log, self.name))
+        early, self._early = self._early, []
+        for at_ms, call in early:
+            self.set_alarm(at_ms, call)
         for watch in self._watches:
             self._look_later(watch, services.now_ms())
 
     def retire_tools(self) -> None:
         """Watch no more files: a reload has replaced the policy."""
         self._is_retired = True
+        for watch in self._watches:
+            if watch.alarm is not None:
+                watch.alarm.cancel()
+        self._watches = []  # they refer to the policy
 
     def close_tools(self) -> None:
         """Watch no more files and deliver no more results: the entry is removed, or the process ends."""
-        self._is_retired = self._is_closed = True
+        self._is_closed = True
+        self.retire_tools()
+
+    def give_up_alarms(self) -> None:
+        """Call no alarm any more: no request needs the policy."""
+        for alarm in self._alarms:
+            alarm.cancel()
+        self._alarms, self._early = [], []
+        self._is_over = True
+
+    def set_alarm(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Call `call(now_ms)` at `at_ms`, once the policy serves. An exception of the call is reported."""
+        if self._is_over:
+            return
+        if self._tools is None or self._runner is None:
+            self._early.append((at_ms, call))
+            return
+        if len(self._alarms) >= self._sweep_at:
+            self._alarms = [each for each in self._alarms if not each.cancelled]
+            self._sweep_at = max(MIN_SWEEP, 2 * len(self._alarms))
+        ring = partial(self._runner.notify, self.name, "call_at", call)
+        self._alarms.append(self._tools.arm(at_ms, ring))
 
     def now_ms(self) -> int:
         """Return the time, as HostTools says."""
@@ -130,7 +167,7 @@ class EntryTools:
 
     def _look_later(self, watch: FileWatch, now_ms: int) -> None:
         if self._tools is not None and not self._is_retired:
-            self._tools.call_at(now_ms + POLL_MS, partial(self._look, watch))
+            watch.alarm = self._tools.arm(now_ms + POLL_MS, partial(self._look, watch))
 
     def _look(self, watch: FileWatch, _: int) -> None:
         if self._tools is not None and not self._is_retired:

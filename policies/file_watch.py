@@ -8,13 +8,24 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 POLL_MS: Final = 1_000
 MAX_FILE_BYTES: Final = 1 << 20
+
+
+class Alarm(Protocol):
+    """A call at a time."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it was given up, or has been made."""
+
+    def cancel(self) -> None:
+        """Give it up."""
 
 
 class FileWatch:
@@ -27,6 +38,8 @@ class FileWatch:
         self.max_bytes = max_bytes
         self.content = content
         self.on_change = on_change
+        self.alarm: Alarm | None = None
+        """The next look at the file."""
         self._next = content
         self._problem = ""
 

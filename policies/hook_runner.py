@@ -21,7 +21,7 @@ from policies.denial import MAX_MESSAGE_CHARS
 from policies.verdicts import VerdictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from policies.api import Peer, Request, Verdict
     from policies.decision import PolicyDecision
@@ -165,6 +165,11 @@ class HookRunner:
                     self._reporter.on_policy_slow(name, hook, request.api.name, own_us)
 
         return call
+
+    def forget_others(self, names: Iterable[str]) -> None:
+        """Keep only the times of the entries with these names: a reload has removed the others."""
+        kept = set(names)
+        self.times = {key: times for key, times in self.times.items() if key[0] in kept}
 
     def _times_of(self, name: str, hook: str) -> HookTime:
         times = self.times.get((name, hook))

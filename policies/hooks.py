@@ -68,6 +68,12 @@ class ChainPosition(NamedTuple):
     why: QuotaViolation | None = None
 
 
+class Lease:
+    """Exists as long as a chain, or a request that it has admitted, may still call the chain's policies."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Hooks(NamedTuple):
     """The hooks of one API, compiled over all entries; None if no entry has that hook."""
 
@@ -87,6 +93,8 @@ class Hooks(NamedTuple):
     """The entries that get the bodies of replies."""
     open_gate: OpenGate | None = None
     """Makes the gate of a client's requests (`policies.gates`)."""
+    lease: Lease | None = None
+    """The chain's; None if no entry has a hook."""
 
 
 def adopt_metrics(entry: Entry, previous: Entry) -> None:
@@ -100,6 +108,13 @@ def retire(entries: Iterable[Entry]) -> None:
     for entry in entries:
         if entry.tools is not None:
             entry.tools.retire_tools()
+
+
+def give_up_alarms(entries: Iterable[Entry]) -> None:
+    """Call no alarms of policies whose chain's lease has ended: until then requests may need them."""
+    for entry in entries:
+        if entry.tools is not None:
+            entry.tools.give_up_alarms()
 
 
 def close_tools(entry: Entry) -> None:

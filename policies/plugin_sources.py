@@ -13,6 +13,8 @@ from importlib import invalidate_caches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from policies.replaced_modules import note_replaced
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
@@ -38,7 +40,8 @@ class PluginSources:
         if not self._follows or top in _OWN:
             return load()
         before = _modules_of(top)
-        if top in self._known and self.digests(module) != self._known[top]:
+        is_changed = top in self._known and self.digests(module) != self._known[top]
+        if is_changed:
             for name in before:
                 del sys.modules[name]
             invalidate_caches()
@@ -50,6 +53,8 @@ class PluginSources:
             sys.modules.update(before)
             raise
         self._known[top] = self.digests(module)
+        for old in before.values() if is_changed else ():
+            note_replaced(old)
         return found
 
     def digests(self, module: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Policy
+from policies.replaced_modules import note_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +77,10 @@ def load_file(path: str, class_name: str, read: Callable[[str, int], bytes]) -> 
         raise PolicyFileError(f"{path} cannot be read: {error.strerror}") from error
     digest = blake2b(source, digest_size=16).hexdigest()
     if path not in _loaded or _loaded[path][0] != digest:
+        known = _loaded.get(path)
         _loaded[path] = digest, _module_of(path, source)
+        if known is not None:
+            note_replaced(known[1])
     module = _loaded[path][1]
     kinds = {
         name: kind

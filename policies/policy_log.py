@@ -21,7 +21,7 @@ class PolicyLog:
 
     def __init__(self) -> None:
         self._early: list[tuple[MessageLevel, str, Mapping[str, object]]] = []
-        self._write: Callable[[MessageLevel, str, Mapping[str, object]], None] = self._keep
+        self._write: Callable[[MessageLevel, str, Mapping[str, object]], None] | None = None
 
     def debug(self, message: str, /, **fields: object) -> None:
         """Log at level debug."""
@@ -47,9 +47,8 @@ class PolicyLog:
             self._log(*each)
 
     def _log(self, level: MessageLevel, message: str, fields: Mapping[str, object]) -> None:
-        with suppress(Exception):
-            self._write(level, message, fields)
-
-    def _keep(self, level: MessageLevel, message: str, fields: Mapping[str, object]) -> None:
-        if len(self._early) < MAX_EARLY:
+        if self._write is not None:
+            with suppress(Exception):
+                self._write(level, message, fields)
+        elif len(self._early) < MAX_EARLY:
             self._early.append((level, message, fields))

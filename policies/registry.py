@@ -126,6 +126,8 @@ def discard(entries: Iterable[PolicyEntry | None]) -> None:
         draft: _Draft | None = None if entry is None else vars(entry).pop(_DRAFT, None)
         if entry is not None and draft is not None:
             hook_runner.notify(entry.name, "close", draft.policy.close)
+            draft.host.close_tools()
+            draft.host.give_up_alarms()
 
 
 def transfer_drafts(entries: Iterable[PolicyEntry | None], equals: Iterable[PolicyEntry]) -> None:
@@ -193,13 +195,10 @@ class _Host(EntryTools):
         super().__init__(entry.name, files.read)
         self.observes = entry.mode == "observe"
         self._owners = owners
-        self._early: list[tuple[int, Callable[[int], None]]] = []
-        self._call_at: Callable[[int, Callable[[int], None]], None]
         self.digests: dict[str, str] = {}
         """Of the files that were read, by path."""
         self._files: Files
         self._use(_NullServices(), HookRunner(_NullServices()))
-        self._call_at = self._keep_alarm
         self._files = files
 
     def connect(self, services: ProxyServices, hook_runner: HookRunner) -> None:
@@ -209,19 +208,12 @@ class _Host(EntryTools):
 
     def _use(self, services: Services, hook_runner: HookRunner) -> None:
         self._hook_runner = hook_runner
-        self._call_at = services.call_at
         self._files = services
         self.wake = services.wake
         self.reconsider = services.reconsider
         self._review = services.review_throttles
         self.save = services.save
         self.topic_name = services.topic_name
-        for at_ms, call in self._early:
-            self._call_at(at_ms, call)
-        self._early = []
-
-    def _keep_alarm(self, at_ms: int, call: Callable[[int], None]) -> None:
-        self._early.append((at_ms, call))
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Set an alarm, as `Services` says. An exception of the call is reported and has no other effect."""
@@ -229,8 +221,7 @@ class _Host(EntryTools):
             raise TypeError(f"at_ms is {short_repr(at_ms)}, expected an integer in 0..{MAX_AT_MS}")
         if not callable(call):
             raise TypeError(f"call is {short_repr(call)}, expected a function of now_ms")
-        name = self.name
-        self._call_at(at_ms, lambda now_ms: self._hook_runner.notify(name, "call_at", call, now_ms))
+        self.set_alarm(at_ms, call)
 
     def load(self, path: str) -> bytes | None:
         """Read a file, as `Services` says. Raises OSError if another entry keeps its state in the same file."""

@@ -13,13 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Annotated, Protocol, TypeVar, Union, get_args, get_origin, runtime_checkable
+from typing import (
+    Annotated,
+    Protocol,
+    TypeVar,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)
 
 import msgspec
 from msgspec import inspect
 
 from policies.api import PolicyConfigError
+from policies.field_types import FieldTypes, types_of
 from policies.type_names import (
     choices,
     convert_units,
@@ -89,7 +96,7 @@ class Checked(Protocol):
 def try_convert(kind: type[T], data: object, path: str = "") -> tuple[T | None, list[Problem]]:
     """Convert `data` to `kind`. Returns the value and no problem, or None and every problem."""
     problems: list[Problem] = []
-    _walk(kind, data, path, problems)
+    _walk(kind, data, path, problems, types_of(kind))
     if problems:
         return None, problems
     return msgspec.convert(data, type=kind), problems
@@ -103,56 +110,32 @@ def join_path(path: str, key: str) -> str:
 # -- one walk over the types and the data together -------------------------------------------
 
 
-def _walk(kind: object, data: object, path: str, problems: list[Problem]) -> None:
+def _walk(
+    kind: object, data: object, path: str, problems: list[Problem], types: FieldTypes
+) -> None:
     if _is_object(kind):
         return
-    info = _info_of(kind)
+    info = types.info_of(kind)
     bare, kind_bare = strip(info), _strip_annotation(kind)
     match bare:
-        case inspect.UnionType(types=types) if inspect.NoneType() in types:
+        case inspect.UnionType(types=parts) if inspect.NoneType() in parts:
             if data is not None:
-                _walk(_present(kind_bare), data, path, problems)
+                _walk(types.present_in(kind_bare), data, path, problems, types)
         case inspect.StructType():
             _walk_struct(bare.cls, data, path, problems)
         case inspect.ListType() | inspect.VarTupleType() | inspect.FrozenSetType():
-            _walk_items(kind, get_args(kind_bare)[0], data, path, problems)
+            _walk_items(kind, get_args(kind_bare)[0], data, path, problems, types)
         case inspect.DictType() if get_args(kind_bare):
-            _walk_dict(kind, kind_bare, data, path, problems)
+            _walk_dict(kind, kind_bare, data, path, problems, types)
         case _:
             _check_leaf(kind, info, data, path, problems)
-
-
-# The description of a type does not change, and msgspec needs half a millisecond for it: too long for thousands
-# of lines. Types that carry a dict are not hashable, so the cache is keyed by their identity and keeps them alive.
-_INFOS: dict[int, tuple[object, inspect.Type]] = {}
-_PRESENT: dict[int, tuple[object, object]] = {}
-
-
-def _info_of(kind: object) -> inspect.Type:
-    known = _INFOS.get(id(kind))
-    if known is None or known[0] is not kind:
-        known = _INFOS[id(kind)] = (kind, inspect.type_info(kind))
-    return known[1]
-
-
-def _present(union: object) -> object:
-    """Return the union without None."""
-    known = _PRESENT.get(id(union))
-    if known is None or known[0] is not union:
-        rest = [each for each in get_args(union) if each is not type(None)]
-        known = _PRESENT[id(union)] = (union, Union[tuple(rest)])  # noqa: UP007 - built from parts
-    return known[1]
-
-
-@cache
-def _fields_of(kind: type[msgspec.Struct]) -> dict[str, msgspec.structs.FieldInfo]:
-    return {each.encode_name: each for each in msgspec.structs.fields(kind)}
 
 
 def _walk_struct(
     kind: type[msgspec.Struct], data: object, path: str, problems: list[Problem]
 ) -> None:
-    fields = _fields_of(kind)
+    types = types_of(kind)
+    fields = types.fields
     if not isinstance(data, Mapping):
         problems.append(Problem(path, describe_value(data), f"a mapping with {join_words(fields)}"))
         return
@@ -160,7 +143,7 @@ def _walk_struct(
     meant: set[str] = set()
     for key, value in data.items():
         if key in fields:
-            _walk(fields[key].type, value, join_path(path, key), problems)
+            _walk(fields[key].type, value, join_path(path, key), problems, types)
         else:
             words = f"a key: {join_words(fields)}" if fields else "no key at all"
             near = getattr(kind, "MOVED", {}).get(key) or nearest(str(key), fields)
@@ -168,16 +151,16 @@ def _walk_struct(
             problems.append(Problem(join_path(path, str(key)), "an unknown key", words, near))
     for name, field in fields.items():
         if field.required and name not in data and name not in meant:
-            _walk_missing(field.type, join_path(path, name), problems)
+            _walk_missing(field.type, join_path(path, name), problems, types)
     if len(problems) == before:
         _ask_struct(kind, data, path, problems)
 
 
-def _walk_missing(kind: object, path: str, problems: list[Problem]) -> None:
+def _walk_missing(kind: object, path: str, problems: list[Problem], types: FieldTypes) -> None:
     """Name the required key, not the mapping that contains it."""
-    info = _info_of(kind)
+    info = types.info_of(kind)
     if isinstance(strip(info), inspect.StructType):
-        _walk(kind, {}, path, problems)
+        _walk(kind, {}, path, problems, types)
     else:
         problems.append(Problem(path, "nothing", describe_type(info)))
 
@@ -199,20 +182,25 @@ def _ask_struct(
 
 
 def _walk_items(
-    kind: object, item: object, data: object, path: str, problems: list[Problem]
+    kind: object, item: object, data: object, path: str, problems: list[Problem], types: FieldTypes
 ) -> None:
     if not isinstance(data, list | tuple):
-        problems.append(Problem(path, describe_value(data), describe_type(_info_of(kind))))
+        problems.append(Problem(path, describe_value(data), describe_type(types.info_of(kind))))
         return
     before = len(problems)
     for place, value in enumerate(data):
-        _walk(item, value, f"{path}[{place}]", problems)
+        _walk(item, value, f"{path}[{place}]", problems, types)
     if len(problems) == before:
-        _check_leaf(kind, _info_of(kind), data, path, problems)
+        _check_leaf(kind, types.info_of(kind), data, path, problems)
 
 
 def _walk_dict(
-    kind: object, kind_bare: object, data: object, path: str, problems: list[Problem]
+    kind: object,
+    kind_bare: object,
+    data: object,
+    path: str,
+    problems: list[Problem],
+    types: FieldTypes,
 ) -> None:
     if not isinstance(data, Mapping):
         problems.append(Problem(path, describe_value(data), "a mapping"))
@@ -220,10 +208,10 @@ def _walk_dict(
     before = len(problems)
     key_kind, value_kind = get_args(kind_bare)
     for key, value in data.items():
-        _walk(key_kind, key, join_path(path, str(key)), problems)
-        _walk(value_kind, value, join_path(path, str(key)), problems)
+        _walk(key_kind, key, join_path(path, str(key)), problems, types)
+        _walk(value_kind, value, join_path(path, str(key)), problems, types)
     if len(problems) == before:
-        _check_leaf(kind, _info_of(kind), data, path, problems)
+        _check_leaf(kind, types.info_of(kind), data, path, problems)
 
 
 def _check_leaf(

@@ -130,8 +130,15 @@ class BlockingCalls:
                 )
         finally:
             pool.calls -= 1
+            self._forget_idle()
         self._deliver(partial(call.finish, result))
         self._wake()
+
+    def _forget_idle(self) -> None:
+        """Forget the pools without calls and threads: a reload may have removed their entries."""
+        for name, pool in tuple(self._pools.items()):
+            if not pool.calls and not pool.limiter.borrowed_tokens:
+                del self._pools[name]
 
 
 def _result_of(work: Callable[[], object]) -> object:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.blocking_calls import BlockingCalls
+from proxy.core.purgatory.timers import Timer
 from proxy.shell import files
 
 if TYPE_CHECKING:
@@ -23,26 +24,31 @@ class PolicyServices:
 
     def __init__(self) -> None:
         self._engine: Engine | None = None
-        self._alarms: list[tuple[int, Callable[[int], None]]] = []
+        self._early: list[Timer] = []
         self.blocking_calls = BlockingCalls(lambda call: self.call_at(self.now_ms(), call))
 
     def attach(self, engine: Engine) -> None:
         """Serve with this engine from now on."""
         self._engine = engine
-        for at_ms, call in self._alarms:
-            engine.timers.arm(at_ms, call)
-        self._alarms.clear()
+        for timer in self._early:
+            engine.timers.add(timer)
+        self._early.clear()
 
     def wake(self, key: Hashable) -> int:
         """Ask the policies again for the requests held for this key; return their number."""
         return 0 if self._engine is None else self._engine.wake(key)
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
+        """Do as `arm`, for a call that is never given up."""
+        self.arm(at_ms, call)
+
+    def arm(self, at_ms: int, call: Callable[[int], None]) -> Timer:
         """Call `call(now_ms)` at `at_ms`, or as soon after as a step of the loop allows."""
-        if self._engine is None:
-            self._alarms.append((at_ms, call))
-        else:
-            self._engine.timers.arm(at_ms, call)
+        if self._engine is not None:
+            return self._engine.timers.arm(at_ms, call)
+        timer = Timer(at_ms, call)
+        self._early.append(timer)
+        return timer
 
     def reconsider(self) -> None:
         """Compile the chain again, because the needs of a policy have changed."""

@@ -28,6 +28,7 @@ from policies.hooks import adopt_metrics, close_tools, retire
 from policies.validation import SettingsError
 from proxy.config_changes import POLICIES, changes, hash_of
 from proxy.pacing import run_in_bursts
+from proxy.retired_policies import RetiredPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -100,6 +101,7 @@ class Reloader:
         self._dynamic = dynamic
         self._now_ms = now_ms
         self._load_files = load_files
+        self._retired = RetiredPolicies(engine.timers)
         self._reading: object = None  # stands for the reload that runs
         self._log = structlog.get_logger()
 
@@ -132,14 +134,11 @@ class Reloader:
         for load in self._load_files:
             if refused := await load():
                 return ReloadResult(ok=False, problems=(refused,))
-        try:
-            # Off the loop: it makes policies and reads files.
-            config, compared = await run_in_bursts(partial(self._read, reading))
-        except SettingsError as error:
-            return ReloadResult(ok=False, problems=tuple(map(str, error.problems)))
-        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
-            words = f"the configuration cannot be read: {type(error).__name__}: {error}"
-            return ReloadResult(ok=False, problems=(words,))
+        # Off the loop: it makes policies and reads files.
+        read = await run_in_bursts(partial(self._read, reading))
+        if isinstance(read, ReloadResult):
+            return read
+        config, compared = read
         try:
             return self._take_over(config, compared)
         except PolicyFault as fault:
@@ -152,9 +151,18 @@ class Reloader:
         finally:
             registry.discard(config.policies)  # those that were not built
 
-    def _read(self, reading: object) -> tuple[Config, ConfigChange]:
-        """Return the configuration of the file and its differences from the running one. Runs in a thread."""
-        config = self._load()
+    def _read(self, reading: object) -> tuple[Config, ConfigChange] | ReloadResult:
+        """Return the configuration of the file and its differences from the running one; or why it is refused.
+
+        Runs in a thread. It raises nothing: an exception that leaves a thread is part of a cycle with Trio's frames.
+        """
+        try:
+            config = self._load()
+        except SettingsError as error:
+            return ReloadResult(ok=False, problems=tuple(map(str, error.problems)))
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - a policy may raise either
+            words = f"the configuration cannot be read: {type(error).__name__}: {error}"
+            return ReloadResult(ok=False, problems=(words,))
         if self._reading is not reading:  # the reload was cancelled meanwhile
             registry.discard(config.policies)
         return config, ConfigChange(tuple(changes(self.config, config)), hash_of(config))
@@ -204,8 +212,10 @@ class Reloader:
             raise
         for entry, _ in heirs:
             adopt_metrics(entry, old[entry.name])
+        lease = engine.chain.lease
         engine.adopt_chain(chain, gone)
         retire(old.values())
+        self._retired.add(old.values(), lease, self._now_ms())
         for entry, policy in heirs:
             hook_runner.notify(entry.name, "adopt", entry.policy.adopt, policy)
         if gone:  # a removed policy no longer throttles any client
@@ -213,6 +223,7 @@ class Reloader:
         for name in sorted(gone):
             hook_runner.notify(name, "close", before[name].close)
             close_tools(old[name])
+        hook_runner.forget_others(entry.name for entry in entries)
 
 
 def _kind_of(policy: Policy | None) -> tuple[str, str]:

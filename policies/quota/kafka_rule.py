@@ -30,14 +30,17 @@ if TYPE_CHECKING:
 
 
 class KafkaRule:
-    """Judges requests by Kafka's rule. `hooks_by_api` has the APIs that need more than a count at the reply."""
+    """Judges requests by Kafka's rule. `hooks_by_api` has the APIs that need more than a count at the reply.
+
+    They are functions of the rule, as in `SmoothRule`.
+    """
 
     def __init__(
         self, manager: ClientQuotaManager, *, samples: int, window_ms: int, sequential: bool
     ) -> None:
         self.manager = manager
-        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = dict.fromkeys(
-            RECORDS_IN_REQUESTS, self._on_produce
+        self.hooks_by_api: dict[int, Callable[[KafkaRule, Request, Peer, int], Verdict]] = (
+            dict.fromkeys(RECORDS_IN_REQUESTS, KafkaRule._on_produce)
         )
         self._exempt = manager.exempt
         self._find_hook = self.hooks_by_api.get
@@ -53,13 +56,13 @@ class KafkaRule:
         for key in RECORDS_IN_REPLIES:
             self.hooks_by_api.pop(key, None)
             if fetch:
-                self.hooks_by_api[key] = self._on_fetch
+                self.hooks_by_api[key] = KafkaRule._on_fetch
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge what cannot be judged at the reply."""
         hook = self._find_hook(request.api_key)
         if hook is not None:
-            return hook(request, peer, now_ms)
+            return hook(self, request, peer, now_ms)
         return EXEMPT if self._exempt and peer.user in self._exempt else FORWARD
 
     def maybe_gate(self, api_key: int, peer: Peer) -> Gate | None:

@@ -16,6 +16,7 @@ Rules (KIP-124; the settings are in `config`):
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from weakref import proxy
 
 from policies.api import EffectiveQuota, Need, Policy, PolicyConfigError
 from policies.quota import overrides
@@ -112,7 +113,7 @@ class Quota(Policy):
         # call costs a fifth of a request's time budget.
         vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
         self._admin = QuotaAdmin(
-            self,
+            proxy(self),  # with the policy itself it would be a cycle
             QuotaAdminSettings(
                 frozenset(config.admins),
                 config.replicas,

@@ -53,12 +53,13 @@ class _InFlightFetch(NamedTuple):
 class SmoothRule:
     """Judges requests by a release schedule per entity.
 
-    `hooks_by_api` has the APIs that need more than a count of one.
+    `hooks_by_api` has the APIs that need more than a count of one. They are functions of the rule and not its methods:
+    a rule that referred to itself would outlive its reload.
     """
 
     def __init__(self, manager: ClientQuotaManager, host: Host, burst_ms: float) -> None:
         self.manager = manager
-        self.hooks_by_api: dict[int, Callable[[Request, Peer, int], Verdict]] = {}
+        self.hooks_by_api: dict[int, Callable[[SmoothRule, Request, Peer, int], Verdict]] = {}
         self._host = host
         self._burst_ms = burst_ms
         self._find_hook = self.hooks_by_api.get
@@ -72,9 +73,11 @@ class SmoothRule:
     def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
         """Set whether requests and replies with records have limits of their own."""
         hooks = self.hooks_by_api
+        # By name: as an attribute it would be a C function in the compiled build.
+        on_produce = vars(SmoothRule)["_on_produce"]
         for keys, hook, wanted in (
-            (RECORDS_IN_REQUESTS, self._on_produce, produce),
-            (RECORDS_IN_REPLIES, self._on_fetch, fetch),
+            (RECORDS_IN_REQUESTS, on_produce, produce),
+            (RECORDS_IN_REPLIES, SmoothRule._on_fetch, fetch),
         ):
             for key in keys:
                 hooks.pop(key, None)
@@ -88,7 +91,7 @@ class SmoothRule:
         """Forward the request, with a throttle if needed, or hold it."""
         hook = self._find_hook(request.api_key)
         if hook is not None:
-            return hook(request, peer, now_ms)
+            return hook(self, request, peer, now_ms)
         account = self._find((peer.user, peer.client_id))
         if account is None:
             account = self.manager.buckets_of_peer(peer, now_ms)
@@ -198,14 +201,15 @@ class SmoothRule:
     ) -> None:
         """Call `look` for each waiter in order; a large number is handled in several steps."""
         waiters.reverse()
+        self._next_part(waiters, look, now_ms)
 
-        def review_batch(now_ms: int) -> None:
-            for _ in range(min(len(waiters), REVIEW_BATCH)):
-                look(waiters.pop(), now_ms)
-            if waiters:
-                self._host.call_at(now_ms + 1, review_batch)
-
-        review_batch(now_ms)
+    def _next_part(
+        self, waiters: list[Waiter], look: Callable[[Waiter, int], object], now_ms: int
+    ) -> None:
+        for _ in range(min(len(waiters), REVIEW_BATCH)):
+            look(waiters.pop(), now_ms)
+        if waiters:
+            self._host.call_at(now_ms + 1, partial(self._next_part, waiters, look))
 
     # -- waiting -----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from policies.entry_tools import EntryTools
+from policies.testing.bench_alarm import BenchAlarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -54,6 +55,12 @@ class BenchHost(EntryTools):
         """Set an alarm: it rings when the bench's clock reaches `at_ms`."""
         self.calls += 1
         heappush(self.alarms, (at_ms, next(self.order), call))
+
+    def arm(self, at_ms: int, call: Callable[[int], None]) -> BenchAlarm:
+        """Set an alarm that can be given up, for a host that this one serves."""
+        alarm = BenchAlarm(call)
+        self.call_at(at_ms, alarm.ring)
+        return alarm
 
     def reconsider(self) -> None:
         """Count the call, and have the chain compile again."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.host_tools import TooManyCallsError
+from policies.testing.bench_alarm import BenchAlarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,14 @@ class BenchThreads:
         """Whether further calls are refused."""
         self.calls = 0
         self.now_ms = now_ms
-        self.call_at = call_at
+        self._call_at = call_at
         self.read = read
+
+    def arm(self, at_ms: int, call: Callable[[int], None]) -> BenchAlarm:
+        """Set an alarm for the proxy itself."""
+        alarm = BenchAlarm(call)
+        self._call_at(at_ms, alarm.ring)
+        return alarm
 
     def call_blocking(
         self,
@@ -53,7 +60,7 @@ class BenchThreads:
             if is_wanted:
                 then(error or result_of(work), now_ms)
 
-        self.call_at(self.now_ms() + delay_ms, ring)
+        self._call_at(self.now_ms() + delay_ms, ring)
         return is_wanted.clear
 
 

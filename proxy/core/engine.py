@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timers import Timer
     from proxy.core.purgatory.timing_wheel import TimerEntry
+    from proxy.core.session.mutes import Mutes
     from proxy.core.session.reauthentication import Custodian
     from proxy.core.topology import Topology
 
@@ -68,9 +69,9 @@ class Engine(SharedState):
         self.routes.sessions = self.sessions
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
+        self._ticks: dict[int, Timer] = {}  # by their interval in ms
         self._look_at_chain()
-        for every_ms in sorted(chain.ticks):
-            self._tick(chain, every_ms)
+        self._start_ticks()
 
     # -- sessions --------------------------------------------------------------------------------
 
@@ -263,14 +264,23 @@ class Engine(SharedState):
         self.measuring_until_ms = 0
         self.forget_plans()
 
-    def _tick(self, chain: Chain, every_ms: int) -> None:
-        def tick(now_ms: int) -> None:
-            if self.chain is chain:
-                for entry in chain.ticks[every_ms]:
-                    chain.tick(entry, now_ms)
-                self.timers.arm(now_ms + every_ms, tick)
+    def _start_ticks(self) -> None:
+        """Tick for the present chain, and no more for the one before it."""
+        for timer in self._ticks.values():
+            timer.cancel()
+        self._ticks = {
+            every_ms: self.timers.arm(self.now_ms + every_ms, partial(self._tick, every_ms))
+            for every_ms in sorted(self.chain.ticks)
+        }
 
-        self.timers.arm(self.now_ms + every_ms, tick)
+    def _tick(self, every_ms: int, now_ms: int) -> None:
+        chain = self.chain
+        for entry in chain.ticks[every_ms]:
+            chain.tick(entry, now_ms)
+        if self.chain is chain:  # else a policy's tick has replaced it
+            self._ticks[every_ms] = self.timers.arm(
+                now_ms + every_ms, partial(self._tick, every_ms)
+            )
 
     # -- watch keys ------------------------------------------------------------------------------
 
@@ -292,17 +302,22 @@ class Engine(SharedState):
             if session.mutes is not None and session.mutes.lasts(self.now_ms)
         ]
 
-        def review(now_ms: int) -> None:
-            part = throttled[-REVIEWED_AT_ONCE:]
-            del throttled[-REVIEWED_AT_ONCE:]
-            for peer, mutes in part:
-                why = mutes.throttled_by
-                if why is not None and mutes.lasts(now_ms):
-                    mutes.shorten_throttle(until_ms(peer, why), now_ms)
-            if throttled:
-                self.timers.arm(now_ms + 1, review)
+        self._review(throttled, until_ms, self.now_ms)
 
-        review(self.now_ms)
+    def _review(
+        self,
+        throttled: list[tuple[Peer, Mutes]],
+        until_ms: Callable[[Peer, QuotaViolation], float],
+        now_ms: int,
+    ) -> None:
+        part = throttled[-REVIEWED_AT_ONCE:]
+        del throttled[-REVIEWED_AT_ONCE:]
+        for peer, mutes in part:
+            why = mutes.throttled_by
+            if why is not None and mutes.lasts(now_ms):
+                mutes.shorten_throttle(until_ms(peer, why), now_ms)
+        if throttled:
+            self.timers.arm(now_ms + 1, partial(self._review, throttled, until_ms))
 
     def forget_plans(self) -> None:
         """Drop all cached plans: requests that begin from now on get plans made from the current settings."""
@@ -319,8 +334,7 @@ class Engine(SharedState):
         self.forget_plans()
         held = [session.held for session in self.sessions if session.held is not None]
         self.moves.begin(held, chain, gone, self.now_ms)
-        for every_ms in sorted(chain.ticks):
-            self._tick(chain, every_ms)
+        self._start_ticks()
 
     def resample(self, every: int) -> None:
         """Sample one request in `every` from now on; 0: none."""

@@ -90,6 +90,9 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "library_message": EventLimit(1, _S, "a library"),
 }
 
+MAX_WINDOWS: Final = 1000
+"""Events and values of their `by` that are remembered, unless more have lines within one period."""
+
 
 class _Window:
     """The lines of one event, or of one value of its `by`, in the period that ends at `until_ms`."""
@@ -161,13 +164,23 @@ class LineLimits:
         elif limit.by:
             key = (event, *map(fields.get, limit.by))
         window = self._windows.get(key)
-        if window is None:
-            window = self._windows[key] = _Window(limit)
         now_ms = self._now_ms()
+        if window is None:
+            if len(self._windows) >= MAX_WINDOWS:
+                self._forget_old(now_ms)
+            window = self._windows[key] = _Window(limit)
         if now_ms >= window.until_ms:
             window.until_ms = now_ms - now_ms % window.period_ms + window.period_ms
             window.lines = 0
         return window
+
+    def _forget_old(self, now_ms: int) -> None:
+        """Forget windows that have nothing to tell: of policies that a reload has removed, for example."""
+        self._windows = {
+            key: window
+            for key, window in self._windows.items()
+            if window.suppressed or now_ms < window.until_ms
+        }
 
 
 def cut(value: object, max_chars: int = MAX_FIELD_CHARS) -> object:

@@ -1,6 +1,7 @@
 """How policies are found: by the names of installed packages, and by import paths."""
 
 import importlib.metadata
+import os
 import sys
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -105,3 +106,23 @@ def test_an_import_path_that_leads_nowhere_is_named(use: str, words: str) -> Non
 
     assert str(problem).startswith("policies[0].use: ")
     assert words in str(problem)
+
+
+def test_a_package_that_is_installed_while_the_process_runs_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entry points are read again when a folder of the path has changed, and only then."""
+    folder = tmp_path / "late"
+    folder.mkdir()
+    os.utime(
+        folder, (1, 1)
+    )  # its change has another time than its creation, however fast the machine
+    monkeypatch.syspath_prepend(folder)
+    before = discovery.entry_points_by_name()
+    assert discovery.entry_points_by_name() is before
+    about = folder / "late-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1\n")
+    (about / "entry_points.txt").write_text("[sluice.policies]\nlate = policies.limits:Limits\n")
+
+    assert discovery.entry_points_by_name().keys() - before.keys() == {"late"}

@@ -123,3 +123,12 @@ def test_without_a_clock_nothing_is_measured():
     assert hook_runner.timed("q", "on_request", len) is len
     hook_runner.notify("q", "on_tick", len, "")
     assert hook_runner.times["q", "on_tick"].took_us == 0
+
+
+def test_the_times_of_entries_that_are_gone_are_forgotten():
+    """Their names may be others after each reload."""
+    hook_runner = HookRunner(BenchReporter())
+    for n in range(5):
+        hook_runner.notify(f"entry {n}", "close", lambda: None)
+    hook_runner.forget_others(["entry 3", "new"])
+    assert list(hook_runner.times) == [("entry 3", "close")]

@@ -6,7 +6,7 @@ from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, Hooks
 
 def test_hooks_of_an_api_without_entries_need_the_header_only():
     """No hook is set and no entry is named."""
-    assert Hooks() == (Need.HEADER, None, None, None, None, False, (), (), None)
+    assert Hooks() == (Need.HEADER, None, None, None, None, False, (), (), None, None)
 
 
 def test_a_request_starts_at_the_first_entry_with_nothing_joined():

@@ -168,3 +168,18 @@ async def test_a_result_that_waits_to_be_delivered_may_be_given_up(nursery: trio
     give_up()
     later.pop()(7)
     assert results == []
+
+
+async def test_an_entry_that_is_gone_leaves_no_threads_and_no_counts(
+    room: Room, gate: threading.Event
+) -> None:
+    """Names of entries come and go with reloads; a thread that hangs keeps its place until it ends."""
+    for n in range(20):
+        room.call(f"entry {n}", lambda: None)
+    room.call("hangs", gate.wait, timeout_ms=1)
+    await room.wait(21)
+    assert list(room.blocking_calls._pools) == ["hangs"]
+    gate.set()
+    while room.blocking_calls._pools:
+        room.call("next", lambda: None)
+        await trio.sleep(0.01)

@@ -3,6 +3,7 @@
 Rules:
 - Counters of the core are read on request. Only figures that the core reports once are kept here.
 - `collect` runs on the loop; its families should be rendered on another thread.
+- The series of a policy end when a reload has removed it.
 - Traced requests must have their trace id, so the tracer is called before the metrics.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
@@ -53,6 +54,7 @@ class MetricsObserver(Observer):
         self._policy_errors: Counter[tuple[str, str]] = Counter()
         self._policy_observed: Counter[tuple[str, str, str]] = Counter()
         self._policy_refused: Counter[tuple[str, str, str]] = Counter()
+        self._entries: tuple[str, ...] = ()
         self._engine: Engine
         self._facts_source: FactsSource
 
@@ -79,6 +81,7 @@ class MetricsObserver(Observer):
         if not self._folding:  # else a timer is set
             self._fold(ts_ms)
         self._pools.sample(self._engine)
+        self._forget_removed()
         if self._push is not None and self._push.is_due(self._engine.now_ms):
             self._push.send(self.collect(), self._engine.now_ms)
 
@@ -149,6 +152,18 @@ class MetricsObserver(Observer):
         if self._push is not None:
             yield from collect.labelled(names.PUSHES, self._push.counts())
         yield from collect.process(facts_source.facts())
+
+    def _forget_removed(self) -> None:
+        """End the series of policies that a reload has removed."""
+        names = tuple(entry.name for entry in self._engine.chain.entries)
+        if names == self._entries:
+            return
+        self._entries = names
+        counters: tuple[Counter[Any], ...]
+        counters = self._policy_errors, self._policy_observed, self._policy_refused
+        for counter in counters:
+            for key in [key for key in counter if key[0] not in names]:
+                del counter[key]
 
     def _fold(self, _: int) -> None:
         self._folding = self._users.fold(MAX_FOLDED)

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.api import FORWARD, Policy, Reject
-from policies.chain import Chain
+from policies.chain import Chain, Entry
 from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
@@ -295,13 +295,16 @@ def test_a_late_step_ticks_once():
 
 
 def test_a_replaced_chain_is_not_ticked_any_more():
-    """Its timer is cancelled."""
-    ticking = Ticking(100)
-    engine = make_engine([ticking])
-    engine.chain = Chain([], watcher(engine))
+    """Its timer is cancelled at once, however far away it is; the new one has its own."""
+    ticking, hourly = Ticking(100), Ticking(3_600_000)
+    engine = make_engine([ticking, hourly])
+    later = Ticking(200)
+    engine.adopt_chain(Chain([Entry("later", later)], watcher(engine)))
+    assert engine.timers.size == 1
     engine.advance(100)
     engine.advance(200)
-    assert ticking.ticks == []
+    assert (ticking.ticks, later.ticks) == ([], [200])
+    engine.adopt_chain(Chain([], watcher(engine)))
     assert engine.timers.next_ms() is None
 
 

@@ -223,8 +223,8 @@ def test_an_exception_in_an_alarm_ends_nothing():
     class Services:
         wake = reconsider = review_throttles = topic_name = load = read = save = None
 
-        def call_at(self, at_ms, call):
-            engine.timers.arm(at_ms, call)
+        def arm(self, at_ms, call):
+            return engine.timers.arm(at_ms, call)
 
     services = Services()
     host = _Host(PolicyEntry(use="mine"), services, {})  # type: ignore[arg-type]

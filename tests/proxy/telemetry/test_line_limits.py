@@ -16,6 +16,7 @@ from proxy.telemetry.line_limits import (
     MAX_FIELD_CHARS,
     MAX_LIST_ITEMS,
     MAX_TRACEBACK_CHARS,
+    MAX_WINDOWS,
     UNKNOWN,
     LineLimits,
     cut,
@@ -233,3 +234,17 @@ def test_long_fields_are_cut_and_others_are_unchanged():
     assert many[-1] == f"and {1000 - MAX_LIST_ITEMS} more"
     assert cut(("a", 1)) == ["a", 1]
     assert cut(5) == 5
+
+
+def test_the_names_of_entries_that_are_gone_are_forgotten():
+    """A window is kept while it counts: within its period, or until its suppressed lines were told."""
+    clock = HandClock()
+    limits = LineLimits(clock)
+    kept = {"policy": "noisy", "hook": "close"}
+    limits.pass_one("policy_error", kept)
+    assert limits.is_full("policy_error", kept)
+    for n in range(3 * MAX_WINDOWS):
+        clock.now_ms += 1000
+        limits.pass_one("policy_error", {"policy": f"entry {n}", "hook": "close"})
+    assert len(limits._windows) <= MAX_WINDOWS
+    assert limits.pass_one("policy_error", kept) == 1

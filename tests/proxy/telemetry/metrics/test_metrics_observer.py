@@ -223,3 +223,19 @@ def test_a_key_that_is_retired_during_a_read_is_counted_once() -> None:
     (requests,) = (family for family in families if family.metric is names.REQUESTS)
     assert [point.value for point in requests.points] == [4]
     assert read(metrics)["sluice_requests_total"] == {("Produce", "replied"): 4}
+
+
+def test_the_series_of_a_policy_end_when_a_reload_has_removed_it():
+    """Else each name that an entry ever had would stay on the page."""
+    wire, metrics = listen([Holding()])
+    (entry,) = wire.engine.chain.entries
+    decision = PolicyDecision(entry.name, Reject(44), Peer(1, "h", 1, None), "Produce", 0)
+    for each in (decision, decision._replace(policy="gone")):
+        metrics.on_policy_refused(each)
+        metrics.on_policy_observed(each)
+        metrics.on_policy_error(each.policy, "close", ValueError())
+    wire.advance(2000)
+    found = read(metrics)
+    for name in ("refused", "observed", "errors"):
+        series = found[f"sluice_policy_{name}_total"]
+        assert {"gone" in labels for labels in series} == {False}
