@@ -2,6 +2,7 @@
 
 - `pieces` are slices of the body, and a count for each array that may lose items. `since` is where the bytes begin that
   are not in a piece yet. An item that goes takes its pieces with it.
+- An item stays if it or one of its partitions has a code of REFUSALS, whether the code comes before its name or after.
 - `wire.layout_code` has the rules of such code.
 """
 
@@ -43,18 +44,19 @@ class _Source(LayoutCode):
 
     def _struct(self, parts: tuple[Part, ...], keep: str = "") -> None:
         """Step over the fields of a struct, and its tags. `keep`: the variable that says whether it stays."""
-        kinds = [part.kind for part in parts]
+        kinds: list[str] = []  # of the fields so far
         for part in parts:
             if part.kind.isdigit():
                 self.add(f"pos += {part.kind}")
             else:
                 self._part(part, kinds, keep)
+            kinds.append(part.kind)
         self.tags("pos = skip_tags(buf, pos, end)")
 
     def _part(self, part: Part, kinds: list[str], keep: str) -> None:
         kind = part.kind
         if kind in "{[":
-            self._array(part)
+            self._array(part, keep)
         elif kind == "(":
             with self.block("if buf[pos] < 128:"):
                 self.add("pos += 1")
@@ -66,11 +68,12 @@ class _Source(LayoutCode):
             self.add("pos = _after_partitions(buf, pos, end)")
         elif kind == "c":
             self.add("code = int16_at(buf, pos)[0]", "pos += 2")
+            if keep:
+                self._keep_refusals([kind], keep)
         elif kind in "tg":
             self.read_text("name")
             self.add(f"{keep} = name is None or keeps_{'topic' if kind == 't' else 'group'}(name)")
-            if kind == "t" and "i" not in kinds:
-                self._keep_refusals(kinds, keep)
+            self._keep_refusals(kinds, keep)
         elif kind == "i":
             self._id(kinds, keep)
         else:
@@ -100,7 +103,8 @@ class _Source(LayoutCode):
         if "c" in kinds:
             self.add(f"if code in REFUSALS: {keep} = True")
 
-    def _array(self, part: Part) -> None:
+    def _array(self, part: Part, keep: str = "") -> None:
+        """Step over an array, or cut it. `keep`: the variable of the item that it is in."""
         self._loops += 1
         n = self._loops
         self.add(f"count_at{n} = pos")
@@ -114,7 +118,7 @@ class _Source(LayoutCode):
             self._cut_array(part, n)
         else:
             with self.block(f"for _ in range(count{n}):"):
-                self._struct(part.parts)
+                self._struct(part.parts, keep)
 
     def _cut_array(self, part: Part, n: int) -> None:
         encode = "encode_compact_count" if self.flexible else "encode_count"

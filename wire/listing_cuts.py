@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _TABLE: Final = """
 Metadata                4@3+ {4 s 4 s@1+} s@2+ 4@1+ {c t i@10+ 1@1+
                         {2 4 4 4@7+ [4] [4] [4]@5+}@0-8 m@9+ 4@8+} 4@8-10 c@13+
-OffsetFetch             4@3+ {t {4 8 4@5+ s 2}}@0-7 {g {t@8-9 i@10+ {4 8 4 s 2}} 2}@8+ c@2-7
+OffsetFetch             4@3+ {t {4 8 4@5+ s c}}@0-7 {g {t@8-9 i@10+ {4 8 4 s c}} c}@8+ c@2-7
 ListGroups              4@1+ c {g s s@4+ s@5+}
 DescribeAcls            4 c s {A 1@1+ {s s 1 1}}
 DescribeConfigs         4 {c s r {s s 1 1 1 {s s 1}@1+ 1@3+ s@3+}}
@@ -39,7 +39,7 @@ ListPartitionReassignments 4 c s {t {4 [4] [4] [4]}}
 DescribeTransactions    4 {2 s s 4 8 8 2 {t [4]}}
 ListConfigResources     4 c {s@0 R@1+}
 DescribeTopicPartitions 4 {c t i 1 {2 4 4 4 [4] [4] [4] [4] [4]} 4} (s 4)
-DescribeShareGroupOffsets 4 {g {t i {4 8 4 8@1+ 2 s}} 2 s}
+DescribeShareGroupOffsets 4 {g {t i {4 8 4 8@1+ c s}} c s}
 """
 _LAYOUTS: Final = read_table(_TABLE)
 LISTED: Final = frozenset(_LAYOUTS)

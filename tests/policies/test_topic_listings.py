@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from policies import messages
-from policies.api import FORWARD, Forward, Replace
+from policies.api import FORWARD, Forward, Reject, Replace
 from policies.denial import Deny
 from policies.messages import Fields, Message
 from policies.testing import PolicyBench
 from policies.topics import TopicRules
 from tests.policies.test_topics import RULES, TOPIC, denied
+from wire import replies
 from wire.errors import ErrorCode
 
 
@@ -174,3 +175,48 @@ def test_describing_all_topics_needs_the_right_to_manage_all() -> None:
     """The cursor of the reply would name a topic that the client may not see."""
     bench = PolicyBench(TopicRules, RULES)
     assert denied(bench, "reader", "DescribeTopicPartitions") == TOPIC
+
+
+OFFSETS = {"OffsetFetch": (8, 9, 10), "DescribeShareGroupOffsets": (0, 1)}
+
+
+@pytest.mark.parametrize(("api", "version"), [(a, v) for a, vs in OFFSETS.items() for v in vs])
+def test_a_refusal_of_several_groups_names_each_with_its_code(api: str, version: int) -> None:
+    """The reply that Sluice makes is a listing too; a client that misses a group in it waits, or fails."""
+    bench = PolicyBench(TopicRules, RULES)
+    peer = replace(bench.peer, user="reader")
+    asked = [{"group_id": each, "topics": None} for each in ("g-1", "not-mine", "not-either")]
+    request = bench.request(api, version, fields={"groups": asked})
+    refusal = bench.ask(request, peer)
+    assert isinstance(refusal, Reject)
+    body = replies.error_body(request.api, request.sent_body, refusal.code, refusal.message)
+    assert bench.reply(request, body=body, peer=peer) is FORWARD
+    reply = messages.decode_response(request.api, body)
+    codes = {
+        messages.value(each, "group_id", str, ""): messages.value(each, "error_code", int, 0)
+        for each in messages.structs(reply, "groups")
+    }
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert codes == {"g-1": code, "not-mine": code, "not-either": code}
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_a_topic_whose_partitions_are_refused_stays_in_the_offsets_of_a_group(version: int) -> None:
+    """The client has asked for it, and is told so in each partition; any other topic is cut out."""
+    bench = PolicyBench(TopicRules, RULES)
+    peer = replace(bench.peer, user="reader")
+    partitions = [{"partition_indexes": [0], "name": each} for each in ("orders", "secret")]
+    request = bench.request(
+        "OffsetFetch", version, fields={"group_id": "g-1", "topics": partitions}
+    )
+    bench.ask(request, peer)
+
+    def listed(code: int) -> dict[str, object]:
+        found = [{"partition_index": 0, "error_code": each} for each in (0, code)]
+        named = zip(("orders", "secret"), found, strict=True)
+        return {"topics": [{"name": name, "partitions": [each]} for name, each in named]}
+
+    refused = listed(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    assert bench.reply(request, fields=refused, peer=peer) is FORWARD
+    other = listed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert isinstance(bench.reply(request, fields=other, peer=peer), Replace)

@@ -82,11 +82,25 @@ def test_every_version_has_a_layout() -> None:
     }  # fmt: skip
 
 
+REFUSABLE = {
+    "MetadataResponseTopic", "DescribeConfigsResult", "DescribeTopicPartitionsResponseTopic",
+    "OffsetFetchResponseTopic", "OffsetFetchResponseTopics", "OffsetFetchResponseGroup",
+    "DescribeShareGroupOffsetsResponseGroup", "DescribeShareGroupOffsetsResponseTopic",
+}  # fmt: skip
+"""The classes of items that stay if the reply says that they are refused."""
+
+
+def parts_of(item: object) -> tuple[object, ...]:
+    """Return the partitions of a topic in a list of offsets; none of any other item."""
+    is_listed = type(item).__name__.startswith(("OffsetFetch", "DescribeShareGroupOffsets"))
+    return getattr(item, "partitions", ()) if is_listed else ()
+
+
 def stays(item: object) -> bool:
     """Whether this element of an array stays."""
-    if int(getattr(item, "error_code", 0)) in _REFUSALS and type(item).__name__ in {
-        "MetadataResponseTopic", "DescribeConfigsResult", "DescribeTopicPartitionsResponseTopic",
-    }:  # fmt: skip
+    if type(item).__name__ in REFUSABLE and any(
+        int(getattr(each, "error_code", 0)) in _REFUSALS for each in (item, *parts_of(item))
+    ):
         return True
     kind = int(getattr(item, "resource_type", 0))
     if hasattr(item, "resource_type"):
