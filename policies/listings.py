@@ -11,8 +11,8 @@
   DescribeConfigs, ListConfigResources, DescribeAcls, DescribeLogDirs, DescribeTransactions,
   ListPartitionReassignments and DescribeShareGroupOffsets, in every version.
 - Items are cut out as bytes; all others stay as the broker wrote them. A config or an ACL is kept by its resource.
-- An item that says that a topic or group is not authorized stays, wherever its code stands: the client has asked for it. An item that has only a
-  topic's id goes if the name of the id is not known.
+- An item that says that a topic or group is not authorized stays, wherever its code stands: the client has asked for
+  it. An item that has only a topic's id goes if the name of the id is not known.
 - A reply that cannot be read is never passed on: an error takes its place.
 """
 
