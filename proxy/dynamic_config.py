@@ -114,6 +114,7 @@ def connection_limits_of(config: Config) -> ConnectionLimits:
         first_request_timeout_ms=limits.first_request_timeout_ms,
         authentication_timeout_ms=limits.authentication_timeout_ms,
         max_idle_ms=limits.connections_max_idle_ms,
+        max_age_ms=limits.connections_max_age_ms,
         max_tls_handshakes=limits.max_tls_handshakes,
         tls_handshake_timeout_ms=limits.tls_handshake_timeout_ms,
     )

@@ -1,4 +1,4 @@
-"""What `sluice run` does to its own process first, before it imports anything large.
+"""The set-up of the process of `sluice run`, before it imports anything large.
 
 Rules:
 - A standard error that blocks, is closed, or refuses what is written harms nothing (`proxy.telemetry.stderr`).

@@ -216,6 +216,13 @@ class LimitSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             "connections.max.idle.ms). 0 = no limit."
         ),
     ] = 600_000
+    connections_max_age_ms: Annotated[
+        Milliseconds,
+        Meta(
+            description="How old a client connection may become until it is closed, between two requests; each has "
+            "its own limit, up to a tenth lower or higher. 0 = no limit."
+        ),
+    ] = 0
     first_request_timeout_ms: Annotated[
         Milliseconds,
         Meta(

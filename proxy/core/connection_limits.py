@@ -41,6 +41,7 @@ class ConnectionLimits:
     first_request_timeout_ms: int = 0
     authentication_timeout_ms: int = 0
     max_idle_ms: int = 0
+    max_age_ms: int = 0
     max_tls_handshakes: int = 64
     tls_handshake_timeout_ms: int = 10_000
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from policies.api import ANONYMOUS, Need, Peer
 from proxy.core.connection_limits import Refusal
 from proxy.core.errors import CertificateExpiredError, CloseReason
-from proxy.core.idle_sweep import IdleSweep
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
 from proxy.core.session.engine_options import EngineOptions
@@ -22,6 +21,7 @@ from proxy.core.session.policy_calls import PolicyCalls
 from proxy.core.session.reauthentication import Reauthentication
 from proxy.core.session.session import Session
 from proxy.core.session.shared_state import SharedState, within
+from proxy.core.session_sweep import SessionSweep
 from wire.apis import OFFERED, ApiKey
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Engine(SharedState):
         self.takers = self.sessions
         self._renewals: dict[Session, Reauthentication] = {}
         self._ends: dict[Session, Timer] = {}  # of those whose certificates end
-        self.idle_sweep = IdleSweep(self.sessions, self.timers, self.connections)
+        self.sweep = SessionSweep(self.sessions, self.timers, self.connections, self.retirements)
         self.routes.sessions = self.sessions
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
@@ -116,12 +116,13 @@ class Engine(SharedState):
         session = Session(self, self.calls, peer)
         session.on_released = self._on_released
         session.route = None
+        session.opened_ms = now_ms
         self.sessions.add(session)
         self.newcomers.add(session, now_ms)
         if ends_ms is not None:
             self._ends[session] = self.timers.arm(ends_ms, partial(_expire, session))
-        if not self.idle_sweep.runs:
-            self.idle_sweep.restart(now_ms)
+        if not self.sweep.runs:
+            self.sweep.restart(now_ms)
         self.observer.on_session_opened(peer)
         return session
 
@@ -163,7 +164,7 @@ class Engine(SharedState):
     def limit_connections(self, limits: ConnectionLimits) -> None:
         """Set the limits of connections. Connections that are open already stay; deadlines that run stay too."""
         self.connections.limits = limits
-        self.idle_sweep.restart(self.now_ms)
+        self.sweep.restart(self.now_ms)
 
     def drain(self) -> None:
         """Accept no new requests; each session ends as soon as its requests in flight are answered."""

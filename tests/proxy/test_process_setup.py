@@ -1,4 +1,4 @@
-"""What `sluice run` does to its process, and no other command does."""
+"""The process of `sluice run` is set up by that command, and by no other."""
 
 import subprocess
 import sys

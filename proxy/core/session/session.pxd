@@ -15,6 +15,7 @@ from wire.one_partition_reply cimport OnePartitionReply
 
 cdef class Session(SessionParts):
     cdef public object on_released, route
+    cdef public long long opened_ms
 
     @cython.locals(
         pos=cython.longlong, begun=cython.longlong, count=cython.longlong, now_us=cython.longlong,

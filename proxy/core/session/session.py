@@ -76,12 +76,13 @@ class Session(SessionParts):
     client_lost, broker_gone, end, crash and release.
     """
 
-    __slots__ = ("on_released", "route")
+    __slots__ = ("on_released", "opened_ms", "route")
 
     on_released: Callable[[Session, int], None]
     """Called once, when both sides are closed."""
     route: tuple[str, int] | None
     """The broker address that was dialled; None before that."""
+    opened_ms: int
 
     # -- the two directions --------------------------------------------------------------------
 

@@ -1,11 +1,11 @@
-"""Idle connections end (connections.max.idle.ms); all that is sent or due keeps one open."""
+"""Idle connections end (connections.max.idle.ms), and old ones retire, each at an age of its own."""
 
 import pytest
 
 from policies.api import Hold, Reject, Throttle
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
-from proxy.core.idle_sweep import MAX_ENDED, SLICE, SWEEPS
+from proxy.core.session_sweep import JITTER, MAX_ENDED, SLICE, SWEEPS
 from tests.support import frames as f
 from tests.support.policies import Recorder
 from tests.support.sessions import Watcher, Wire, make_engine
@@ -165,13 +165,13 @@ def test_a_fault_of_one_session_ends_no_sweep(monkeypatch):
 def test_without_sessions_no_sweep_is_planned():
     """The last one that leaves ends the sweeps, the next one starts them."""
     wire = wire_with()
-    assert wire.engine.idle_sweep.runs
+    assert wire.engine.sweep.runs
     wire.release()
     wire.engine.advance(wire.now_ms + IDLE_MS)
-    assert not wire.engine.idle_sweep.runs
+    assert not wire.engine.sweep.runs
     assert wire.engine.timers.size == 0
     Wire(wire.engine)
-    assert wire.engine.idle_sweep.runs
+    assert wire.engine.sweep.runs
 
 
 def test_a_shorter_limit_applies_at_once():
@@ -181,3 +181,62 @@ def test_a_shorter_limit_applies_at_once():
     wire.engine.limit_connections(ConnectionLimits(max_idle_ms=1000))
     wire.advance(20)
     assert wire.session.reason is CloseReason.IDLE
+
+
+# -- age ----------------------------------------------------------------------------------------
+
+AGE_MS = 60_000
+
+
+def test_a_connection_at_work_ends_at_its_age_between_two_requests():
+    """However much it is used; no reply is lost."""
+    wire = Wire(make_engine())
+    wire.engine.limit_connections(ConnectionLimits(max_age_ms=AGE_MS))
+    sent = 0
+    while not wire.session.ended and wire.now_ms < 2 * AGE_MS:
+        wire.client(f.heartbeat(sent)).advance(3)
+        wire.broker(f.heartbeat_reply(sent)).advance(7)
+        sent += 1
+    assert (1 - JITTER) * AGE_MS <= wire.now_ms <= (1 + JITTER) * AGE_MS + AGE_MS // SWEEPS + 10
+    assert wire.session.reason is CloseReason.MAX_AGE
+    assert wire.to_client == b"".join(map(f.heartbeat_reply, range(sent)))
+    assert wire.to_broker == b"".join(map(f.heartbeat, range(sent)))
+
+
+def test_connections_of_one_moment_end_at_different_times():
+    """So that a fleet does not come back at once, and a gateway that was added gets its share."""
+    engine = make_engine()
+    engine.limit_connections(ConnectionLimits(max_age_ms=AGE_MS))
+    wires = [Wire(engine) for _ in range(300)]
+    ended_ms: dict[int, int] = {}
+    for at_ms in range(0, 2 * AGE_MS, 50):
+        engine.advance(at_ms)
+        for place, wire in enumerate(wires):
+            if wire.session.ended:
+                ended_ms.setdefault(place, at_ms)
+    assert len(ended_ms) == len(wires)
+    tenths = [0] * 10
+    for at_ms in ended_ms.values():
+        tenths[min(9, int((at_ms - 0.9 * AGE_MS) / (0.02 * AGE_MS)))] += 1
+    assert max(tenths) <= 60
+    assert min(tenths[:9]) >= 10
+
+
+def test_an_age_may_be_set_and_changed_while_connections_are_open():
+    """It holds for those at once: they are as old as they are."""
+    wire = Wire(make_engine())
+    wire.advance(10 * AGE_MS)
+    assert not wire.session.ended
+    wire.engine.limit_connections(ConnectionLimits(max_age_ms=AGE_MS))
+    wire.advance(AGE_MS // SWEEPS)
+    wire.advance(20)
+    assert wire.session.reason is CloseReason.MAX_AGE
+    assert wire.session.detail.endswith("and about 60000 are allowed")
+
+
+def test_a_connection_without_an_age_limit_stays_as_long_as_it_is_used():
+    """The default: Kafka has no such limit."""
+    wire = wire_with(max_idle_ms=1000)
+    for n in range(200):
+        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n)).advance(900)
+    assert not wire.session.ended
