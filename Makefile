@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check unit unit-compiled processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test check clients unit unit-compiled processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -42,6 +42,9 @@ check: $(STAMP)-test  ## style, types, import contracts
 
 # Tests that start Sluice, a demo or a build, and attacks.
 PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tests/threats
+
+clients: $(STAMP)-test  ## five client libraries that no test runs, directly and through Sluice with a quota; needs Go, Node and a JDK
+	$(BIN)/python -m tests.support.smoke_clients
 
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES)) -q
@@ -158,7 +161,7 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
 lock:  ## pin requirements/*.in again (needs uv)
-	for name in run demo pipeline test bench build; do uv pip compile -q --universal --python-version 3.11 \
+	for name in run demo pipeline test bench build clients; do uv pip compile -q --universal --python-version 3.11 \
 	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
 
 # Tools that pip does not have: a browser and promtool. If they cannot be installed, their tests skip and say so.
