@@ -167,15 +167,15 @@ def test_the_pools_are_resized(key, pool):
 def test_waiting_requests_proceed_when_the_announced_bound_grows():
     """The queue is served at once."""
     engine = make_engine(bounds=PoolLimits(announced_bytes=1000))
-    asked = f.produce(1, size_bytes=100_000)
-    first, second = (Wire(engine).client(asked[:1000]) for _ in range(2))
-    assert (first.to_broker, second.to_broker) == (asked[:1000], b"")
+    asked = f.produce(1, size_bytes=18_000_000)
+    first, second = (Wire(engine).client(asked[:40_000]) for _ in range(2))
+    assert (first.to_broker, second.to_broker) == (asked[:40_000], b"")
     change(
         engine,
         "memory.upstream_announced_max_bytes",
-        memory=MemorySettings(upstream_announced_max_bytes=1_000_000),
+        memory=MemorySettings(upstream_announced_max_bytes=100_000_000),
     )
-    second.client(asked[1000:])
+    second.client(asked[40_000:])
     assert second.to_broker == asked
 
 

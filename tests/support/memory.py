@@ -44,8 +44,14 @@ def small_engine(
 class Link(Wire):
     """A session from a host of its own, whose broker may stop reading (`stuck`)."""
 
-    def __init__(self, engine: Engine, host: str = "10.0.0.9", user: str = "") -> None:
-        super().__init__(engine)
+    def __init__(
+        self,
+        engine: Engine,
+        host: str = "10.0.0.9",
+        user: str = "",
+        node_id: int | None = None,
+    ) -> None:
+        super().__init__(engine, node_id)
         session = self.session
         session.peer = replace(session.peer, host=host, user=user or session.peer.user)
         self.stuck = False

@@ -1,30 +1,30 @@
-"""A session's claim on the request pool: its reserved bytes, the queue it waits in, and its read timer.
+"""A session's claim on the request pool: its reserved bytes, the line it waits in, and its read timer.
 
-Rules (a frame that reserves memory before it has arrived must arrive in time; this prevents slowloris attacks):
-- Time counts from when the memory was granted. It starts again while the broker reads no bytes or sends no replies,
-  because the client does not cause that delay.
-- A client that waits for memory is not read, and is not closed for waiting. But it must prove that it has data to send:
-  the bytes already read and those in the kernel's buffer must arrive at the same rate, and by the same deadline, up to
-  SHOWN_BYTES or the whole frame. A client with that much data fills the buffer at once. Without this rule, a thousand
-  clients that announce large requests and send nothing would get the memory one after another.
-- A streamed request that is announced to the broker (`proxy.core.memory.announced`) must arrive at the minimum rate.
-  The deadline applies to it while other requests wait for the same broker.
+Rules (a request that uses memory must arrive; this prevents slowloris attacks):
+- Time counts from when the first memory was granted, and not while the client waits for more. It starts again while
+  the broker reads no bytes or sends no replies, because the client does not cause that delay.
+- A client that waits to begin is not read, and is not closed for waiting. But it must prove that it has data to send:
+  the bytes already read and those in the kernel's buffer must arrive at the minimum rate, and by the read timeout, up
+  to SHOWN_BYTES or the whole frame. A client with that much data fills the buffer at once. PROBE_MS after it began to
+  wait they are counted for its place in the line, too.
+- A body must arrive at the minimum rate. When others need its memory is decided by the grantors of memory.
 - An incomplete request head uses memory too: the same limits apply to it once it is longer than HEAD_BYTES.
 - Each session has at most one timer, set when a read ends inside such a frame; an ordinary request sets none.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from proxy.core.errors import CloseReason
-from proxy.core.memory.slow_clients import HASTY_MS, START_MS
+from proxy.core.memory.slow_clients import HASTY_MS, yields
+from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from policies.api import Peer
+    from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.slow_clients import ReadLimits
     from proxy.core.purgatory.timers import Timer, Timers
 
@@ -32,6 +32,8 @@ HEAD_BYTES = 4096
 """An ordinary request head, with its client id and transactional id, is shorter than this."""
 SHOWN_BYTES = 4096
 """This many unread bytes prove that a client has data to send; the smallest receive buffer holds them."""
+PROBE_MS = 100
+"""The time in which the first bytes of a request show its rate. A shorter time counts as this one."""
 
 
 class ClientSide(Protocol):
@@ -72,10 +74,10 @@ class Unread(Protocol):
     unread_bytes: Callable[[Claimant], int] | None
 
 
-class OthersWait(Protocol):
-    """Tells whether other requests wait for the node that a claim's request streams to."""
+class Announced(Protocol):
+    """Tells how long the first request that waits for the claim's node would take; None: none waits."""
 
-    def others_wait(self, claim: MemoryClaim) -> bool: ...
+    def waiting_left_ms(self, claim: MemoryClaim) -> int | None: ...
 
 
 class MemoryRoom(Protocol):
@@ -90,21 +92,32 @@ class MemoryRoom(Protocol):
     @property
     def slow_client_limits(self) -> ReadLimits: ...
     @property
+    def request_pool(self) -> MemoryPool: ...
+    @property
     def reservations(self) -> Unread: ...
     @property
-    def announced(self) -> OthersWait: ...
+    def announced(self) -> Announced: ...
+
+
+class Pair(NamedTuple):
+    """A user at an address, and whether its requests of more than ordinary size are meant."""
+
+    user: str
+    host: str
+    is_large: bool
 
 
 class Share:
-    """The bytes reserved by one (user, address), the claims that hold them, and its claims that wait for this share."""
+    """The bytes reserved by one pair, the claims that hold them, and its claims that wait for this share."""
 
-    __slots__ = ("holders", "line", "pair", "used_bytes")
+    __slots__ = ("first", "holders", "line", "pair", "used_bytes")
 
-    def __init__(self, pair: tuple[str, str]) -> None:
+    def __init__(self, pair: Pair) -> None:
         self.pair = pair
         self.used_bytes = 0
         self.holders: dict[MemoryClaim, None] = {}
-        self.line: OrderedDict[MemoryClaim, int] = OrderedDict()
+        self.line: WaitingLine[MemoryClaim] = WaitingLine()
+        self.first: MemoryClaim | None = None
 
 
 class MemoryClaim:
@@ -117,26 +130,34 @@ class MemoryClaim:
         "announced_bytes",
         "head_reserved",
         "holds",
+        "left_ms",
         "line",
         "owner",
+        "probed_id",
         "reserved_bytes",
         "room",
         "share",
         "short_since_us",
         "since_ms",
         "timer",
+        "waits_since_ms",
+        "whole_bytes",
     )
 
     def __init__(self, owner: Claimant, room: MemoryRoom) -> None:
         self.owner = owner
         self.room = room
-        self.reserved_bytes = 0  # for the frame that is buffered whole
+        self.whole_bytes = 0  # of the frame that memory is reserved for, or that waits for some
+        self.reserved_bytes = 0  # for the part of it that has arrived, and the next step
         self.head_reserved = False  # whether they are for the head of one
         self.holds = False  # counted among the requests held here
-        self.share: Share | None = None
-        self.line: OrderedDict[MemoryClaim, int] | None = None  # the queue it waits in
+        self.share: Share | None = None  # that the reserved bytes belong to
+        self.line: WaitingLine[MemoryClaim] | None = None  # the line it waits in
+        self.waits_since_ms = 0
+        self.left_ms = 0  # how long its request was expected to take when it began to wait
         self.short_since_us = 0  # since when its next request waits for memory
         self.announced_bytes = 0  # of the request that streams (`proxy.core.memory.announced`)
+        self.probed_id = 0  # of the request whose first bytes show its rate (`announced`)
         self.since_ms = 0  # when the time began in which its request must arrive
         self.timer: Timer | None = None
 
@@ -147,17 +168,40 @@ class MemoryClaim:
         """Whether memory is reserved for the next request, or it has waited for some."""
         return self.reserved_bytes > 0 or self.short_since_us > 0
 
-    def stand_in(self, line: OrderedDict[MemoryClaim, int], whole_bytes: int) -> None:
-        """Join the queue `line` to wait for `whole_bytes`; the caller mutes the client."""
+    def stand_in(
+        self,
+        line: WaitingLine[MemoryClaim],
+        size_bytes: int,
+        here_bytes: int = 0,
+        *,
+        ahead: bool = False,
+    ) -> None:
+        """Join `line` to wait for `size_bytes`; the caller mutes the client. `ahead`: before all others.
+
+        `here_bytes` of the request were read and are not kept yet.
+        """
+        now_ms = self.room.now_ms
+        if self.line is None:
+            self.waits_since_ms = now_ms
+        else:
+            self.line.discard(self)
         self.line = line
-        line[self] = whole_bytes
+        self.left_ms = self.rest_ms(now_ms, here_bytes)
+        line.add(self, size_bytes, 0 if ahead else now_ms + self.left_ms)
+
+    def leave_line(self) -> None:
+        """Leave the line. Time spent in it does not count."""
+        if self.line is not None:
+            self.line.discard(self)
+            self.line = None
+            self.since_ms += self.room.now_ms - self.waits_since_ms
 
     def refuse(self) -> None:
-        """Start the wait for memory: from now on the client must prove that it has data to send."""
+        """Start the wait of a new request: from now on the client must prove that it has data to send."""
         self.short_since_us = self.room.now_us
-        if self.room.reservations.unread_bytes is not None:
-            self.since_ms = self.room.now_ms
-            self.watch(self.since_ms)
+        self.since_ms = self.room.now_ms
+        if self.room.reservations.unread_bytes is not None and self.timer is None:
+            self.timer = self.room.timers.arm(self.since_ms + PROBE_MS, self._on_due)
 
     def take_short_since_us(self) -> int:
         """Return and reset the time, in µs, at which the request began to wait for memory; 0 if it did not."""
@@ -169,6 +213,29 @@ class MemoryClaim:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+
+    # -- the rate --------------------------------------------------------------------------------
+
+    def arrived_bytes(self, here_bytes: int = 0) -> int:
+        """Return how much of the request has arrived, here or in the kernel's buffer."""
+        owner = self.owner
+        left = owner.request_left
+        if left:
+            whole_bytes = self.announced_bytes or self.whole_bytes
+            return max(0, whole_bytes - left)
+        unread_bytes = self.room.reservations.unread_bytes
+        here_bytes = max(here_bytes, len(owner.client.carry))
+        return here_bytes + (0 if unread_bytes is None else unread_bytes(owner))
+
+    def rest_ms(self, now_ms: int, here_bytes: int = 0) -> int:
+        """Return how long the rest of the request takes, in ms, at the rate at which it has arrived so far."""
+        arrived_bytes = self.arrived_bytes(here_bytes)
+        missing_bytes = (self.announced_bytes or self.whole_bytes) - arrived_bytes
+        if missing_bytes <= 0:
+            return 0
+        waits = self.line is not None and self.owner.request_left > 0
+        elapsed_ms = (self.waits_since_ms if waits else now_ms) - self.since_ms
+        return missing_bytes * max(elapsed_ms, PROBE_MS) // max(arrived_bytes, 1)
 
     # -- the read timer --------------------------------------------------------------------------
 
@@ -201,8 +268,11 @@ class MemoryClaim:
             self.owner.fail_and_attend(fault)
 
     def _look(self, now_ms: int) -> None:
-        """End the session if its request arrives too slowly; else check again when it may be late."""
+        """End the session if its request stalls; else check again when it may be late."""
         self.timer = None
+        if self.line is not None and not self.owner.request_left and now_ms > self.since_ms:
+            self.left_ms = self.rest_ms(now_ms)
+            self.line.move(self, self.waits_since_ms + self.left_ms)
         found = None if self.owner.ended else self.received()
         if found is None:
             return
@@ -211,31 +281,39 @@ class MemoryClaim:
             self.since_ms = now_ms
         limits = self.room.slow_client_limits
         elapsed_ms = now_ms - self.since_ms
-        streams = self.announced_bytes > 0 and self.line is None
+        is_body = self.owner.request_left > 0
         late = 0 < limits.timeout_ms <= elapsed_ms
-        if late and streams:
-            late = self.room.announced.others_wait(self)
-        is_slow = received_bytes * 1000 < limits.bytes_per_second * elapsed_ms
-        if late or (elapsed_ms >= START_MS and is_slow):
+        if late and is_body:
+            late = self._yields_node(now_ms)
+        if late or limits.is_too_slow(received_bytes, elapsed_ms):
             self.end_slow(now_ms)
             return
-        due_ms = limits.due_ms(self.since_ms, received_bytes)
+        due_ms = limits.due_ms(self.since_ms, received_bytes, is_body=is_body)
+        if self.announced_bytes and limits.timeout_ms:  # others may begin to wait for the node
+            asked_ms = max(now_ms + HASTY_MS, self.since_ms + limits.timeout_ms)
+            due_ms = asked_ms if due_ms is None else min(due_ms, asked_ms)
         if due_ms is not None:
-            if streams:
-                due_ms = max(due_ms, now_ms + HASTY_MS)  # its deadline is over, but none waits
             self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)
 
-    def end_slow(self, now_ms: int) -> None:
-        """End the session because its request did not arrive in time or at the minimum rate."""
+    def _yields_node(self, now_ms: int) -> bool:
+        """Return whether a request that streams arrives so slowly that it yields to one that waits for its node."""
+        if not self.announced_bytes:
+            return False
+        waiting_left_ms = self.room.announced.waiting_left_ms(self)
+        return waiting_left_ms is not None and yields(self.rest_ms(now_ms), waiting_left_ms)
+
+    def end_slow(self, now_ms: int, why: str = "") -> None:
+        """End the session because its request stalls, or (`why`) arrives slowly while others need its memory."""
         found = self.received()
         if found is not None:
-            detail = f"{found[0]} of {found[1]} in {now_ms - self.since_ms} ms"
+            detail = f"{found[0]} of {found[1]} in {now_ms - self.since_ms} ms{why}"
             self.owner.end_and_attend(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
 
     def received(self) -> tuple[int, str] | None:
         """Return how many bytes have arrived, and a text that names the expected bytes; None: none are expected."""
         owner, carry = self.owner, self.owner.client.carry
-        if self.line is not None:
+        left = owner.request_left
+        if self.line is not None and not left:
             unread_bytes = self.room.reservations.unread_bytes
             if unread_bytes is None:
                 return None
@@ -244,7 +322,6 @@ class MemoryClaim:
             if shown_bytes >= min(whole, SHOWN_BYTES):
                 return None
             return shown_bytes, f"{whole} bytes of a request that waits for memory"
-        left = owner.request_left
         if left > 0:
             gathered_bytes = owner.gathered_bytes
             if gathered_bytes is not None:
@@ -253,20 +330,5 @@ class MemoryClaim:
                 whole_bytes = self.announced_bytes
                 return whole_bytes - left, f"{whole_bytes} bytes of a request"
         if len(carry) > HEAD_BYTES and not owner.client.muted:
-            return len(carry), "the head of a request that is not whole"
+            return len(carry), "the beginning of a request"
         return None
-
-
-def hurry(holders: Iterable[MemoryClaim], limits: ReadLimits, now_ms: int) -> list[MemoryClaim]:
-    """End the claims in `holders` that are below the minimum rate. Return those older than START_MS, slowest first."""
-    left: list[tuple[float, int, MemoryClaim]] = []
-    for claim in holders:
-        found = None if claim.owner.ended else claim.received()
-        elapsed_ms = now_ms - claim.since_ms
-        if found is None or elapsed_ms < HASTY_MS or claim.owner.is_kept_waiting:
-            continue
-        if found[0] * 1000 < limits.bytes_per_second * elapsed_ms:
-            claim.end_slow(now_ms)
-        elif elapsed_ms >= START_MS and (limits.bytes_per_second or limits.timeout_ms):
-            left.append((found[0] / elapsed_ms, claim.owner.peer.session_id, claim))
-    return [claim for _, _, claim in sorted(left)]

@@ -113,6 +113,11 @@ class MemoryPool:
             if self.on_depleted is not None:
                 self.on_depleted()
 
+    def recover(self) -> None:
+        """End the outage, if a byte is left and no claim waits."""
+        if self.used_bytes < self._limit_bytes and not self.is_waited_for:
+            self._end_outage()
+
     def resize(self, size_bytes: int, max_single_bytes: int | None = None) -> None:
         """Set another size. Bytes in use stay counted; a smaller pool grants none until enough are released.
 
@@ -178,8 +183,7 @@ class MemoryPool:
     def _serve(self) -> None:
         if self.on_release is not None:
             self.on_release()
-        if self.used_bytes < self._limit_bytes and not self.is_waited_for:
-            self._end_outage()
+        self.recover()
 
     def _end_outage(self) -> None:
         since_ms = self._dry_since_ms

@@ -6,7 +6,7 @@ Rules:
 - When no byte is left, reads are minimal. A client inside a frame is read because its frame must end. A client
   between frames is read because its request's size decides whether it needs memory; Kafka reads the size before it
   asks its pool, too. So requests that need memory wait in one queue, and the others pass.
-- A frame that has reserved its memory, or is discarded, is read at full size up to its end.
+- A frame that is buffered whole is read up to the step that it has reserved; one that is discarded, up to its end.
 - When too many requests are held, the first bytes are read, but not processed until there is room.
 - Replies never wait, because forwarding them frees memory. A client that takes no replies costs one read. Such
   reads get smaller once a few MiB are buffered for slow clients, and minimal when the pool is exhausted.
@@ -41,6 +41,8 @@ class Reading(Protocol):
     @property
     def request_streams(self) -> bool: ...
     @property
+    def gathered_bytes(self) -> int | None: ...
+    @property
     def client(self) -> ClientSide: ...
     @property
     def claim(self) -> MemoryClaim: ...
@@ -69,6 +71,9 @@ class Reads:
         """Return the read size for this client. If it may not begin a request, it is muted and its bytes are kept."""
         left = session.request_left
         if left and not session.request_streams:
+            gathered_bytes = session.gathered_bytes
+            if gathered_bytes is not None and session.claim.holds:
+                left = max(1, session.claim.reserved_bytes - gathered_bytes)
             return min(left, FULL_BYTES)
         begins = not (left or session.client.carry)
         if begins and self._room.is_closed():

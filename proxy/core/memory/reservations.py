@@ -1,30 +1,36 @@
-"""Reserves memory for requests that are buffered whole, and queues the clients for whom none is left.
+"""Reserves memory for requests that are buffered whole, and places the clients in line for whom none is left.
 
 Rules:
-- A frame that is buffered whole reserves its size once, when that is known and before its body is read. If refused,
-  its client is muted (OUT_OF_MEMORY), keeps the bytes already read in its `carry`, and is queued.
-- First come, first served. A release serves the queue at once: it reserves the memory for the waiting client there,
-  and the session continues in its own turn, because the release may happen during another session's read.
-- Every client is read up to the size of its request, even if no memory is left (see `read_limits`), so that there is
-  one queue. When the number of requests is at its limit, a client is queued with its bytes unprocessed. Such clients
-  are called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
-- A client with a reservation, or inside a frame that streams, is never muted for memory.
-- If all used bytes are beginnings of queued requests, the first in the queue is admitted despite the limit, because
-  no other bytes would ever be released.
-- Clients of a (user, address) over its share of the pool wait in a queue of their own. With a share of 1 (the default
-  behind a loopback address), WAITING_SHARE applies instead while clients of another pair wait.
-- While clients wait, requests of a pair over its share must arrive sooner (`claim.hurry`), checked once a second.
+- Memory is reserved for what has arrived, and for a step more: as much again, from MIN_STEP_BYTES to MAX_STEP_BYTES. A
+  refused client is muted (OUT_OF_MEMORY), before or inside its request, keeps the bytes already read, and is placed in
+  line by the time at which its request is expected to end (`waiting_line`). A release serves the line at once: it
+  reserves the memory there, and the session continues in its own turn.
+- Requests of more than ordinary size (`ordinary_bytes`) get at most LARGE_PART of the pool, so that they leave a part
+  to the others.
+- Each request that has begun can end: in each part one request, the first in line when no memory is left, may take
+  all that it needs (`PoolPart.first`). An ordinary one takes it from a reserve of `ordinary_bytes`, and a larger one
+  exceeds the pool. So the maximum is the pool and one largest request, as in KIP-72; as there, none gets it while no
+  byte is left, unless all bytes are reserved for requests, or are the beginnings of requests that wait.
+- Every client is read up to the size of its request, even if no memory is left (see `read_limits`).
+- If the number of requests is at its limit, a client waits at the door with its bytes unprocessed. Such clients are
+  called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
+- Claims of a (user, address) over its share of the pool wait in a line of their own. With a share of 1 (the default
+  behind a loopback address), WAITING_SHARE applies instead while clients of another pair wait. The ordinary requests
+  of a pair and its larger ones have a share each. One request that has begun may exceed each; those that have begun are
+  first in its line. The one that may exceed the pool may exceed its share, too: else two could wait for each other.
+- While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in HASTY_MS.
 - The head of a request reserves memory as a body does, once it is longer than any ordinary head.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from proxy.core.memory.claim import Share, hurry
+from proxy.core.memory.claim import Pair, Share
 from proxy.core.memory.pool import NO_BOUND
-from proxy.core.memory.slow_clients import HASTY_MS
+from proxy.core.memory.pool_part import PoolPart
+from proxy.core.memory.slow_clients import HASTY_MS, yields
+from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,16 +38,15 @@ if TYPE_CHECKING:
     from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom
     from proxy.core.memory.pool import MemoryPool
 
-    Line = OrderedDict[MemoryClaim, int]
-    """Claims in order of arrival, with the bytes that each needs (0: its request is not processed yet)."""
-
-    Pair = tuple[str, str]
-    """User and address."""
-
 WAITING_SHARE = 0.25
 """The part of the pool that one pair may use while others wait, if its share is otherwise the whole pool."""
 HEAD_RESERVE_BYTES = 64 << 10
 """The maximum size of a request head (`proxy.core.session.request_stream`)."""
+ORDINARY_BYTES = 1 << 20
+"""A request up to this size is ordinary; in a pool of less than 8 MiB, up to an eighth of it."""
+LARGE_PART = 0.75
+MIN_STEP_BYTES = 4 << 10
+MAX_STEP_BYTES = 256 << 10
 
 
 class Reservations:
@@ -58,72 +63,94 @@ class Reservations:
         self.max_requests = max_requests
         self.max_share = max_share
         self.requests = 0
+        self.reserved_bytes = 0
         self.unread_bytes: Callable[[Claimant], int] | None = None
-        self._line: Line = OrderedDict()
+        self._door: WaitingLine[MemoryClaim] = WaitingLine()
         self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
+        self._ordinary = PoolPart(is_large=False)
+        self._large = PoolPart(is_large=True)
+        self._lines = (self._door, self._ordinary.line, self._large.line)
         self._shares: dict[Pair, Share] = {}
-        self._aside: dict[Share, None] = {}  # shares that have a queue of their own
+        self._aside: dict[Share, None] = {}  # shares that have a line of their own
         self._freed: list[Share] = []
-        self._pairs: dict[Pair, int] = {}  # how many of each are in the main queue
+        self._pairs: dict[Pair, int] = {}  # how many of each wait, not for their share
         self._pair_of: dict[MemoryClaim, Pair] = {}
         self._room: MemoryRoom | None = None  # while the timer of `_look_at_holders` runs
         pool.on_release = self.serve
 
     def __len__(self) -> int:
         """Return how many claims wait."""
-        return len(self._line) + sum(len(share.line) for share in self._shares.values())
+        return sum(map(len, self._lines)) + sum(len(share.line) for share in self._shares.values())
+
+    @property
+    def ordinary_bytes(self) -> int:
+        """Return the size up to which a request is ordinary."""
+        size_bytes = self.pool.size_bytes
+        return ORDINARY_BYTES if size_bytes == NO_BOUND else min(ORDINARY_BYTES, size_bytes >> 3)
 
     @property
     def is_contended(self) -> bool:
-        """Whether requests wait for memory, or too many are held."""
-        if self._line or self._aside or self._called:
+        """Whether ordinary requests wait for memory, or too many are held."""
+        if self._ordinary.line or self._door or self._called:
             return True
         return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
     def is_closed(self) -> bool:
-        """Return whether no new request may be processed: too many are held, or others wait."""
+        """Return whether no new request may be processed: too many are held, or others wait for that reason."""
         if self.max_requests == NO_BOUND:
             return False
-        return bool(self._line) or self._called is not None or self._has_too_many()
+        return bool(self._door) or self._called is not None or self._has_too_many()
 
     # -- one session -----------------------------------------------------------------------------
 
-    def reserve(self, claim: MemoryClaim, whole_bytes: int) -> bool:
-        """Reserve memory for the next frame, which is buffered whole; False: the client is muted and queued."""
+    def reserve(self, claim: MemoryClaim, whole_bytes: int, here_bytes: int) -> bool:
+        """Reserve memory for the next frame, which is buffered whole, for its `here_bytes` and a step more.
+
+        False: its client is muted and waits in line.
+        """
         if claim.reserved_bytes:
             return True  # granted while it waited
-        share = self._share_of(claim)
-        if share is not None and self._is_over(share):
-            self._aside[share] = None
-            self._stand(claim, whole_bytes, share.line)
-            return False
+        claim.whole_bytes = whole_bytes
         first = claim is self._called
-        if self._line and not first:
+        if not first and self.is_closed():
             self.serve()
-        passes = not first and bool(self._line or self._called)
-        if passes or self._has_too_many() or not self._try_take(whole_bytes):
-            self._stand(claim, whole_bytes, self._line)
-            self._line.move_to_end(claim, last=not first)
-            self._look_dry()
+        if not first and self.is_closed():
+            self._stand(claim, 0, self._door, here_bytes)
             return False
-        self._book(claim, whole_bytes, share)
-        if first:  # its turn is over: its next request is queued after the others
+        if first and self._has_too_many():
+            self._stand(claim, 0, self._door, here_bytes, ahead=True)
+            return False
+        granted = self._try_take(claim, _with_step(here_bytes, whole_bytes), here_bytes)
+        if first:  # its turn is over: its next request waits behind the others
             self._called = None
             self.serve()
-        return True
+        return granted
+
+    def extend(self, claim: MemoryClaim, gathered_bytes: int) -> None:
+        """Reserve memory for the next step of a frame that is not complete; if refused, its client is muted."""
+        wanted_bytes = _with_step(gathered_bytes, claim.whole_bytes)
+        more_bytes = wanted_bytes - claim.reserved_bytes
+        if claim.line is None and 2 * (claim.reserved_bytes - gathered_bytes) < (
+            wanted_bytes - gathered_bytes
+        ):
+            self._try_take(claim, more_bytes, 0)
+
+    def top_up(self, claim: MemoryClaim, gathered_bytes: int) -> None:
+        """Count bytes that were read beyond the step that was granted, while much memory was left."""
+        self._book(claim, gathered_bytes - claim.reserved_bytes)
 
     def reserve_head(self, claim: MemoryClaim) -> bool:
-        """Reserve memory for a head longer than an ordinary one; False: the client is muted and queued."""
+        """Reserve memory for a head longer than an ordinary one; False: the client is muted and waits."""
         if not claim.head_reserved:
             size_bytes = min(HEAD_RESERVE_BYTES, self.pool.max_single_bytes)
-            claim.head_reserved = self.reserve(claim, size_bytes)
+            claim.head_reserved = self.reserve(claim, size_bytes, size_bytes)
         return claim.head_reserved
 
     def wait(self, claim: MemoryClaim) -> None:
-        """Queue a client that may not begin a request; bytes read from it are kept until it is called."""
+        """Let a client wait that may not begin a request; bytes read from it are kept until it is called."""
         if claim.line is None:
-            self._stand(claim, 0, self._line)
-            self._look_dry()
+            claim.whole_bytes = 0
+            self._stand(claim, 0, self._door)
 
     def heard(self, claim: MemoryClaim) -> None:
         """Record that the session had its turn. If its claim was called, call the next one."""
@@ -151,14 +178,21 @@ class Reservations:
         After it has disposed of them it must call `serve_freed`; earlier, one place could be granted twice.
         """
         size_bytes, claim.reserved_bytes = claim.reserved_bytes, 0
+        self.reserved_bytes -= size_bytes
         share, claim.share = claim.share, None
         claim.head_reserved = False
+        claim.whole_bytes = 0
         if claim.holds:
             claim.holds = False
             self.requests -= 1
+        for part in (self._ordinary, self._large):
+            if part.first is claim:
+                part.first = None
         if share is not None:
             share.used_bytes -= size_bytes
             share.holders.pop(claim, None)
+            if share.first is claim:
+                share.first = None
             self._freed.append(share)
         return size_bytes
 
@@ -166,7 +200,7 @@ class Reservations:
         """Serve the claims that wait for a share, or a place, that `hand_over` has freed."""
         while self._freed:
             self._serve_share(self._freed.pop())
-        if self._line:
+        if any(self._lines):
             self.serve()
 
     def give_back(self, claim: MemoryClaim) -> None:
@@ -177,10 +211,10 @@ class Reservations:
         self.serve_freed()
 
     def leave(self, claim: MemoryClaim) -> None:
-        """Remove the claim of a closed session from its queue, and release its memory."""
-        line, claim.line = claim.line, None
-        if line is not None and line.pop(claim, -1) >= 0 and line is self._line:
-            self._uncount(claim)
+        """Remove the claim of a closed session from its line, and release its memory."""
+        if claim.line is not None:
+            self._step_out(claim)
+            self._tell_pool()
             if self._aside:
                 self.serve()
         self.give_back(claim)
@@ -193,51 +227,49 @@ class Reservations:
         self.requests += 1
 
     def one_less(self) -> None:
-        """Count one held request less, and serve the queue."""
+        """Count one held request less, and serve those that wait."""
         self.requests -= 1
-        if self._line:
+        if any(self._lines):
             self.serve()
 
     def look_again(self) -> None:
-        """Serve all queues after the pool, and so each share, was resized."""
+        """Serve all lines after the pool, and so each share, was resized."""
         self.serve()
         for share in tuple(self._shares.values()):
             self._serve_share(share)
 
     def serve(self) -> None:
-        """Grant free memory to the queued claims, in order. Called on each release."""
-        line = self._line
+        """Grant free memory to the claims in line. Called on each release."""
+        for part in (self._ordinary, self._large):
+            while (place := part.line.first()) is not None:
+                claim = place.claim
+                share = self._share_of(claim)
+                if share is not None and self._is_over(share, claim):
+                    self._step_out(claim)
+                    claim.stand_in(share.line, place.size_bytes, ahead=claim.reserved_bytes > 0)
+                    self._aside[share] = None
+                elif self._may_take(part, claim, place.size_bytes):
+                    self._grant(claim, place.size_bytes)
+                else:
+                    break
         # no claim overtakes the called one, whose size is not known yet
-        while line and self._called is None and self._may_grant():
-            claim, whole_bytes = next(iter(line.items()))
-            del line[claim]
-            self._uncount(claim)
-            claim.line = None
-            if not whole_bytes:
-                self._call(claim)
-                continue
-            share = self._share_of(claim)
-            if share is not None and self._is_over(share):
-                claim.line = share.line
-                share.line[claim] = whole_bytes
-                self._aside[share] = None
-                continue
-            self._grant(claim, whole_bytes, share)
-            claim.owner.on_memory_granted()
+        while self._called is None and not self._has_too_many():
+            place = self._door.first()
+            if place is None:
+                break
+            self._step_out(place.claim)
+            self._call(place.claim)
         for share in tuple(self._aside):
             self._serve_share(share)
-        self._look_dry()
+        self._tell_pool()
 
     # -- inside ----------------------------------------------------------------------------------
 
     def _has_too_many(self) -> bool:
         return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
-    def _may_grant(self) -> bool:
-        pool = self.pool
-        if self._has_too_many():
-            return False
-        return not pool.is_out_of_memory() or pool.used_bytes == pool.carried_bytes
+    def _part_of(self, claim: MemoryClaim) -> PoolPart:
+        return self._large if claim.whole_bytes > self.ordinary_bytes else self._ordinary
 
     def _call(self, claim: MemoryClaim) -> None:
         # its turn comes before any client is read; a client that is muted for another reason has none
@@ -247,105 +279,218 @@ class Reservations:
         else:
             claim.short_since_us = 0
 
-    def _stand(self, claim: MemoryClaim, whole_bytes: int, line: Line) -> None:
-        claim.stand_in(line, whole_bytes)
-        if line is self._line:
+    def _try_take(self, claim: MemoryClaim, more_bytes: int, here_bytes: int) -> bool:
+        """Reserve `more_bytes` for the claim; False: it waits in line."""
+        if self.pool.size_bytes == NO_BOUND:
+            self._book(claim, more_bytes)
+            return True
+        share = self._share_of(claim)
+        if share is not None and self._is_over(share, claim):
+            self._aside[share] = None
+            begun = claim.reserved_bytes > 0
+            self._stand(claim, more_bytes, share.line, here_bytes, ahead=begun)
+            return False
+        part = self._part_of(claim)
+        now_ms = claim.room.now_ms
+        is_later = (
+            part.first is not claim
+            and bool(part.line)
+            and part.line.precedes(now_ms + claim.rest_ms(now_ms, here_bytes))
+        )
+        if is_later or not self._may_take(part, claim, more_bytes):
+            self._stand(claim, more_bytes, part.line, here_bytes)
+            return False
+        self._book(claim, more_bytes)
+        return True
+
+    def _may_take(self, part: PoolPart, claim: MemoryClaim, more_bytes: int) -> bool:
+        """Return whether the claim may take `more_bytes` now. If it waits, or no memory is left, and no other request
+        is the part's first, it becomes that.
+        """
+        if part.first is claim:
+            return True
+        pool = self.pool
+        size_bytes, used_bytes = pool.size_bytes, pool.used_bytes
+        if size_bytes == NO_BOUND:
+            return True
+        if part.is_large:
+            most_bytes = int(size_bytes * LARGE_PART)
+            beyond_bytes = self._ordinary.first_missing_bytes + 1  # while a byte is left
+        else:
+            most_bytes = size_bytes - self.ordinary_bytes
+            beyond_bytes = claim.whole_bytes - claim.reserved_bytes
+            used_bytes -= self._large.first_bytes
+        fits = used_bytes + more_bytes <= most_bytes
+        if (
+            part.first is None
+            and (part.line or not fits)
+            and (
+                used_bytes - pool.carried_bytes + beyond_bytes <= size_bytes
+                or pool.used_bytes == pool.carried_bytes + self.reserved_bytes
+            )
+        ):
+            part.first = claim
+            return True
+        return fits
+
+    def _stand(
+        self,
+        claim: MemoryClaim,
+        size_bytes: int,
+        line: WaitingLine[MemoryClaim],
+        here_bytes: int = 0,
+        *,
+        ahead: bool = False,
+    ) -> None:
+        if not claim.reserved_bytes and claim is not self._called:
+            claim.refuse()
+        claim.stand_in(line, size_bytes, here_bytes, ahead=ahead)
+        if line in self._lines:
             self._count(claim)
             if self._room is None:
                 self._room = claim.room
                 claim.room.timers.arm(claim.room.now_ms + HASTY_MS, self._look_at_holders)
-        if claim is not self._called:
-            claim.refuse()
+        self._tell_pool()
         claim.owner.on_memory_refused()
 
+    def _step_out(self, claim: MemoryClaim) -> None:
+        """Remove the claim from its line."""
+        claim.leave_line()
+        pair = self._pair_of.pop(claim, None)
+        if pair is not None:
+            self._pairs[pair] -= 1
+            if not self._pairs[pair]:
+                del self._pairs[pair]
+
     def _count(self, claim: MemoryClaim) -> None:
-        """Count the claim among those of its pair in the main queue."""
-        pair = self._pair_of[claim] = (claim.owner.peer.user, claim.owner.peer.host)
+        """Count the claim among those of its pair that wait, and not for their share."""
+        pair = self._pair_of[claim] = self._pair(claim)
         self._pairs[pair] = self._pairs.get(pair, 0) + 1
 
-    def _uncount(self, claim: MemoryClaim) -> None:
-        pair = self._pair_of.pop(claim)
-        self._pairs[pair] -= 1
-        if not self._pairs[pair]:
-            del self._pairs[pair]
+    def _grant(self, claim: MemoryClaim, more_bytes: int) -> None:
+        """Grant memory to a claim in line."""
+        self._step_out(claim)
+        self._book(claim, more_bytes)
+        claim.owner.on_memory_granted()
 
-    def _others_wait(self, share: Share) -> bool:
-        """Return whether clients of another pair are in the main queue."""
-        return len(self._pairs) > (share.pair in self._pairs)
-
-    def _look_at_holders(self, now_ms: int) -> None:
-        """End slow requests of pairs that are over their share; called once a second while claims are queued."""
-        room, self._room = self._room, None
-        if not self._line or room is None:
-            return
-        for share in tuple(self._shares.values()):
-            if self._is_beyond(share):
-                for claim in hurry(tuple(share.holders), room.slow_client_limits, now_ms):
-                    if not (self._is_beyond(share) and self._others_wait(share)):
-                        break
-                    claim.end_slow(now_ms)
-        if self._line and self._room is None:
-            self._room = room
-            room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
-
-    def _look_dry(self) -> None:
-        """Mark the pool as depleted while claims wait for memory, so that each release serves the queue."""
-        if self._line and self.pool.is_out_of_memory():
-            self.pool.refuse()
-
-    def _try_take(self, whole_bytes: int) -> bool:
-        pool = self.pool
-        if pool.is_out_of_memory() and pool.used_bytes == pool.carried_bytes:
-            pool.force_allocate(whole_bytes)
-            return True
-        return pool.try_allocate(whole_bytes)
-
-    def _grant(self, claim: MemoryClaim, whole_bytes: int, share: Share | None) -> None:
-        """Grant memory to a queued claim. `try_allocate` would end the outage before the queue is empty."""
-        self.pool.force_allocate(whole_bytes)
-        self._book(claim, whole_bytes, share)
-
-    def _book(self, claim: MemoryClaim, whole_bytes: int, share: Share | None) -> None:
-        claim.reserved_bytes = whole_bytes
-        claim.begin(claim.room.now_ms)
-        claim.holds = True
-        self.requests += 1
-        if share is None and self.pool.size_bytes != NO_BOUND:
-            pair = (claim.owner.peer.user, claim.owner.peer.host)
-            share = self._shares[pair] = Share(pair)
-        if share is not None:
+    def _book(self, claim: MemoryClaim, more_bytes: int) -> None:
+        self.pool.force_allocate(more_bytes)
+        share = claim.share
+        if not claim.reserved_bytes:
+            claim.begin(claim.room.now_ms)
+            claim.holds = True
+            self.requests += 1
+            share = self._share_of(claim)
+            if share is None and self.pool.size_bytes != NO_BOUND:
+                pair = self._pair(claim)
+                share = self._shares[pair] = Share(pair)
             claim.share = share
-            share.used_bytes += whole_bytes
+        claim.reserved_bytes += more_bytes
+        self.reserved_bytes += more_bytes
+        if share is not None:
+            share.used_bytes += more_bytes
             share.holders[claim] = None
+
+    # -- shares ----------------------------------------------------------------------------------
+
+    def _pair(self, claim: MemoryClaim) -> Pair:
+        peer = claim.owner.peer
+        return Pair(peer.user, peer.host, self._part_of(claim).is_large)
 
     def _share_of(self, claim: MemoryClaim) -> Share | None:
         """Return the share of the claim's pair; None when the pair has reserved no bytes."""
-        return self._shares.get((claim.owner.peer.user, claim.owner.peer.host))
+        return claim.share or self._shares.get(self._pair(claim))
 
-    def _is_over(self, share: Share) -> bool:
-        """Return whether the share may get no more memory now."""
-        return self._is_beyond(share) and (self.max_share < 1 or self._others_wait(share))
+    def _others_wait(self, share: Share) -> bool:
+        """Return whether clients of another pair wait, and not for their share."""
+        return len(self._pairs) > (share.pair in self._pairs)
 
-    def _is_beyond(self, share: Share) -> bool:
-        """Return whether the share is used up. As in the pool, one request may overdraw it while any byte is left."""
+    def _is_over(self, share: Share, claim: MemoryClaim) -> bool:
+        """Return whether the share is used up for this claim. One request that has begun may exceed it."""
         size_bytes = self.pool.size_bytes
+        if size_bytes == NO_BOUND or claim in (share.first, self._part_of(claim).first):
+            return False
         part = self.max_share if self.max_share < 1 else WAITING_SHARE
-        return size_bytes != NO_BOUND and share.used_bytes >= part * size_bytes
+        if share.used_bytes < part * size_bytes:
+            return False
+        if self.max_share >= 1 and not self._others_wait(share):
+            return False
+        if share.first is None and claim.reserved_bytes:
+            share.first = claim
+            return False
+        return True
 
     def _serve_share(self, share: Share) -> None:
-        """Serve the claims that wait for this share; if others wait for the pool, they join the main queue."""
-        while share.line and not self._is_over(share):
-            claim, whole_bytes = share.line.popitem(last=False)
-            if self._line or not self._may_grant():
-                claim.line = self._line
-                self._line[claim] = whole_bytes
+        """Serve the claims that wait for this share; if there is no memory for them, they join the other claims."""
+        while (place := share.line.first()) is not None and not self._is_over(share, place.claim):
+            claim, part = place.claim, self._part_of(place.claim)
+            if part.line or not self._may_take(part, claim, place.size_bytes):
+                claim.stand_in(part.line, place.size_bytes)
                 self._count(claim)
-                self._look_dry()
             else:
-                claim.line = None
-                self._grant(claim, whole_bytes, share)
-                claim.owner.on_memory_granted()
+                self._grant(claim, place.size_bytes)
         if not share.line:
             self._aside.pop(share, None)
         if not (share.used_bytes or share.line):
             self._shares.pop(share.pair, None)
+        self._tell_pool()
+
+    # -- slow holders ----------------------------------------------------------------------------
+
+    def _look_at_holders(self, now_ms: int) -> None:
+        """End a request that arrives too slowly for one that waits; called once in HASTY_MS while claims wait."""
+        room, self._room = self._room, None
+        if room is None:
+            return
+        for line in self._lines:
+            place = line.first()
+            if place is not None and now_ms - place.claim.waits_since_ms >= HASTY_MS:
+                slowest = self._slowest(place.claim, now_ms)
+                if slowest is not None:
+                    slowest.end_slow(now_ms, ", while others need its memory")
+        if any(self._lines) and self._room is None:
+            self._room = room
+            room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
+
+    def _slowest(self, waiting: MemoryClaim, now_ms: int) -> MemoryClaim | None:
+        """Return the request that yields to `waiting`: of those over an equal share, or over their time, the one that
+        may exceed the part, whose place it needs; else the slowest.
+        """
+        timeout_ms = waiting.room.slow_client_limits.timeout_ms
+        own = self._share_of(waiting)
+        fair_bytes = self.pool.size_bytes / (len(self._shares) + (own is None))
+        first = self._part_of(waiting).first
+        found: MemoryClaim | None = None
+        found_ms = 0
+        for share in self._shares.values():
+            is_over = share.used_bytes > fair_bytes and share is not own
+            for claim in share.holders:
+                if claim is waiting or claim.owner.ended or not claim.owner.request_left:
+                    continue
+                if not (is_over or 0 < timeout_ms <= now_ms - claim.since_ms):
+                    continue
+                if claim.line is None and claim.owner.is_kept_waiting:
+                    continue  # for its broker
+                rest_ms = claim.rest_ms(now_ms)
+                if not yields(rest_ms, waiting.left_ms):
+                    continue
+                if claim is first:
+                    return claim
+                if rest_ms > found_ms:
+                    found, found_ms = claim, rest_ms
+        return found
+
+    def _tell_pool(self) -> None:
+        """Let the pool count the time in which claims wait for memory, and serve them on each release."""
+        pool = self.pool
+        pool.is_waited_for = bool(self._ordinary.line or self._large.line)
+        if pool.is_waited_for:
+            pool.refuse()
+        elif pool.is_depleted:
+            pool.recover()
+
+
+def _with_step(arrived_bytes: int, whole_bytes: int) -> int:
+    """Return how much to reserve for a frame of which so much has arrived: as much again, within limits."""
+    step_bytes = min(max(arrived_bytes, MIN_STEP_BYTES), MAX_STEP_BYTES)
+    return min(arrived_bytes + step_bytes, whole_bytes)

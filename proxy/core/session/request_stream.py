@@ -3,8 +3,8 @@
 Rules:
 - A request is judged when its head has arrived: the header, and for Produce the body up to acks.
 - An incomplete head is carried over to the next read; its size is bounded, and counted.
-- A body streams through (STREAM), is kept whole for a policy (GATHER), or is dropped because the
-  request was answered here (DROP). A request to be kept whole waits for memory for all of it.
+- A body streams through (STREAM), is kept whole for a policy or because it is slow (GATHER), or is dropped because the
+  request was answered here (DROP). A request that is kept whole takes memory as it arrives, and may wait inside.
 - Frame sizes are judged before anything is allocated for them.
 - A fault takes nothing from the requests before it (`Session.fail_request`). No more bytes of the request at fault
   are forwarded.
@@ -23,6 +23,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond,
 from policies.chain import PolicyFault
 from policies.denial import Deny
 from proxy.core.errors import ClientProtocolError, CloseReason
+from proxy.core.memory.announced import GATHERS, STREAMS, WAITS
 from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session.body_walk import (
@@ -236,7 +237,7 @@ class RequestStream:
                 break
             begun = self._begin(buf, pos, end, now_ms)
             if begun is None or owner.is_holding:
-                if not client.muted & STOPS_PARSING:  # its head is incomplete
+                if not (self.pending or client.muted & STOPS_PARSING):  # its head is incomplete
                     self._keep_head(end - pos, now_ms)
                 client.keep(bytes(memoryview(buf)[pos:end]))
                 break
@@ -255,7 +256,10 @@ class RequestStream:
             if owner.ending:
                 owner.maybe_end()
         elif self._mode == GATHER:
-            owner.claim.watch(now_ms)
+            claim = owner.claim
+            if claim.holds:  # all but SASL requests
+                owner.shared.reservations.extend(claim, len(self.gathered or b""))
+            claim.watch(now_ms)
         if owner.take_attention() or settled.start != start:
             broker.put_slice(buf, settled.start, pos)
             return ATTENTION
@@ -350,7 +354,7 @@ class RequestStream:
             plan, _REQUEST(buf, pos)[2], size, owner.shared.now_us, owner.next_exchange_id()
         )
         if hooks.need >= Need.BODY or plan.api.key in SASL:
-            begun = self._keep_whole(Pending(exchange, None), pos)
+            begun = self._keep_whole(Pending(exchange, None), pos, end)
             if begun is not None:
                 owner.on_arrived(exchange)
                 owner.usage.defer(size)  # until the policies are asked
@@ -411,18 +415,26 @@ class RequestStream:
             MAX_REFUSED_BYTES, shared.request_pool.max_single_bytes
         )
         needs_whole = isinstance(ends, Hold) and exchange.plan.hooks.need >= Need.BODY
-        if needs_whole or not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond)):
-            # Patches, a new body, an error reply that echoes the body, or a policy that needs it again.
-            begun = self._keep_whole(Pending(exchange, ends), pos)
+        begins = STREAMS
+        announces = ends is FORWARD and whole > shared.announced.small_bytes and pos + whole > end
+        if announces:
+            begins = shared.announced.begin(owner.claim, exchange.exchange_id, whole, end - pos)
+            if begins == WAITS:
+                self.pending = Pending(exchange, verdict)
+                return None
+        if (
+            needs_whole
+            or begins == GATHERS
+            or not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond))
+        ):
+            # A slow body, patches, a new body, an error reply that echoes it, or a policy that needs it again.
+            begun = self._keep_whole(Pending(exchange, ends), pos, end)
             if begun is None:
                 self.pending = Pending(exchange, verdict)
             elif ends is not verdict and isinstance(verdict, Throttle):
                 owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms)
             return begun
-        if ends is FORWARD and whole > shared.announced.small_bytes and pos + whole > end:
-            if not shared.announced.try_begin(owner.claim, whole):
-                self.pending = Pending(exchange, verdict)
-                return None
+        if announces:
             self._on_granted(exchange)
         if isinstance(verdict, Throttle):  # the mute begins after it
             self.left, self._mode = whole, STREAM if ends is FORWARD else DROP
@@ -519,9 +531,9 @@ class RequestStream:
 
     # -- a request that is kept whole ------------------------------------------------------------
 
-    def _keep_whole(self, pending: Pending, pos: int) -> int | None:
-        """Keep the frame at `pos` whole; None: it has to wait for memory. The login of a client that is not known yet
-        does not wait (`proxy.core.memory.unauthenticated`).
+    def _keep_whole(self, pending: Pending, pos: int, end: int) -> int | None:
+        """Keep the frame whole that begins in buf[pos:end]; None: it has to wait for memory. The login of a client that
+        is not known yet does not wait (`proxy.core.memory.unauthenticated`).
         """
         owner, exchange = self._owner, pending.exchange
         shared = owner.shared
@@ -535,7 +547,7 @@ class RequestStream:
                 why = f"request size {whole} exceeds {max_bytes} bytes of buffer"
                 owner.end_after_replies(CloseReason.POLICY, why)
                 return pos
-            if not shared.reservations.reserve(owner.claim, whole):
+            if not shared.reservations.reserve(owner.claim, whole, min(whole, end - pos)):
                 return None
             self._on_granted(exchange)
         owner.claim.begin(shared.now_ms)
@@ -547,8 +559,11 @@ class RequestStream:
         if self.gathered is None:
             self.gathered = bytearray()
         self.gathered += memoryview(buf)[start:stop]
-        if not self._owner.claim.holds:
+        claim = self._owner.claim
+        if not claim.holds:
             self._owner.keep_login(stop - start)
+        elif len(self.gathered) > claim.reserved_bytes:
+            self._owner.shared.reservations.top_up(claim, len(self.gathered))
 
     def _settle_whole(self, now_ms: int) -> None:
         """Ask the policies about a request that was kept whole (if not asked yet), and apply the verdict."""

@@ -1,9 +1,7 @@
 """Shares of the pool, combined with a bound on requests and with other waiting clients."""
 
 from proxy.core.engine import Engine
-from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import HEAD_BYTES
-from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.memory.unauthenticated import MAX_BYTES
 from tests.support import frames as f
 from tests.support.memory import Link, begun, finish, kept, small_engine
@@ -18,7 +16,7 @@ def sent(engine: Engine, number: int, size: int = 600, host: str = "10.0.0.9") -
 
 def test_a_session_that_leaves_the_queue_of_a_share_keeps_no_memory():
     """The next session of the share gets the memory, and the count of requests is correct."""
-    engine = small_engine(1000, max_share=0.5, requests=10)
+    engine = small_engine(2000, max_share=0.25, requests=10)
     first, second, third = (begun(engine, n, 400, "10.0.0.1") for n in (1, 2, 3))
     fourth = begun(engine, 4, 400, "10.0.0.1")
     assert [link.waits for link in (first, second, third, fourth)] == [False, False, True, True]
@@ -53,34 +51,34 @@ def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_
     greedy._attend()
     assert behind.to_broker == kept(3, 600)
     assert greedy.waits
-    assert greedy.session.claim.line is not engine.reservations._line
+    assert greedy.session.claim.line not in engine.reservations._lines
     finish(holder, 1, 2000)
     greedy._attend()
     assert greedy.to_broker == kept(2, 600)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
-def test_a_session_whose_turn_comes_without_free_memory_stays_first():
-    """A later session does not overtake it, even with a small request; it has the next turn."""
+def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
+    """Its size is known now. The next one has its turn, and a smaller request does not wait for the larger one."""
     engine = small_engine(4000, requests=2)
+    engine.request_pool.force_allocate(2500)  # something that streams takes the rest
     holder, other = begun(engine, 1, 900), Link(engine)
     other.stuck = True
     other.client(f.heartbeat(1))
     first, second = sent(engine, 2, 900), sent(engine, 3, 60)
     other.stuck = False
     other.settle()  # the first has its turn
-    engine.request_pool.force_allocate(4000)  # something that streams takes the rest
     first._attend()
-    assert (first.waits, second.waits) == (True, True)
-    assert list(engine.reservations._line) == [first.session.claim, second.session.claim]
-    assert engine.reservations._line[first.session.claim] == 900  # its size is known now
+    assert (first.waits, second.waits) == (True, False)
+    assert list(engine.reservations._large.line) == [first.session.claim]
+    assert engine.reservations._large.line.size_of(first.session.claim) == 900
+    assert second.to_broker == kept(3, 60)
     late = sent(engine, 4, 60)
-    engine.request_pool.release(4000)
+    engine.request_pool.release(2500)
     finish(holder, 1, 900)
-    for link in (first, second, late):
+    for link in (first, late):
         link._attend()
-    assert (first.to_broker, second.to_broker) == (kept(2, 900), kept(3, 60))
-    assert late.to_broker == kept(4, 60)
+    assert (first.to_broker, late.to_broker) == (kept(2, 900), kept(4, 60))
 
 
 def test_a_session_waits_again_after_a_grant_like_any_other():
@@ -115,15 +113,14 @@ def test_at_a_loopback_address_a_share_applies_while_others_wait():
     assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
     other = begun(engine, 7, 500, "127.0.0.2")
     assert other.waits
-    finish(greedy[0], 0, 500)
-    assert not other.waits  # though two came before it
-    assert [link.waits for link in greedy] == [False] * 4 + [True] * 2
-    finish(greedy[1], 1, 500)
-    assert not greedy[4].waits  # no other share waits any more
-    for n in (2, 3, 4):
+    for n in range(3):
         finish(greedy[n], n, 500)
+    assert not other.waits
+    finish(greedy[3], 3, 500)
     finish(other, 7, 500)
-    finish(greedy[5], 5, 500)
+    for n in (4, 5):
+        assert not greedy[n].waits
+        finish(greedy[n], n, 500)
     assert engine.request_pool.used_bytes == 0
     assert engine.reservations._shares == {}
     assert (
@@ -132,37 +129,6 @@ def test_at_a_loopback_address_a_share_applies_while_others_wait():
         == engine.reservations._pair_of
         == {}
     )
-
-
-def test_slow_requests_over_a_share_are_closed_after_a_second_while_others_wait():
-    """This holds for a loopback address too: an honest request does not wait ten seconds for them."""
-    engine = small_engine(40_000, limits=ReadLimits())
-    slow = [begun(engine, n, 10_000, "127.0.0.1") for n in range(4)]
-    slow[0].advance(500)
-    honest = begun(engine, 5, 5000, "127.0.0.2")
-    assert honest.waits
-    honest.advance(999)
-    assert honest.waits
-    honest.advance(1)
-    assert not honest.waits
-    assert slow[0].session.reason is CloseReason.REQUEST_READ_TIMEOUT
-
-
-def test_of_requests_over_a_share_the_slowest_are_closed_first():
-    """Each comes at the least rate, and together they hold the pool: another share waits five seconds, not thirty."""
-    engine = small_engine(200_000, limits=ReadLimits())
-    slow = [begun(engine, n, 50_000, "127.0.0.1") for n in range(4)]
-    honest = begun(engine, 5, 5000, "127.0.0.2")
-    for second in range(5):
-        assert honest.waits
-        for n, link in enumerate(slow):
-            start = 100 + second * 2000
-            link.client(kept(n, 50_000)[start : start + 2000 - 100 * n])
-        honest.advance(1000)
-    honest.advance(1000)
-    assert not honest.waits
-    ended = [link.session.ended for link in slow]
-    assert ended == [False, False, False, True]  # as many as necessary: no other share waits now
 
 
 def test_the_long_heads_of_first_requests_take_no_memory_from_others():

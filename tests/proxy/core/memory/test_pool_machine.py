@@ -208,16 +208,25 @@ class MemoryMachine(RuleBasedStateMachine):
         room, pool = self.engine.reservations, self.pool
         waiting = [link for link in self.links if link.waits]
         assert len(room) == len(waiting)
-        assert not room._line or not room._may_grant()
+        for part in (room._ordinary, room._large):
+            assert part.first is None or (part.first.reserved_bytes and part.first.line is None)
+            place, first = part.line.first(), part.first
+            if place is not None:
+                assert not room._may_take(part, place.claim, place.size_bytes)
+                assert part.first is first is not place.claim
+        assert not room._door or room._called or room._has_too_many()
         for share in room._shares.values():
-            assert not share.line or room._is_over(share)
+            for claim in share.line:
+                assert share.first is not claim
+                assert room._is_over(share, claim)
+            assert share.used_bytes == sum(claim.reserved_bytes for claim in share.holders)
             assert share.used_bytes or share.line
         for link in waiting:
             session = link.session
-            assert session.claim.reserved_bytes == 0
-            assert session.request_left == 0
+            assert bool(session.claim.reserved_bytes) == bool(session.request_left)
+        assert room.reserved_bytes == sum(link.session.claim.reserved_bytes for link in self.links)
         if pool.is_depleted:
-            assert room._line or pool.is_out_of_memory()
+            assert room._ordinary.line or room._large.line or pool.is_out_of_memory()
 
     @invariant()
     def nothing_was_our_own_fault(self):
@@ -263,6 +272,9 @@ class MemoryMachine(RuleBasedStateMachine):
 STATES = (
     "out of memory",
     "waiting for memory",
+    "waiting inside a request",
+    "beyond its part",
+    "beyond its share",
     "waiting to be read",
     "waiting for their share",
     "held",
@@ -313,8 +325,13 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
             holds()
         room = machine.engine.reservations
         seen["out of memory"] += machine.pool.is_out_of_memory()
-        seen["waiting for memory"] += any(room._line.values())
-        seen["waiting to be read"] += any(not wanted for wanted in room._line.values())
+        seen["waiting for memory"] += bool(room._ordinary.line or room._large.line)
+        seen["waiting inside a request"] += any(
+            link.waits and link.session.request_left for link in machine.links
+        )
+        seen["beyond its part"] += bool(room._ordinary.first or room._large.first)
+        seen["beyond its share"] += any(share.first for share in room._shares.values())
+        seen["waiting to be read"] += bool(room._door)
         seen["waiting for their share"] += any(share.line for share in room._shares.values())
         seen["held"] += any(link.session.held is not None for link in machine.links)
         seen["broker stuck"] += any(link.session.broker.outbox for link in machine.links)

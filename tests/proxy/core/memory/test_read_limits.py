@@ -13,7 +13,7 @@ from proxy.core.memory.read_limits import (
     START_BYTES,
     Reads,
 )
-from proxy.core.memory.reservations import Reservations
+from proxy.core.memory.reservations import MIN_STEP_BYTES, Reservations
 from proxy.core.session.request_stream import DROP, RequestStream
 from tests.support import frames as f
 from tests.support.memory import Link, kept, small_engine
@@ -47,7 +47,7 @@ def test_reads_alone_never_use_up_the_pool(left):
 
 
 def test_without_free_memory_reads_are_short():
-    """They end with the frame; a frame whose memory is reserved is read as usual, up to its end."""
+    """They end with the frame; a frame that is kept whole is read up to the step that it has reserved."""
     engine = small_engine(8 * MIB)
     reads, pool = engine.read_limits, engine.request_pool
     idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
@@ -63,7 +63,7 @@ def test_without_free_memory_reads_are_short():
     assert reads.request_bytes(passing.session) == CRUMB_BYTES
     passing.session.requests.left = 10
     assert reads.request_bytes(passing.session) == 10
-    assert reads.request_bytes(gathering.session) == 100_000 - 100
+    assert reads.request_bytes(gathering.session) == MIN_STEP_BYTES
     assert reads.request_bytes(dropped.session) == 70_000
 
 

@@ -1,9 +1,10 @@
-"""Reservations of requests: the queue for memory, its order, and clients that never wait."""
+"""Reservations of requests: steps of memory, the line for it, its order, and clients that never wait."""
 
 import pytest
 
 from policies.api import Throttle
 from proxy.core.errors import CloseReason
+from proxy.core.memory.reservations import MIN_STEP_BYTES
 from proxy.core.session.channel import Mute
 from tests.support import frames as f
 from tests.support.memory import Keeper, Link, begun, finish, kept, request_bytes_of, small_engine
@@ -12,45 +13,85 @@ from tests.support.session_state import mute_until
 from tests.support.sessions import forget_ready
 
 
-def test_memory_is_reserved_once_when_the_size_is_known():
-    """It is reserved before the body arrives, and not again as the body arrives."""
-    engine = small_engine(1000)
-    link = begun(engine)
-    assert engine.request_pool.used_bytes == link.session.claim.reserved_bytes == 600
-    link.client(kept(1, 600)[100:300])
-    assert engine.request_pool.used_bytes == 600
+def test_memory_is_reserved_for_what_has_arrived_and_a_step_more():
+    """The step is as much again, from 4 to 256 KiB; a frame in one step is reserved once."""
+    engine = small_engine(16 << 20)
+    pool, size = engine.request_pool, 100_000
+    link = Link(engine).client(kept(1, size)[:100])
+    claim = link.session.claim
+    assert pool.used_bytes == claim.reserved_bytes == 100 + MIN_STEP_BYTES
+    link.client(kept(1, size)[100:10_000])
+    assert pool.used_bytes == claim.reserved_bytes == 20_000
+    link.client(kept(1, size)[10_000:60_000])
+    assert pool.used_bytes == size
     link.stuck = True
-    link.client(kept(1, 600)[300:])
-    assert engine.request_pool.used_bytes == 600  # its broker does not take it
+    link.client(kept(1, size)[60_000:])
+    assert pool.used_bytes == size  # its broker does not take it
     link.unstick()
-    assert engine.request_pool.used_bytes == 0
-    assert link.to_broker == kept(1, 600)
+    assert pool.used_bytes == 0
+    assert link.to_broker == kept(1, size)
 
 
-def test_waiting_clients_are_served_in_order_of_arrival():
-    """Each is served as soon as a byte is free; a small request does not pass a large one."""
-    engine = small_engine(1000)
-    links = [begun(engine, size=1000)]
-    links += [begun(engine, size=size) for size in (700, 100, 900)]
+def test_a_client_waits_inside_its_request_when_its_next_step_is_refused():
+    """It is not read meanwhile, keeps the memory that it has, and is read again when memory is released."""
+    engine = small_engine(1 << 20)
+    first, second = (Link(engine).client(kept(1, 900_000)[:1000]) for _ in range(2))
+    engine.request_pool.force_allocate(1_000_000)
+    for link in (first, second):
+        link.client(kept(1, 900_000)[1000:600_000])
+    assert [link.waits for link in (first, second)] == [False, True]  # one may exceed the pool
+    assert second.session.claim.reserved_bytes >= second.session.gathered_bytes > 1000
+    assert engine.request_pool.is_depleted
+    first.client(kept(1, 900_000)[600_000:])
+    assert first.to_broker == kept(1, 900_000)
+    assert not second.waits
+    engine.request_pool.release(1_000_000)
+    second.client(kept(1, 900_000)[600_000:])
+    assert second.to_broker == kept(1, 900_000)
+    assert engine.request_pool.used_bytes == engine.reservations.reserved_bytes == 0
+    assert not engine.request_pool.is_depleted
+
+
+def test_those_that_wait_are_served_by_when_they_would_end():
+    """A whole request does not wait for incomplete ones; one with little left comes before one with much."""
+    engine = small_engine(4000)
+    holder = begun(engine, size=4000)
+    links = [begun(engine, size=size) for size in (3000, 2000)]
+    links.append(Link(engine).client(kept(1, 400)))
     room = engine.reservations
-    assert [link.waits for link in links] == [False, True, True, True]
-    assert len(room) == 3
-    finish(links[0], size=1000)
-    assert [link.waits for link in links] == [False, False, False, False]
-    assert (
-        engine.request_pool.used_bytes == 1600
-    )  # 700, and 900 more because the pool is not strict; the small one is forwarded
-    late = begun(engine)
-    assert late.waits
-    for link, size in ((links[1], 700), (links[3], 900)):
+    assert [link.waits for link in links] == [True, True, False]
+    assert len(room) == 2
+    assert [claim.owner for claim in room._large.line] == [link.session for link in links[:2]]
+    assert room._large.line.first().claim is links[1].session.claim
+    assert links[2].to_broker == kept(1, 400)
+    finish(holder, size=4000)
+    assert [link.waits for link in links] == [True, False, False]
+    for link, size in ((links[1], 2000), (links[0], 3000)):
+        assert not link.waits
         finish(link, size=size)
-    finish(late)
+        assert link.to_broker == kept(1, size)
     assert engine.request_pool.used_bytes == 0
     assert not engine.request_pool.is_depleted
 
 
+def test_larger_requests_leave_a_part_of_the_pool_to_ordinary_ones():
+    """An ordinary one, up to 1 MiB or an eighth of the pool, is admitted beside one that exceeds the pool."""
+    engine = small_engine(80_000)
+    large = [Link(engine).client(kept(1, 80_000)[:60_000]) for _ in range(3)]
+    assert [link.waits for link in large] == [False, True, True]
+    ordinary = [Link(engine).client(kept(1, 10_000)[:9_999]) for _ in range(3)]
+    assert [link.waits for link in ordinary] == [False, False, True]
+    for link in ordinary:
+        link.client(kept(1, 10_000)[9_999:])
+    assert [link.to_broker for link in ordinary] == [kept(1, 10_000)] * 3
+    for link in large:
+        link.client(kept(1, 80_000)[60_000:])
+    assert [link.to_broker for link in large] == [kept(1, 80_000)] * 3
+    assert engine.request_pool.peak_bytes < 2 * 80_000
+
+
 @pytest.mark.parametrize("bounds", [{"pool": 1000}, {"pool": 1 << 20, "requests": 1}])
-@pytest.mark.parametrize("size", [1000, 9000])
+@pytest.mark.parametrize("size", [2000, 9000])
 def test_each_client_is_served_once_before_any_is_served_twice(bounds, size):
     """There is memory for one request; the clients send three each, one after the other, and take turns."""
     engine = small_engine(**{**bounds, "pool": max(size, bounds["pool"])})
@@ -216,10 +257,10 @@ def test_the_queue_for_the_number_of_requests_is_served_after_a_lack_of_memory()
 
 def test_one_user_at_one_address_has_a_share_of_the_pool():
     """Over the share its clients wait in a queue of their own; other clients are served meanwhile."""
-    engine = small_engine(1000, max_share=0.5)
+    engine = small_engine(2000, max_share=0.25)
     greedy = [begun(engine, size=400, host="10.0.0.1") for _ in range(3)]
     assert [link.waits for link in greedy] == [False, False, True]
-    other = begun(engine, size=100, host="10.0.0.2")
+    other = begun(engine, size=200, host="10.0.0.2")
     same_host = Link(engine, "10.0.0.1", "alice").client(kept(1, 60))
     assert not other.waits
     assert same_host.to_broker == kept(1, 60)
@@ -228,7 +269,35 @@ def test_one_user_at_one_address_has_a_share_of_the_pool():
     assert not greedy[2].waits
     for link in greedy[1:]:
         finish(link, size=400)
-    finish(other, size=100)
+    finish(other, size=200)
+    assert engine.reservations._shares == {}
+
+
+def test_the_ordinary_requests_of_a_pair_have_a_share_of_their_own():
+    """Its larger ones do not use it up."""
+    engine = small_engine(16_000, max_share=0.25)
+    large = [begun(engine, size=3000, host="10.0.0.1") for _ in range(3)]
+    assert [link.waits for link in large] == [False, False, True]
+    ordinary = begun(engine, size=1500, host="10.0.0.1")
+    assert not ordinary.waits
+    finish(ordinary, size=1500)
+    assert ordinary.to_broker == kept(1, 1500)
+
+
+def test_one_request_that_has_begun_may_exceed_its_share():
+    """Several have begun and need more than the share: they end, one after the other."""
+    engine = small_engine(1 << 20, max_share=0.25)
+    size = 200_000
+    links = [Link(engine, "10.0.0.1").client(kept(1, size)[:2000]) for _ in range(4)]
+    assert not any(link.waits for link in links)
+    for link in links:
+        link.client(kept(1, size)[2000:150_000])
+    assert [link.waits for link in links] == [False, False, True, True]
+    for _ in links:
+        for link in links:
+            if not link.unread and link.session.request_left:
+                link.client(kept(1, size)[-link.session.request_left :])
+    assert [link.to_broker for link in links] == [kept(1, size)] * 4
     assert engine.reservations._shares == {}
 
 
@@ -238,11 +307,13 @@ def test_a_client_that_waited_for_its_share_queues_for_the_pool():
     greedy = [begun(engine, size=500, host="10.0.0.1") for _ in range(2)]
     rest = [begun(engine, size=500, host=f"10.0.0.{n}") for n in (2, 3)]
     assert [link.waits for link in (*greedy, *rest)] == [False, True, False, True]
-    engine.request_pool.force_allocate(200)
+    engine.request_pool.force_allocate(600)
     finish(greedy[0], size=500)
-    assert (rest[1].waits, greedy[1].waits) == (False, True)
-    engine.request_pool.release(200)
+    assert (rest[1].waits, greedy[1].waits) == (True, True)
+    assert greedy[1].session.claim.line is engine.reservations._large.line
+    engine.request_pool.release(600)
     finish(rest[0], size=500)
+    finish(rest[1], size=500)
     assert not greedy[1].waits
 
 
@@ -279,14 +350,14 @@ def test_a_request_that_waits_keeps_its_verdict(verdict):
         "refuse": Reject(ErrorCode.POLICY_VIOLATION),
     }[verdict]
     judge = Recorder(lambda _: ends, apis={f.HEARTBEAT})
-    engine = small_engine(600, Keeper(), judge)
-    holder = begun(engine)
+    engine = small_engine(200, Keeper(), judge)
+    holder = begun(engine, size=200)
     link = Link(engine)
     link.session.client.keep(f.beat(7)[:6])
     link.client(f.beat(7)[6:])
     assert link.waits
     assert judge.asked == [1]
-    finish(holder)
+    finish(holder, size=200)
     link._attend()
     assert judge.asked == [1]
     if verdict == "throttle":

@@ -6,6 +6,7 @@ import pytest
 
 from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond
 from proxy.core.errors import CloseReason
+from proxy.core.memory.pool_part import PoolPart
 from tests.support import frames as f
 from tests.support.golden import cases
 from tests.support.memory import OVERHEAD, Keeper, Link, kept, small_engine
@@ -39,13 +40,14 @@ def test_the_second_of_two_large_requests_waits_until_the_first_is_sent():
     assert second.waits
     assert pool.is_out_of_memory()
     first.to_broker = b""
-    second.session.claim.line, line = None, engine.reservations._line
-    wanted = line.pop(second.session.claim)  # hold the line up, to see the moment between
+    room = engine.reservations
+    parts = room._ordinary, room._large
+    room._ordinary = room._large = PoolPart(is_large=True)  # to see the moment between
     first.unstick()
     completed.append(0)
     available.append(pool.available_memory() + pool.carried_bytes)
-    line[second.session.claim], second.session.claim.line = wanted, line
-    engine.reservations.serve()
+    room._ordinary, room._large = parts
+    room.serve()
     second._attend()
     assert not second.waits
     second.stuck = True
