@@ -33,6 +33,7 @@ _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
 _MECHANISM = b"PLAIN"
+_CLOSES = "it speaks TLS, and closes without an answer: it may demand a client certificate (upstream.tls.cert_file)"
 _PLAIN = "it speaks Kafka without TLS, but upstream.tls is set"
 
 
@@ -85,6 +86,8 @@ async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerRepor
 
 async def _look(talk: BrokerTalk) -> BrokerReport:
     versions = await _versions(talk)
+    if talk.tls and not versions:  # it may have reset, so that no alert came through
+        return _report_of(talk, problem=_CLOSES)
     if not _is_versions(versions):
         return _report_of(talk, problem=await _other_protocol(talk.without_tls(), versions))
     answers = await talk.ask(

@@ -38,6 +38,12 @@ WEB_PROTOCOLS: Final = ("h2", "http/1.1", "http/1.0", "spdy/3", "h3")
 """Chosen only if the client offers nothing else, so that it can be refused."""
 
 
+class ClientContext(ssl.SSLContext):
+    """A context for connections to brokers. `shows_certificate`: whether Sluice has one of its own for them."""
+
+    shows_certificate = False
+
+
 class CertificateFileError(OSError):
     """A file of certificates or keys that cannot be used. The message has the setting, the path and the cause."""
 
@@ -66,7 +72,7 @@ def client_context(
     key_file: str = "",
     *,
     verify: bool = True,
-    kind: type[ssl.SSLContext] = ssl.SSLContext,
+    kind: type[ssl.SSLContext] = ClientContext,
 ) -> ssl.SSLContext:
     """Return the context for connections to brokers; an empty path is absent. Raises CertificateFileError."""
     context = kind(ssl.PROTOCOL_TLS_CLIENT)
@@ -81,6 +87,8 @@ def client_context(
         context.load_default_certs()
     if cert_file:
         _load_chain(context, cert_file, key_file)
+        if isinstance(context, ClientContext):
+            context.shows_certificate = True
     return context
 
 

@@ -73,6 +73,25 @@ def test_a_wrong_password_is_reported_and_not_shown(
     assert "not-the-password" not in output
 
 
+def test_a_broker_that_demands_a_client_certificate_is_named_as_that(
+    kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
+) -> None:
+    """Kafka's alert is Java's: a bad certificate, where Sluice has shown none."""
+    setup = WithoutCertificate("plain", NONE, MTLS, "")
+    code, output = checked(setup, kafka_secure, security_files, tmp_path)
+    assert code != 0
+    assert "demand" in output
+    assert "a client certificate (upstream.tls.cert_file)" in " ".join(output.split())
+
+
+class WithoutCertificate(SetUp):
+    """A set-up without a certificate of Sluice."""
+
+    def upstream_settings(self, files: Files) -> dict[str, object]:
+        """Return the settings."""
+        return {"tls": {"ca_file": str(files.ca)}}
+
+
 class Wrong(SetUp):
     """A set-up whose password is wrong."""
 

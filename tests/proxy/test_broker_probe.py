@@ -204,7 +204,7 @@ async def test_a_broker_with_tls_shows_its_certificate(
     ("name", "client_ca", "words"),
     [
         ("elsewhere", False, "certificate verify failed: IP address mismatch"),
-        ("127.0.0.1", True, "alert certificate required"),
+        ("127.0.0.1", True, "required: the broker demands a client certificate"),
     ],
 )
 async def test_a_refusal_of_tls_is_reported_in_the_words_of_openssl(

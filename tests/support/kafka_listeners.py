@@ -27,7 +27,7 @@ SSL: Final = "SSL"
 MTLS: Final = "MTLS"
 EXPIRED: Final = "EXPIRED"
 GSSAPI: Final = "GSSAPI"
-_COMMON_NAME: Final = "RULE:^.*CN=([^,]+).*$/$1/,DEFAULT"
+_COMMON_NAME: Final = "RULE:^CN=([^,+]+).*$/$1/,DEFAULT"
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import trio
 
 from proxy.core.protocol_sniffer import guess_at_tls_port
 from proxy.openssl.contexts import WEB_PROTOCOLS
-from proxy.openssl.reasons import words_of
+from proxy.openssl.reasons import words_of, words_of_broker
 from proxy.shell.tls.client_hello import HANDSHAKE, UNEXPECTED_MESSAGE, ClientHello, HelloError
 from proxy.shell.tls.places import Places
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
@@ -203,8 +203,7 @@ class Handshakes:
             raise HandshakeError(f"the handshake took more than {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:  # a name that is no host name is a ValueError
             connected.close()
-            refusal = getattr(secured.tls, "refusal", "") if secured is not None else ""
-            raise HandshakeError(refusal or _words(error)) from error
+            raise HandshakeError(_words(error, None if secured is None else secured.tls)) from error
         except BaseException:
             connected.close()
             raise
@@ -233,9 +232,13 @@ def _wake_at(connected: socket.socket, missing_bytes: int) -> None:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, missing_bytes)
 
 
-def _words(error: OSError | ValueError) -> str:
-    if isinstance(error, ssl.SSLError):
-        if error.reason == "CALLBACK_FAILED":  # before our own: Python decodes the name
-            return "the client asks for a server name (SNI) that is not ASCII"
-        return words_of(error)
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+def _words(error: OSError | ValueError, tls: ssl.SSLObject | None) -> str:
+    if tls is None or not isinstance(error, ssl.SSLError):
+        return (error.strerror if isinstance(error, OSError) else None) or str(error)
+    if not tls.server_side:
+        return words_of_broker(error, tls)
+    if refusal := getattr(tls, "refusal", ""):
+        return str(refusal)
+    if error.reason == "CALLBACK_FAILED":  # before our own: Python decodes the name
+        return "the client asks for a server name (SNI) that is not ASCII"
+    return words_of(error)

@@ -24,20 +24,30 @@ BATCH: Final = 2
 
 
 class RecordSender:
-    """Encrypts with `write`, which puts records into `outgoing`, and sends them."""
+    """Encrypts with `write`, which puts records into `outgoing`, and sends them. `words` tells an error of OpenSSL."""
 
-    __slots__ = ("_outgoing", "_owed_bytes", "_send_all", "_send_one", "_unsent", "_write")
+    __slots__ = (
+        "_outgoing",
+        "_owed_bytes",
+        "_send_all",
+        "_send_one",
+        "_unsent",
+        "_words",
+        "_write",
+    )
 
     def __init__(
         self,
         connected: socket.socket,
         write: Callable[[bytes | bytearray | memoryview], int],
         outgoing: ssl.MemoryBIO,
+        words: Callable[[ssl.SSLError], str] = words_of,
     ) -> None:
         self._send_one = connected.send
         self._send_all = connected.sendmsg
         self._write = write
         self._outgoing = outgoing
+        self._words = words
         self._unsent: list[bytes] = []  # ciphertext
         self._owed_bytes = 0  # of refused plaintext that is in `_unsent`
 
@@ -91,7 +101,7 @@ class RecordSender:
         """Send our alert, if there is one; return the error of a connection that OpenSSL gave up."""
         with suppress(OSError):
             self.flush()
-        return TlsError(words_of(error))
+        return TlsError(self._words(error))
 
     def _send_record(self, data: bytes | bytearray | memoryview, size: int) -> int:
         try:

@@ -21,9 +21,10 @@ import ssl
 import struct
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.reasons import ENDED
+from proxy.openssl.reasons import ENDED, words_of, words_of_broker
 from proxy.shell.tls.record_sender import RECORD_BYTES, RecordSender
 from proxy.shell.transport import Security, TlsError, address_of, prepare
 
@@ -107,7 +108,8 @@ class TlsTransport:
         self._noise_bytes = _TRUST_BYTES + SMALL_BYTES
         self._remains = False  # whether OpenSSL may have bytes that were not given yet
         self._is_discarding = False
-        self._sender = RecordSender(connected, inner.write, self._outgoing)
+        words = words_of if is_server else partial(words_of_broker, tls=self._object)
+        self._sender = RecordSender(connected, inner.write, self._outgoing, words)
         self.send: Callable[[bytes | bytearray | memoryview], int] = self._sender.send
         self.security: Security | None = None
 
