@@ -21,8 +21,10 @@ from policies.validation import Problem
 from policies.verdicts import short_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
+
+    from policies.policy_files import FileReader
 
 GROUP = "sluice.policies"
 _IMPORT_PATH = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
@@ -41,16 +43,16 @@ class FoundPolicy(NamedTuple):
 class PolicyFinder:
     """Finds the policies of one configuration. The directories are searched after the entry points."""
 
-    def __init__(self, directories: Sequence[str], read: Callable[[str, int], bytes]) -> None:
+    def __init__(self, directories: Sequence[str], files: FileReader) -> None:
         self._directories = directories
-        self._read = read
+        self._files = files
         self._points: Mapping[str, EntryPoint] | None = None
         self.files: dict[str, list[str]] = {}
         self.problems: list[Problem] = []
         """Those of the directories."""
         for place, directory in enumerate(directories):
             try:
-                for name, paths in policy_files([directory]).items():
+                for name, paths in policy_files([directory], self._files).items():
                     self.files.setdefault(name, []).extend(paths)
             except PolicyFileError as error:
                 self.problems.append(Problem(f"policies_path[{place}]", str(error)))
@@ -69,7 +71,7 @@ class PolicyFinder:
             )
         if files:
             try:
-                found = load_file(files[0], class_name, self._read)
+                found = load_file(files[0], class_name, self._files)
             except PolicyFileError as error:
                 return Problem(path, str(error))
             return FoundPolicy(found.kind, {found.path: found.digest})

@@ -4,7 +4,7 @@ Rules:
 - `use: NAME` is the one policy of NAME.py; `use: NAME:Class` one of several. A name that two places have is an error.
 - A file is compiled from the bytes that were read, so its digest is that of the code that runs. A file that has not
   changed keeps its classes; a changed one is a new module, and the old policy keeps its own until it is replaced.
-- A directory or file that any user may write to is refused: its code runs with the rights of Sluice.
+- A directory or file that another user may change is refused (`why_untrusted`): its code has the rights of Sluice.
 """
 
 from __future__ import annotations
@@ -13,20 +13,29 @@ import linecache
 import sys
 from hashlib import blake2b
 from pathlib import Path
-from stat import S_IWOTH
 from traceback import extract_tb
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.api import Policy
 from policies.replaced_modules import note_replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 MAX_FILE_BYTES: Final = 1 << 20
 _PACKAGE: Final = "sluice_policy_files"
 _RAISED: Final = (Exception, SystemExit, GeneratorExit)
+
+
+class FileReader(Protocol):
+    """Reads files, and judges who may change them. Both raise OSError."""
+
+    def read(self, path: str, max_bytes: int, /) -> bytes:
+        """Return the content of a file."""
+
+    def why_untrusted(self, path: str, /) -> str:
+        """Return why another user may change the code that this path leads to; "" if none may."""
 
 
 class FilePolicy(NamedTuple):
@@ -45,16 +54,16 @@ _loaded: dict[str, tuple[str, ModuleType]] = {}
 """By path: the digest of the file, and its module."""
 
 
-def policy_files(directories: Sequence[str]) -> dict[str, list[str]]:
+def policy_files(directories: Sequence[str], files: FileReader) -> dict[str, list[str]]:
     """Return the files by the name of their policies; a name in several directories has several files.
 
-    Raises PolicyFileError if a directory cannot be read, or any user may write to it.
+    Raises PolicyFileError if a directory cannot be read, or another user may change it.
     """
     found: dict[str, list[str]] = {}
     for directory in directories:
         folder = Path(directory)
         try:
-            _refuse_writable(folder)
+            _refuse_untrusted(directory, files)
             names = sorted(each.name for each in folder.iterdir())
         except OSError as error:
             raise PolicyFileError(f"{directory} cannot be read: {error.strerror}") from error
@@ -65,14 +74,14 @@ def policy_files(directories: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def load_file(path: str, class_name: str, read: Callable[[str, int], bytes]) -> FilePolicy:
+def load_file(path: str, class_name: str, files: FileReader) -> FilePolicy:
     """Return the policy of this file; `class_name` chooses one of several.
 
     Raises PolicyFileError if it cannot be read or imported, or does not have exactly one such policy.
     """
     try:
-        _refuse_writable(Path(path))
-        source = read(path, MAX_FILE_BYTES)
+        _refuse_untrusted(path, files)
+        source = files.read(path, MAX_FILE_BYTES)
     except OSError as error:
         raise PolicyFileError(f"{path} cannot be read: {error.strerror}") from error
     digest = blake2b(source, digest_size=16).hexdigest()
@@ -107,9 +116,9 @@ def _listed(names: Mapping[str, object]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _refuse_writable(path: Path) -> None:
-    if path.stat().st_mode & S_IWOTH:
-        raise PolicyFileError(f"{path} may be written by any user (o+w): its code would run here")
+def _refuse_untrusted(path: str, files: FileReader) -> None:
+    if why := files.why_untrusted(path):
+        raise PolicyFileError(f"{path} cannot be trusted: {why}: its code would run here")
 
 
 def _module_of(path: str, source: bytes) -> ModuleType:

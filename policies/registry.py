@@ -24,6 +24,7 @@ from policies.discovery import RAISED, PolicyFinder, error_words
 from policies.entry_tools import EntryTools, ToolServices
 from policies.hook_runner import HookRunner, PolicyFault
 from policies.interests import interests_of, joined_need
+from policies.policy_files import FileReader
 from policies.type_names import describe_value
 from policies.validation import Problem, SettingsError, join_path, try_convert
 from policies.verdicts import check_time, short_repr
@@ -102,7 +103,7 @@ def build(
 
 def inspect(
     entries: Sequence[PolicyEntry | None],
-    files: Files | None = None,
+    files: CodeFiles | None = None,
     *,
     keep: bool = False,
     directories: Sequence[str] = (),
@@ -113,7 +114,7 @@ def inspect(
     is not checked. Policies read their files with `files`. If `keep` and there is no problem, the entries keep their
     policies for `build`.
     """
-    problems = _try_make_all(entries, files or _NullServices(), directories)
+    problems = _try_make_all(entries, files or _NullServices(), directories, files)
     if problems or not keep:
         discard(entries)
     return problems
@@ -179,6 +180,10 @@ class Files(Protocol):
 
     def read(self, path: str, max_bytes: int, /) -> bytes:
         """See Services."""
+
+
+class CodeFiles(Files, FileReader, Protocol):
+    """The files of policies, and of the directories in `policies_path`."""
 
 
 class _Draft(NamedTuple):
@@ -278,6 +283,10 @@ class _NullServices:
         """Return None: there is no file."""
         return None
 
+    def why_untrusted(self, path: str) -> str:
+        """Return that nothing is known of it."""
+        return f"{path} is not known"
+
     def read(self, path: str, max_bytes: int) -> bytes:
         """Raise FileNotFoundError: there is no file."""
         raise FileNotFoundError(ENOENT, "there are no files here", path)
@@ -304,12 +313,15 @@ class _NullServices:
 
 
 def _try_make_all(
-    entries: Sequence[PolicyEntry | None], files: Files, directories: Sequence[str] = ()
+    entries: Sequence[PolicyEntry | None],
+    files: Files,
+    directories: Sequence[str] = (),
+    code: FileReader | None = None,
 ) -> list[Problem]:
     """Make the policies that were not made yet; the entries keep them."""
     if all(entry is None or _DRAFT in vars(entry) for entry in entries):
         directories = ()
-    finder = PolicyFinder(directories, files.read)
+    finder = PolicyFinder(directories, code or _NullServices())
     problems = finder.problems
     first: dict[str, int] = {}
     defined: dict[str, MetricSpec] = {}

@@ -40,7 +40,7 @@ def policies(use: str | None, *, file: Path | None, as_json: bool) -> None:
     from policies.validation import Problem  # noqa: PLC0415 - as above
     from proxy.shell import files  # noqa: PLC0415 - as above
 
-    finder = PolicyFinder(_directories(file), files.read)
+    finder = PolicyFinder(_directories(file), files)
     for problem in finder.problems:
         click.echo(f"error: {escaped(str(problem))}", err=True)
     points = entry_points_by_name()

@@ -8,6 +8,8 @@ from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
 
+from proxy.shell.trusted_paths import why_untrusted as why_untrusted  # noqa: PLC0414 - a part of these
+
 
 def load(path: str) -> bytes | None:
     """Return the content of the file; None if there is no such file. Raises OSError for any other reason."""

@@ -64,15 +64,15 @@ def test_a_file_is_a_policy(folder: Path, use: str) -> None:
 def test_an_unchanged_file_keeps_its_class_and_a_changed_one_is_new(folder: Path) -> None:
     """Even a change that keeps size and time of the file."""
     path = str(folder / "guard.py")
-    first = load_file(path, "", files.read)
+    first = load_file(path, "", files)
     at = Path(path).stat()
     Path(path).write_text(SOURCE.replace("{word}", "six"))
     os.utime(path, ns=(at.st_atime_ns, at.st_mtime_ns))
-    second = load_file(path, "", files.read)
+    second = load_file(path, "", files)
 
     assert second.digest != first.digest
     assert (first.kind.Config().word, second.kind.Config().word) == ("one", "six")
-    assert load_file(path, "", files.read).kind is second.kind
+    assert load_file(path, "", files).kind is second.kind
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(
     folder: Path, source: str, line: int, words: str
 ) -> None:
     """And the classes of the file before it stay in use."""
-    before = load_file(str(folder / "guard.py"), "", files.read)
+    before = load_file(str(folder / "guard.py"), "", files)
     (folder / "guard.py").write_text(source)
 
     (problem,) = problems("guard", folder)
@@ -132,7 +132,9 @@ def test_what_any_user_may_write_is_refused(folder: Path) -> None:
     assert "guard.py may be written by any user" in problems("guard", folder)[0]
     (folder / "guard.py").chmod(0o644)
     folder.chmod(0o777)
-    assert problems("limits", folder)[0].startswith(f"policies_path[0]: {folder} may be written")
+    assert problems("limits", folder)[0].startswith(
+        f"policies_path[0]: {folder} cannot be trusted: {folder} may be written by any user"
+    )
 
 
 def test_what_cannot_be_read_is_named(folder: Path) -> None:
@@ -148,9 +150,9 @@ def test_only_files_with_the_name_of_a_module_count(folder: Path) -> None:
     """No hidden and private files, and no other names."""
     for name in ("_private.py", ".hidden.py", "two-words.py", "notes.txt"):
         (folder / name).write_text("raise SystemExit")
-    assert list(policy_files([str(folder)])) == ["guard"]
+    assert list(policy_files([str(folder)], files)) == ["guard"]
     with pytest.raises(PolicyFileError, match="cannot be read"):
-        load_file(str(folder / "gone.py"), "", files.read)
+        load_file(str(folder / "gone.py"), "", files)
 
 
 def test_an_unknown_name_is_compared_with_files_too(folder: Path) -> None:
