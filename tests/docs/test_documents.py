@@ -20,7 +20,13 @@ from proxy.cli.main import main
 from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FRAGMENTS = ROOT / "docs" / "changelog.d"
+PAGES = [
+    ROOT / "README.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent != FRAGMENTS),
+]
+FIRST_POLICY = ROOT / "docs" / "policies" / "first-policy.md"
+"""Its files are made and run one after another by tests/docs/test_first_policy.py."""
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 MAX_MEAN_WORDS = 25
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
@@ -43,7 +49,7 @@ def blocks(*languages: str) -> list[Block]:
         Block(page, found[2], found[3])
         for page in PAGES
         for found in FENCE.finditer(page.read_text("utf-8"))
-        if found[2] in languages
+        if found[2] in languages and (page != FIRST_POLICY or found[2] == "console")
     ]
 
 
