@@ -2,18 +2,23 @@
 
 `HYPOTHESIS_PROFILE=default` looks for new ones.
 
-Every Sluice that a test starts has its default admin socket in a folder of this run.
+Every Sluice that a test starts has its default admin socket in a folder of this run, and no test finds another Sluice
+of this machine.
 """
 
 import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 from hypothesis import settings
+
+from proxy import admin_socket
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 _RUNTIME = tempfile.mkdtemp(prefix="sl")
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME
+admin_socket.ROOT_FOLDER = Path(_RUNTIME) / "root"

@@ -81,7 +81,7 @@ def test_a_rate_is_kept(programs: dict[str, Path], through_relay: int) -> None:
 def first_request(programs: dict[str, Path], *arguments: str) -> bytes:
     """The first frame that load sends, without its length."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(5)
+        server.settimeout(60)
         command = [str(programs["load"]), "-p", str(server.getsockname()[1]), "-n", "1", *arguments]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as sender:
             peer, _ = server.accept()
@@ -142,7 +142,7 @@ def test_replies_are_what_the_codec_expects(
     )
     try:
         broker.wait_accepting(port)
-        with socket.create_connection(("127.0.0.1", port), 5) as asker:
+        with socket.create_connection(("127.0.0.1", port), 60) as asker:
             asker.sendall(struct.pack(">i", len(frame)) + frame)
             body = asker.recv(int.from_bytes(asker.recv(4)), socket.MSG_WAITALL)
     finally:
@@ -174,7 +174,7 @@ def test_the_broker_says_who_it_is_in_every_version(
     )
     try:
         broker.wait_accepting(port)
-        with socket.create_connection(("127.0.0.1", port), 5) as asker:
+        with socket.create_connection(("127.0.0.1", port), 60) as asker:
             for version in versions:
                 asker.sendall(struct.pack(">ihhih", 10, api_key, version, version, -1))
                 size, correlation_id = struct.unpack(">ii", asker.recv(8, socket.MSG_WAITALL))

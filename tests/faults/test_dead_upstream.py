@@ -16,7 +16,7 @@ from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
 
 def wait_for_the_end(port: int, request: bytes) -> tuple[bytes, float]:
     """Return the bytes that arrive before the connection's end, and the seconds that this takes."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         began = time.monotonic()
         client.sendall(request)
         return receive_until_closed(client), time.monotonic() - began
@@ -83,7 +83,7 @@ def test_a_broker_that_hangs_up_ends_the_connection_after_its_last_byte(start, t
 
     with StubBroker(answer) as stub:
         sluice = start(stub.server)
-        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
             client.sendall(f.heartbeat(1))
             got = client.recv(64) if told > 8 else b""
             client.sendall(f.heartbeat(2))  # now it hangs up

@@ -20,14 +20,14 @@ def test_without_tls_openssl_is_never_loaded(start, broker) -> None:
     with Honest(sluice.port) as honest:
         honest.ask()
         for data in (TLS_HELLO, b"GET / HTTP/1.1\r\n\r\n", f.heartbeat(1)[:6]):
-            with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+            with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
                 client.sendall(data)
                 client.shutdown(socket.SHUT_WR)
                 receive_until_closed(client)
         sluice.reload(limits={"max_connections": 900})
         await_that(lambda: "reloaded" in sluice.said(), "the reload")
         crowd = [
-            socket.create_connection(("127.0.0.1", sluice.port), timeout=20)
+            socket.create_connection(("127.0.0.1", sluice.port), timeout=60)
             for _ in range(CONNECTIONS)
         ]
         await_that(lambda: "accept_delayed" in sluice.said(), "all that can to be in")

@@ -64,7 +64,7 @@ def _has_line(sluice: SluiceProcess, event: str, reason: str) -> bool:
 
 def connect(sluice: SluiceProcess, authority: Authority, name: str = BOOTSTRAP) -> ssl.SSLSocket:
     context = ssl.create_default_context(cafile=str(authority.ca_file))
-    plain = socket.create_connection((sluice.address, sluice.port), 20)
+    plain = socket.create_connection((sluice.address, sluice.port), 60)
     return context.wrap_socket(plain, server_hostname=name)
 
 
@@ -175,7 +175,7 @@ def test_a_strange_server_name_costs_one_line_of_the_log_and_nothing_else(
         ):
             sent = 0
             while sent < 50 or not _has_line(sluice, "handshake_failed", reason):
-                with socket.create_connection((sluice.address, sluice.port), 20) as client:
+                with socket.create_connection((sluice.address, sluice.port), 60) as client:
                     client.sendall(hello_asking_for(name))
                     receive_until_closed(client)
                 sent += 1
@@ -222,7 +222,7 @@ def test_a_rotated_certificate_is_shown_after_a_reload_and_drops_no_connection(
 def test_plaintext_at_the_tls_port_is_named_in_the_log(sluice: SluiceProcess):
     """Kafka without TLS, and HTTP."""
     for sent in (api_versions_request(1), b"GET / HTTP/1.1\r\n\r\n"):
-        with socket.create_connection((sluice.address, sluice.port), 20) as client:
+        with socket.create_connection((sluice.address, sluice.port), 60) as client:
             client.sendall(sent)
             assert receive_until_closed(client) == b""
     await_that(lambda: "looks like HTTP" in sluice.said(), "the log tells it")

@@ -34,7 +34,7 @@ def test_a_tls_listener_spoken_to_in_plaintext_is_named_in_a_few_lines_of_log(
         address = f"127.0.0.1:{listener.getsockname()[1]}"
         with SluiceProcess(address, tmp_path) as sluice:
             for _ in range(CLIENTS):
-                with socket.create_connection((sluice.address, sluice.port), 20) as client:
+                with socket.create_connection((sluice.address, sluice.port), 60) as client:
                     client.sendall(api_versions_request(1))
                     assert receive_until_closed(client) == b""
         listener.shutdown(socket.SHUT_RDWR)

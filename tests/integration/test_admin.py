@@ -18,6 +18,7 @@ from kafka import KafkaAdminClient
 from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
 from tests.support.java import Java
 from tests.support.kafka_cluster import KafkaCluster
+from tests.support.load import await_that
 from tests.support.python_clients import Librdkafka, poll_records
 from tests.support.sluice_process import SluiceProcess
 
@@ -46,9 +47,13 @@ def test_an_altered_topic_config_is_read_back(way_three: Way) -> None:
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
     admin.incremental_alter_configs([resource])[resource].result(timeout=30)
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    assert (
-        admin.describe_configs([asked])[asked].result(timeout=30)["retention.ms"].value == "123456"
-    )
+
+    def read() -> str | None:
+        found = admin.describe_configs([asked])[asked].result(timeout=30)
+        return found["retention.ms"].value
+
+    # The controller answers before the other brokers have applied the change.
+    await_that(lambda: read() == "123456", "the altered value")
 
 
 def test_group_offsets_are_altered(way_three: Way) -> None:

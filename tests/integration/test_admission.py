@@ -196,7 +196,7 @@ def read(bootstrap: str, topic: str, client_id: str, ready: threading.Barrier) -
         consumer.poll(timeout_ms=0)
         ready.wait(20)
         values: list[bytes] = []
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while len(values) < RECORDS and time.monotonic() < give_up:
             for records in consumer.poll(timeout_ms=200).values():
                 values += [each.value for each in records]

@@ -29,7 +29,7 @@ def announce(stack: ExitStack, host: str, port: int, frame: bytes) -> list[socke
     """Open so many connections that announce a request and send its first bytes."""
     crowd = []
     for _ in range(CROWD):
-        each = stack.enter_context(socket.create_connection((host, port), timeout=5))
+        each = stack.enter_context(socket.create_connection((host, port), timeout=60))
         each.sendall(frame[:200])
         crowd.append(each)
     return crowd

@@ -35,7 +35,7 @@ def test_a_release_serves_and_its_test_passes(kafka_three: KafkaCluster, tmp_pat
     file.write_text(release.one("ConfigMap", "-sluice")["data"][FILE], "utf-8")
 
     with sluice:
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while not accepts(HOST, admin):  # it opens after the ports for clients
             assert time.monotonic() < give_up, sluice.said()
             time.sleep(0.02)
@@ -43,7 +43,7 @@ def test_a_release_serves_and_its_test_passes(kafka_three: KafkaCluster, tmp_pat
             release.container[f"{each}Probe"] for each in ("startup", "readiness", "liveness")
         ]
         for probe in probes:
-            with urlopen(f"http://{HOST}:{admin}{probe['httpGet']['path']}", timeout=10) as answer:
+            with urlopen(f"http://{HOST}:{admin}{probe['httpGet']['path']}", timeout=60) as answer:
                 assert answer.status == 200
         ports = [each["port"] for each in release.one("Service")["spec"]["ports"]]
         assert len(ports) == 9

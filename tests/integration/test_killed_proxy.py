@@ -42,7 +42,7 @@ class Busy:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        with socket.create_connection(("127.0.0.1", self._port), timeout=10) as sock:
+        with socket.create_connection(("127.0.0.1", self._port), timeout=60) as sock:
             try:
                 while True:
                     request = f.heartbeat(self.sent + 1, self.name)

@@ -55,7 +55,7 @@ def test_a_node_port_works_before_any_metadata(
     sluice: SluiceProcess, kafka_three: KafkaCluster
 ) -> None:
     """The first connection goes to node 3's port: Sluice looks up node 3's address and connects."""
-    with socket.create_connection((sluice.address, sluice.node_port(3)), timeout=20) as client:
+    with socket.create_connection((sluice.address, sluice.node_port(3)), timeout=60) as client:
         client.sendall(api_versions_request(correlation_id=77))
         (size,) = struct.unpack(">i", receive(client, 4))
         correlation_id, error_code = struct.unpack_from(">ih", receive(client, size))
@@ -102,7 +102,7 @@ def test_idempotent_clients_continue_after_a_drain(
 
 def test_an_idle_sluice_drains_at_once(sluice: SluiceProcess) -> None:
     """Idle clients do not delay it: connections without a request in flight are closed."""
-    with socket.create_connection((sluice.address, sluice.port), timeout=20) as client:
+    with socket.create_connection((sluice.address, sluice.port), timeout=60) as client:
         client.sendall(api_versions_request(correlation_id=1))
         (size,) = struct.unpack(">i", receive(client, 4))
         receive(client, size)

@@ -78,7 +78,7 @@ def by_librdkafka(bootstrap: str, topic: str, client_id: str, *login: str) -> bo
 
     for number in range(COUNT):
         producer.produce(topic, b"%d" % number, on_delivery=on_delivery)
-    give_up = time.monotonic() + 20
+    give_up = time.monotonic() + 120
     while producer.flush(0.2):
         if any(error.code() == KafkaError._AUTHENTICATION for error in errors):
             producer.purge()

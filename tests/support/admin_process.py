@@ -69,7 +69,7 @@ def sluice(tmp_path: Path) -> Iterator[Sluice]:
 
 def wait_for(sluice: Sluice) -> None:
     """Wait for the admin port; the clients' ports are bound before it."""
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 120
     while True:
         try:
             assert sluice.ask(sluice.control, "GET", "/live", {}) == 200

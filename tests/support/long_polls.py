@@ -21,7 +21,7 @@ from wire import codec
 
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 11
-TIMEOUT_SECONDS: Final = 30
+TIMEOUT_SECONDS: Final = 120
 MIB: Final = 1 << 20
 _ESTABLISHED: Final = "01"
 

@@ -27,7 +27,7 @@ def connect(ports: list[int]) -> None:
     for _ in range(CONNECTS):
         for port in ports:
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=5).close()
+                socket.create_connection(("127.0.0.1", port), timeout=60).close()
             except ConnectionRefusedError:
                 refused += 1
     say("connected", attempts=CONNECTS * len(ports), refused=refused)

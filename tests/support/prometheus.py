@@ -80,7 +80,7 @@ class Prometheus:
 
     def _ask(self, path: str, **parameters: str):
         query = urllib.parse.urlencode(parameters)
-        with urllib.request.urlopen(f"{self._base}/{path}?{query}", timeout=5) as reply:  # noqa: S310 - our own
+        with urllib.request.urlopen(f"{self._base}/{path}?{query}", timeout=60) as reply:  # noqa: S310 - our own
             return json.load(reply)["data"]
 
 

@@ -96,7 +96,7 @@ def _set_at_broker(host: str, port: int, byte_rates: dict[str, float]) -> None:
         ((("user", user),), {"producer_byte_rate": float(round(rate))})
         for user, rate in byte_rates.items()
     ]
-    with socket.create_connection((host, port), 20) as sock:
+    with socket.create_connection((host, port), 60) as sock:
         sock.sendall(f.request(ALTER, 1, 1, alter_body(entries), tagged=True))
         (size,) = struct.unpack(">i", receive(sock, 4))
         answers = read_alter_reply(receive(sock, size)[5:])

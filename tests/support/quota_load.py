@@ -130,7 +130,7 @@ class _Caller:
         self._sent.clear()
         self._signing, self._correlation_id = 0, 2
         try:
-            self._socket = socket.create_connection(self._target, 5)
+            self._socket = socket.create_connection(self._target, 60)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.settimeout(0)
             self._socket.sendall(self._sign_on.frames[0])

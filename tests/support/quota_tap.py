@@ -93,14 +93,14 @@ class Tap:
     def _accept(self, listener: socket.socket, target: tuple[str, int]) -> None:
         client, _ = listener.accept()
         try:
-            server = socket.create_connection(target, 5)
+            server = socket.create_connection(target, 60)
         except OSError:
             client.close()
             return
         talk = Talk(time.monotonic())
         self.talks.append(talk)
         for source, sink, kind in ((client, server, _Requests), (server, client, _Replies)):
-            source.settimeout(5)  # a blocking send, but never for ever
+            source.settimeout(60)  # a blocking send, but never for ever
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._selector.register(source, selectors.EVENT_READ, kind(source, sink, talk))
 

@@ -88,7 +88,7 @@ class Relay:
         client, _ = listener.accept()
         self.accepted[listener.getsockname()[1]] += 1
         try:
-            server = socket.create_connection(target, timeout=5)
+            server = socket.create_connection(target, timeout=60)
         except OSError:
             client.close()
             return
@@ -96,7 +96,7 @@ class Relay:
         self.received.append(record)
         self._records[server] = record
         for one, other in ((client, server), (server, client)):
-            one.settimeout(5)  # a blocking send, but never for ever
+            one.settimeout(60)  # a blocking send, but never for ever
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._pairs[one] = other
             self._selector.register(one, selectors.EVENT_READ)

@@ -77,12 +77,12 @@ class SlowRelay:
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
-        server = socket.create_connection(self._target, timeout=5)
+        server = socket.create_connection(self._target, timeout=60)
         asked: deque[int] = deque()
         one, other = _Side(client, True, asked), _Side(server, False, asked)
         one.other, other.other = other, one
         for each in (one, other):
-            each.sock.settimeout(5)  # a blocking send, but never for ever
+            each.sock.settimeout(60)  # a blocking send, but never for ever
             each.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._selector.register(each.sock, selectors.EVENT_READ, each)
 

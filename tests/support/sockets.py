@@ -20,7 +20,7 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         ours = socket.create_connection(listening.getsockname())
         theirs, _ = listening.accept()
-    ours.settimeout(5)
+    ours.settimeout(60)
     return ours, theirs
 
 

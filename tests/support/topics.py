@@ -83,7 +83,7 @@ class Topics:
                 {place: [leader, *others] for place in places}
             )
             assert set(answers.values()) == {None}, answers
-            give_up = time.monotonic() + 30
+            give_up = time.monotonic() + 120
             while self._leaders(topic) != {leader}:
                 assert time.monotonic() < give_up, f"{topic} is led by {self._leaders(topic)}"
                 admin.elect_leaders(0, {topic: list(range(partitions))}, raise_errors=False)
@@ -99,7 +99,7 @@ class Topics:
         places = {
             TopicPartition(name, partition): OffsetSpec.latest() for partition in range(partitions)
         }
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + 120
         while True:
             try:
                 for answer in self._admin.list_offsets(places, request_timeout=10).values():

@@ -42,7 +42,7 @@ GROWTH_BYTES = 5 << 20
 
 def provoke(port: int, data: bytes, *, half: bool, reset: bool) -> None:
     """Send these bytes and expect a disconnect, sooner than any timeout of Sluice's."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         with suppress(ConnectionError):  # it may be quicker than we
             client.sendall(data)
             if half:

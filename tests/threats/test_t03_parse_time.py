@@ -36,7 +36,7 @@ FORBIDDEN = "[{use: limits, config: {forbidden_apis: [DeleteTopics]}}]"
 def begin(start, upstream: str) -> SluiceProcess:
     """Start a Sluice that refuses DeleteTopics and has done so once, so that the modules for it are loaded."""
     sluice = start(upstream, variables={"SLUICE_POLICIES": FORBIDDEN})
-    with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
         client.sendall(delete_topics(1))
         assert len(receive_frames(client, 1)) == 1
     return sluice
@@ -71,7 +71,7 @@ class Attack:
         while not self._ending.is_set():
             with (
                 suppress(OSError),
-                socket.create_connection(("127.0.0.1", self._port), timeout=10) as client,
+                socket.create_connection(("127.0.0.1", self._port), timeout=60) as client,
             ):
                 reader = threading.Thread(target=self._read, args=(client,), daemon=True)
                 reader.start()

@@ -153,7 +153,7 @@ def test_protocols_of_the_web_are_refused(start, broker, own, authority) -> None
         context = trusting(authority)
         if offered:
             context.set_alpn_protocols(offered)
-        with socket.create_connection(("127.0.0.1", sluice.port), 20) as plain:
+        with socket.create_connection(("127.0.0.1", sluice.port), 60) as plain:
             got = b""
             try:
                 with context.wrap_socket(plain, server_hostname="localhost") as client:
@@ -188,7 +188,7 @@ def test_an_expired_client_certificate_is_refused(start, broker, own, authority)
     expired = authority.issue("bob", common_name="bob", not_after=now - timedelta(days=1))
     foreign = Authority(authority.directory / "foreign").issue("carol", common_name="carol")
     for pair, is_welcome in ((good, True), (expired, False), (foreign, False), (None, False)):
-        with socket.create_connection(("127.0.0.1", sluice.port), 20) as plain:
+        with socket.create_connection(("127.0.0.1", sluice.port), 60) as plain:
             got = b""
             try:  # in TLS 1.3 the refusal comes after the client's part of the handshake
                 with trusting(authority, pair).wrap_socket(

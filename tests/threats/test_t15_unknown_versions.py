@@ -28,7 +28,7 @@ def strange_versions(key: int) -> list[int]:
 
 def ask(port: int, request: bytes) -> bytes:
     """Return all bytes before the end; the client half-closes, so that an answered connection ends too."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
         return receive_until_closed(client)
@@ -66,7 +66,7 @@ def test_replies_name_no_broker(start, broker) -> None:
     question = f.request(FIND_COORDINATOR, 0, 2, f.string("group"))
     assert ask(sluice.port, question) == f.reply(2, found)
 
-    with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
         client.sendall(f.request(f.API_VERSIONS, 0, 3))
         (reply,) = receive_frames(client, 1)
     ranges = {

@@ -40,7 +40,7 @@ def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
         with ExitStack() as crowd:
             for _ in range(CONNECTIONS):
                 crowd.enter_context(
-                    socket.create_connection(("127.0.0.1", sluice.port), timeout=20)
+                    socket.create_connection(("127.0.0.1", sluice.port), timeout=60)
                 )
             await_that(lambda: "accept_delayed" in sluice.said(), "all that can to be in")
             full = process.num_fds()
@@ -52,7 +52,7 @@ def test_running_out_of_descriptors_does_not_spin(start, broker) -> None:
             now = process.cpu_times()
             used_s = now.user + now.system - busy.user - busy.system
             share = used_s / (time.monotonic() - began)
-            with urllib.request.urlopen(f"http://{admin}/live", timeout=20) as live:
+            with urllib.request.urlopen(f"http://{admin}/live", timeout=60) as live:
                 assert live.status == 200
             tell(
                 "T16",

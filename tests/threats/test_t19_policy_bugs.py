@@ -19,7 +19,7 @@ from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
 
 def asked(port: int, client_id: str) -> bytes:
     """Return all bytes that answer one Heartbeat."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(f.request(f.HEARTBEAT, 0, 7, b"body", client_id=client_id))
         client.shutdown(socket.SHUT_WR)
         return receive_until_closed(client)
@@ -71,14 +71,14 @@ def test_a_plugin_with_every_bug_ends_no_process_and_sigterm_is_obeyed(broker, t
     sluice = SluiceProcess(broker.server, tmp_path, variables=buggy.install(tmp_path))
     sluice.start()
     try:
-        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as honest:
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as honest:
             for number, bug in enumerate(buggy.BUGS):
                 assert asked(sluice.port, bug) == b"", bug
                 honest.sendall(f.request(f.HEARTBEAT, 0, number, b"mine", client_id="honest"))
                 (reply,) = receive_frames(honest, 1)
                 assert reply == f.reply(number, b"mine"), bug
         assert asked(sluice.port, "heard") == b""
-        with socket.create_connection(("127.0.0.1", sluice.port), timeout=20) as held:
+        with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as held:
             held.sendall(f.request(f.HEARTBEAT, 0, 7, b"body", client_id=buggy.HELD))
             assert receive_frames(held, 1) == [f.reply(7, b"body")]
         sluice.terminate()

@@ -154,7 +154,7 @@ def test_a_broker_at_our_own_address_is_not_dialled(tmp_path: Path) -> None:
     with StubBroker(answer) as broker, SluiceProcess(broker.server, tmp_path) as sluice:
         port = sluice.port + 1 + node
         named.append((node, "127.0.0.1", port))
-        with socket.create_connection((sluice.address, port), 20) as client:
+        with socket.create_connection((sluice.address, port), 60) as client:
             client.sendall(f.heartbeat(1))
             assert receive_until_closed(client) == b""
     lines = [line for line in sluice.said().splitlines() if "is a port of Sluice itself" in line]

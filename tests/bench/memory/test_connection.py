@@ -22,7 +22,7 @@ def pair() -> Iterator[Pair]:
         client = Connection(listening.getsockname()[1], "127.0.0.2")
         far, address = listening.accept()
     assert address[0] == "127.0.0.2"
-    far.settimeout(5)
+    far.settimeout(60)
     yield client, far
     client.close()
     far.close()

@@ -33,7 +33,7 @@ def test_every_broker_leads_and_listens() -> None:
     assert len(known.topics[ready.topic].partitions) == ready.partitions
     for address in ready.brokers.values():
         host, _, port = address.rpartition(":")
-        socket.create_connection((host, int(port)), timeout=10).close()
+        socket.create_connection((host, int(port)), timeout=60).close()
     del owner
 
 

@@ -43,7 +43,7 @@ class Echo:
                 accepted, _ = self._listener.accept()
             except OSError:
                 return
-            accepted.settimeout(5)
+            accepted.settimeout(60)
             with suppress(OSError), self._context.wrap_socket(accepted, server_side=True) as made:
                 self.resumed.append(made.session_reused)
                 self.subjects.append(made.getpeercert())

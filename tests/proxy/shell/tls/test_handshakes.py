@@ -178,7 +178,7 @@ async def test_a_client_that_speaks_no_tls_is_refused_with_a_hint(event_loop, se
     """The log tells what it seems to speak."""
     theirs, ours = pair()
     theirs.send(sent)
-    theirs.settimeout(5)
+    theirs.settimeout(60)
     with pytest.raises(HandshakeError, match=words):
         await Handshakes(event_loop).accept(ours, server, "")
     with suppress(ConnectionResetError):
@@ -221,7 +221,7 @@ async def test_a_client_that_offers_only_protocols_of_the_web_is_refused(
             each.close()
     else:
         far, near = pair()
-        near.settimeout(5)
+        near.settimeout(60)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(refused, Handshakes(event_loop), near, server)
             made = await Handshakes(event_loop).connect(far, context, "localhost", None)
