@@ -5,7 +5,8 @@
 #
 # Sluice writes no file: it runs with a read-only root, without capabilities, as any user.
 # The secrets are optional: `pip` is a pip.conf that names a registry of one's own, `ca` certificates that it uses.
-ARG BASE=python:3.13-slim
+# The base by its digest (of all platforms; the tag is for people): a tag can be given to another image.
+ARG BASE=python:3.13.14-slim-trixie@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6
 
 FROM ${BASE} AS base
 # The same order of sets in every compiled module.

@@ -102,3 +102,13 @@ def test_every_installation_demands_hashes(file: str) -> None:
     installs = [line for line in lines if re.search(r"pip install.* -r ", line)]
     assert installs
     assert all("--require-hashes" in line for line in installs)
+
+
+def test_the_base_of_the_image_is_named_by_its_digest() -> None:
+    """A tag can be given to another image; every other stage begins with this base or with nothing."""
+    text = (ROOT / "Dockerfile").read_text("utf-8")
+    (base,) = re.findall(r"(?m)^ARG BASE=(.*)$", text)
+    assert re.fullmatch(r"[a-z0-9./-]+:[\w.-]+@sha256:[0-9a-f]{64}", base)
+    stages = re.findall(r"(?m)^FROM (\S+)(?: AS (\S+))?$", text)
+    known = {"${BASE}", "scratch"} | {name for _, name in stages if name}
+    assert {source for source, _ in stages} <= known
