@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.house import ROOT
 
-THREATS = [f"T{number}" for number in range(1, 30)]
+THREATS = [f"T{number}" for number in range(1, 31)]
 ROW = re.compile(r"^\| (T\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 PAGE = (ROOT / "docs" / "threats.md").read_text("utf-8")
 ROWS = {found[0]: found[1:] for found in ROW.findall(PAGE)}

@@ -4,6 +4,7 @@ Only addresses and the folder of the files are replaced, and one address of a to
 """
 
 import socket
+import ssl
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.client_security import ClientSecurity
+from tests.support.custody_attacks import succeeded
 from tests.support.java import HOSTS, Java
 from tests.support.kafka_cluster import KafkaCluster
 from tests.support.kafka_listeners import MTLS, SASL_SSL
@@ -29,6 +31,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "security"
 HOST: Final = "kafka.example.com"
 APP: Final = ("billing", "billing-secret-of-sluice")
+ANSWERED_HERE: Final = {"DescribeClientQuotas"}
+"""The quotas of Sluice are shown to all; those of the brokers are not."""
 SECRET: Final = "the-client's-secret"  # noqa: S105 - a made-up secret
 
 
@@ -101,6 +105,10 @@ def test_custody(
     security = ClientSecurity(SCRAM_512, *APP, ca_file=security_files.ca)
     with sluice:
         move_all(LIBRARIES, java, sluice.bootstrap, topics, security, tmp_path)
+        context = ssl.create_default_context(cafile=str(security_files.ca))
+        with Talk(sluice.port, context=context) as talk:
+            assert talk.scram(Scram(SCRAM_512, *APP)) is not None
+            assert succeeded(talk) == ANSWERED_HERE
 
     assert users(tmp_path) == {APP[0]}
     broker = kafka_secure.brokers[1]
@@ -133,6 +141,8 @@ def test_a_hosted_kafka(
         )
         with sluice:
             move_all(LIBRARIES, java, sluice.bootstrap, topics, ClientSecurity(), tmp_path)
+            with Talk(sluice.port) as talk:
+                assert succeeded(talk) == set()
         assert endpoint.asked == 1  # for all connections
         assert endpoint.scopes == {"kafka"}
 
@@ -176,5 +186,9 @@ def test_a_gateway(
     with sluice:
         bootstrap = f"{HOST}:{sluice.port}"
         move_all(("kafka-python", "Java"), java, bootstrap, topics, security, tmp_path)
+        context = ssl.create_default_context(cafile=str(authority.ca_file))
+        context.load_cert_chain(client.cert_file, client.key_file)
+        with Talk(sluice.port, HOST, context) as talk:
+            assert succeeded(talk) == ANSWERED_HERE
 
     assert users(tmp_path) == {"billing"}

@@ -16,7 +16,7 @@ from tests.support.kafka_sasl import PLAIN, SCRAM_512
 from tests.support.sasl_talk import Talk
 from tests.support.security_setups import SLUICE, Files
 from tests.support.sluice_process import SluiceProcess
-from wire.apis import ApiKey
+from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode
 
 REFUSED: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -120,7 +120,8 @@ def codes(reply: Any) -> set[int]:
     """Return the error codes of a reply, wherever they are."""
     found = {int(reply.error_code)} if hasattr(reply, "error_code") else set()
     for name in ("results", "entries", "responses", "filter_results"):
-        found |= {int(each.error_code) for each in getattr(reply, name, None) or ()}
+        each_of = getattr(reply, name, None) or ()
+        found |= {int(each.error_code) for each in each_of if hasattr(each, "error_code")}
     return found
 
 
@@ -159,3 +160,12 @@ def custody(
     return SluiceProcess(
         kafka.bootstrap_of(listener), directory, upstream_settings=upstream, settings=settings
     )
+
+
+def succeeded(talk: Talk) -> set[str]:
+    """Try every attack, and to change a broker's config; return the APIs that were not refused."""
+    change = {"resources": [resource(BROKER, "1", "log.cleaner.threads", "2")]}
+    tried = {**ATTACKS, (ApiKey.ALTER_CONFIGS, 2): change}
+    tried |= {(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1): change}
+    replies = {key: codes(ask(talk, key, version, tried[key, version])) for key, version in tried}
+    return {name_of(key) for key, found in replies.items() if found != {REFUSED}}
