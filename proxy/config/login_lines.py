@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.credential_guard import guarded_apis
-from policies.quota.admin import APIS as QUOTA_APIS
 from proxy.core.session.identity import UNKNOWN
 from wire.apis import Concern, concern_of, name_of
 
@@ -26,8 +25,7 @@ def login_lines(config: Config) -> Iterator[str]:
     forwarded = config.upstream.forwarded_credential_apis()
     if forwarded is not None:
         refused = [name for name, key in guarded_apis().items() if key not in forwarded]
-        answered = {name_of(key) for key in QUOTA_APIS if _has_quota(config)}
-        shown = [_shown(name) for name in refused if name not in answered]
+        shown = [_shown(name) for name in refused if not _is_answered(config, name)]
         yield f"Refused to clients, because the brokers would judge it by Sluice's credentials: {', '.join(shown)}."
         if forwarded:
             names = ", ".join(map(name_of, sorted(forwarded)))
@@ -43,8 +41,12 @@ def _shown(name: str) -> str:
     return f"{name} (but of topics and groups)" if is_part else name
 
 
-def _has_quota(config: Config) -> bool:
-    return any(each.use in QUOTA and each.mode == "enforce" for each in config.policies)
+def _is_answered(config: Config, name: str) -> bool:
+    """Return whether Sluice answers requests of this API itself, for its own quotas."""
+    is_about_quotas = concern_of(guarded_apis()[name]) is Concern.CLIENT_QUOTAS
+    return is_about_quotas and any(
+        each.use in QUOTA and each.mode == "enforce" for each in config.policies
+    )
 
 
 def _unnamed(config: Config) -> str:
