@@ -318,52 +318,6 @@ def test_an_empty_variable_is_not_set() -> None:
     assert load(None, {"SLUICE_LISTEN_PORT": ""}, UPSTREAM) == load(None, {}, UPSTREAM)
 
 
-def test_a_value_of_the_wrong_type_is_refused_under_its_source() -> None:
-    """A variable that is not a number is named, with the type expected."""
-    assert refused(None, {"SLUICE_LISTEN_PORT": "http", "SLUICE_DRAIN_TIMEOUT_MS": "1.5"}) == [
-        "listen.port (SLUICE_LISTEN_PORT): found 'http', expected an integer from 1 to 65535",
-        (
-            "drain.timeout_ms (SLUICE_DRAIN_TIMEOUT_MS): found '1.5', expected an integer from 0 to"
-            " 86400000"
-        ),
-    ]
-
-
-def test_errors_of_all_sources_are_reported_at_once(tmp_path: Path) -> None:
-    """File, variable, flag and policies' own settings: one list, each with its origin."""
-    file = tmp_path / "s.yaml"
-    file.write_text(
-        "listen:\n  prot: 1\npolicies:\n- 7\n- use: limits\n  config: {required_acks: some}\n"
-        "- use: limit\n",
-        "utf-8",
-    )
-    found = refused(file, {"SLUICE_LOG_FORMAT": "jsn"}, {"listen.nodes": ("3-1", "--nodes")})
-    assert [text.partition(" found")[0] for text in found] == [
-        "listen.prot (F:2):",
-        "listen.nodes (--nodes):",
-        "policies[0] (F:4):",
-        "log.format (SLUICE_LOG_FORMAT):",
-        "upstream.bootstrap_servers (F):",
-        "policies[1].config.required_acks (F:6):",
-        "policies[2].use (F:7):",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("- 1\n", "(F): found a list, expected a mapping with upstream, listen, identity"),
-        ("listen: 7\n", "listen (F:1): found 7, expected a mapping with address"),
-        ("listen: [\n", "(F:2:1): this is not YAML: "),
-    ],
-)
-def test_a_file_that_is_not_a_mapping_is_reported(tmp_path: Path, text: str, words: str) -> None:
-    """Variables do not hide the error."""
-    file = tmp_path / "s.yaml"
-    file.write_text(text, "utf-8")
-    assert any(each.startswith(words) for each in refused(file, {"SLUICE_LISTEN_PORT": "77"}))
-
-
 def test_policies_in_a_variable_are_yaml() -> None:
     """They replace the file's; malformed YAML is reported under the variable's name."""
     effective = load(None, {"SLUICE_POLICIES": "[{use: limits, mode: observe}]"}, UPSTREAM)
