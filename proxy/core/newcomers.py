@@ -4,7 +4,7 @@ Rules:
 - A connection is here from its accept until its first valid request; if clients authenticate to Sluice, until that
   has succeeded. One that authenticates to the brokers is here again from its first SaslHandshake until the outcome.
 - Each has a deadline, on a timer that is gone with its entry: a connection at work has none.
-- The time of our own dial to the broker does not count against the client.
+- A broker is dialled after the first request, so the time of the dial does not count against the client.
 - If no place is left for a new connection, the oldest of these yields its own (`oldest`). All others keep theirs.
 """
 

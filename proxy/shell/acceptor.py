@@ -1,8 +1,8 @@
-"""Accept clients: each is counted at once, connected to its broker, then handed to the event loop.
+"""Accept clients: each is counted at once, and handed to the event loop.
 
 With TLS the handshake comes first, and its client is counted while it lasts; then the session is opened.
-No broker is dialled for a client that has left without a byte: a probe of the port, or a connection of our own to it
-that the dialer has closed (`Dialer.is_own`), which would lead to the next one.
+No broker is dialled before there is a byte for it (`broker_dials`). So none is for a probe of the port, nor for a
+connection of our own to it that the dialer has closed (`Dialer.is_own`), which would lead to the next one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import trio
 
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
-from proxy.shell.dial import DialError
-from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport, has_left
+from proxy.shell.broker_dials import BrokerDials
+from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport
 
 if TYPE_CHECKING:
     import socket
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.session.session import Session
-    from proxy.shell.dialer import Dialer, Upstream
+    from proxy.shell.dialer import Dialer
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
     from proxy.shell.tls.listener import TlsListener
@@ -51,12 +51,11 @@ class Acceptor:
     ) -> None:
         self._engine = engine
         self._event_loop = event_loop
-        self._dialer = dialer
+        self._dials = BrokerDials(engine, event_loop, dialer, observer, now_ms)
         self._observer = observer
         self._now_ms = now_ms
         self._tls = tls
         self._handshaking: dict[trio.CancelScope, int] = {}  # and since when, oldest first
-        self._arriving: dict[object, trio.CancelScope] = {}  # sessions whose brokers are dialled
         self.limit(max_connections)
 
     def limit(self, max_connections: int) -> None:
@@ -74,7 +73,7 @@ class Acceptor:
         return len(self._engine.sessions) - len(self._engine.newcomers) >= self.max_connections
 
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
-        """Accept clients until the event is set, then close those without a broker connection."""
+        """Accept clients until the event is set, then cancel what is under way for them."""
         async with trio.open_nursery() as serving:
             serving.start_soon(
                 listeners.serve,
@@ -82,7 +81,7 @@ class Acceptor:
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
             )
-            await until.wait()
+            await self._dials.serve(until)
             serving.cancel_scope.cancel()
 
     def _may_accept(self) -> bool:
@@ -121,11 +120,7 @@ class Acceptor:
         if oldest is None:
             return
         oldest.end(CloseReason.EVICTED, "no request yet, and its place was needed", now_ms)
-        arriving = self._arriving.get(oldest)
-        if arriving is not None:
-            arriving.cancel()  # its place is free when its task has ended
-        else:
-            self._event_loop.drop(oldest.handle, now_ms)
+        self._event_loop.drop(oldest.handle, now_ms)
 
     def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
         """Count the client at once, so that the limit holds, then serve it in a task of its own."""
@@ -139,7 +134,7 @@ class Acceptor:
             client.close()
         elif self._tls is None:
             if (session := self._open(client, host, port, node_id)) is not None:
-                serving.start_soon(self._serve, session, client, node_id)
+                self._attach(session, client)
         else:
             handshake = trio.CancelScope()
             self._handshaking[handshake] = self._now_ms()
@@ -175,7 +170,7 @@ class Acceptor:
         if client is not None:
             transport, node_id, user, ends_ms = client
             if (session := self._open(transport, host, port, node_id, user, ends_ms)) is not None:
-                await self._serve(session, transport, node_id)
+                self._attach(session, transport)
 
     def _open(
         self,
@@ -195,52 +190,19 @@ class Acceptor:
             self._observer.on_internal_error(error)
         if session is None:
             client.close()
-        else:
-            self._arriving[session] = trio.CancelScope()
         return session
 
-    async def _serve(self, session: Session, client: Transport, node_id: int | None) -> None:
-        """Connect a client to its broker; meanwhile it may lose its place."""
+    def _attach(self, session: Session, client: Transport) -> None:
+        """Let the event loop serve the client; its broker is dialled when it is needed."""
         try:
-            with self._arriving[session]:
-                await self._connect(session, client, node_id)
-        finally:
-            del self._arriving[session]
-
-    async def _connect(self, session: Session, client: Transport, node_id: int | None) -> None:
-        """Dial the client's broker and attach both sockets to the event loop."""
-        broker: Upstream | None = None
-        attached = False
-        self._event_loop.arriving += 1
-        try:
-            if has_left(client):
-                session.end(CloseReason.CLIENT_CLOSED, "", self._now_ms())
-                return
-            broker = await self._dialer.reach(node_id)
-            self._engine.routes.lead(session, broker.route, confirmed=broker.confirmed)
-            if node_id is None or not broker.confirmed:  # its health is known by its address
-                address = broker.transport.peer_address()
-                session.node = self._engine.topology.nodes.health(address)
-            self._event_loop.attach(session, client, broker.transport)
-            attached = True
-            if broker.lifetime_ms and broker.custody is not None:
-                self._engine.renew(
-                    session, broker.lifetime_ms, broker.address, broker.custody, self._now_ms()
-                )
-        except DialError as error:
-            session.end(error.reason, error.detail, self._now_ms())
-        except trio.Cancelled:
-            session.end(CloseReason.DRAINED, "", self._now_ms())
-            raise
+            self._event_loop.attach(session, client)
         except Exception as error:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(error)
-        finally:
-            self._event_loop.arriving -= 1
-            if not attached:
-                for transport in (client, broker):
-                    if transport is not None:
-                        transport.close()
-                self._release(session)
+            client.close()
+            self._release(session)
+        else:
+            if self._event_loop.asleep is not None:  # it must know the timers of this client
+                self._event_loop.asleep.cancel()
 
     def _release(self, session: Session) -> None:
         try:

@@ -69,12 +69,7 @@ class Endpoint:
         take: Callable[[bytearray, int, int, int], int],
         traffic: ByteCount,
     ) -> None:
-        self.transport = transport
-        self.fd = transport.fileno()
-        self.direct = self.fd if system_calls.PAYS and type(transport) is PlainTransport else -1
-        self.recv_into = transport.recv_into
-        self.send = transport.send
-        self.pending = transport.pending
+        self.use(transport)
         self.session = session
         self.channel = channel
         self.is_client = channel is session.client
@@ -86,6 +81,15 @@ class Endpoint:
         self.lingering = False
         self.hung_up = False  # the peer has closed its side, which RDHUP tells without a read
         self.timer: Timer | None = None
+
+    def use(self, transport: Transport) -> None:
+        """Read from this connection, and send to it. Without a descriptor (-1) it is no connection yet."""
+        self.transport = transport
+        self.fd = transport.fileno()
+        self.direct = self.fd if system_calls.PAYS and type(transport) is PlainTransport else -1
+        self.recv_into = transport.recv_into
+        self.send = transport.send
+        self.pending = transport.pending
 
 
 def unread_bytes(session: Claimant) -> int:

@@ -32,6 +32,7 @@ from proxy.shell import system_calls
 from proxy.shell.endpoint import READ_BYTES, Endpoint, unread_bytes
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order
 from proxy.shell.side_ending import SideEnding
+from proxy.shell.transport import UndialledTransport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -108,11 +109,12 @@ class EventLoop(SideEnding):
         """Return a descriptor that is readable while a socket is ready."""
         return self.poller.fileno()
 
-    def attach(self, session: Session, client: Transport, broker: Transport) -> None:
-        """Start to move bytes between two connected sides.
+    def attach(self, session: Session, client: Transport, broker: Transport | None = None) -> None:
+        """Start to move bytes between two connected sides. None: the broker follows (`join`) when it is needed.
 
         Raises OSError if they cannot be watched; both sockets then remain the caller's.
         """
+        broker = broker or UndialledTransport()
         from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
         a = Endpoint(client, session, session.client, session.from_client, from_client)
         b = Endpoint(broker, session, session.broker, session.from_broker, from_broker)
@@ -121,18 +123,36 @@ class EventLoop(SideEnding):
         watched: list[Endpoint] = []
         try:
             for end in (a, b):
-                self.poller.register(end.fd, IN)
-                watched.append(end)
+                if end.fd >= 0:
+                    self.poller.register(end.fd, IN)
+                    watched.append(end)
         except OSError:  # the user has no watches left
             for end in watched:
                 self.poller.unregister(end.fd)
             raise
-        self._ends[a.fd], self._ends[b.fd] = a, b
+        for end in watched:
+            self._ends[end.fd] = end
         session.handle = a
         if session.attention or self._has_pending(a) or self._has_pending(b):
             self._engine.schedule(session)
             if self.asleep is not None:
                 self.asleep.cancel()
+
+    def join(self, session: Session, broker: Transport) -> None:
+        """Give a session the broker that it waits for. Raises OSError if it cannot be watched: it is the caller's."""
+        a = session.handle
+        if not isinstance(a, Endpoint) or a.other.fd >= 0 or a.other.closed:
+            raise ValueError("no broker is awaited")
+        b = a.other
+        self.poller.register(broker.fileno(), IN)
+        b.use(broker)
+        a.forward = b.send
+        b.expect = IN
+        self._ends[b.fd] = b
+        if not a.lingering:  # the wait for the broker says nothing about its speed
+            a.read_bytes = READ_BYTES
+            a.expect &= ~_SMALL_READS
+        self._engine.attend(session)
 
     def step(self, timeout_s: float) -> int:
         """Wait at most `timeout_s` for events and handle them. Returns how many events and turns were handled.
@@ -347,7 +367,8 @@ class EventLoop(SideEnding):
         for end in tuple(self._ends.values()):
             if not end.closed:
                 end.session.end(reason, "", now_ms)
-                self._close(end, now_ms)
+                for each in (end, end.other):
+                    self._close(each, now_ms)
 
     def close(self) -> None:
         """Close the poll set."""
@@ -501,6 +522,8 @@ class EventLoop(SideEnding):
             self._finish(client)
             self._finish(broker)
         else:
+            if broker.fd < 0 and broker.channel.outbox and self.brokers is not None:
+                self.brokers.need(session)
             stuck = bool(client.channel.outbox)
             broker.channel.set_backpressure(on=stuck)
             client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
@@ -523,7 +546,7 @@ class EventLoop(SideEnding):
 
     def _watch(self, end: Endpoint) -> None:
         """Register the events that this side now waits for."""
-        if end.closed:
+        if end.closed or end.fd < 0:
             return
         if end.lingering:
             if end.expect != _LINGERING:

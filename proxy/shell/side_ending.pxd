@@ -5,7 +5,7 @@ from proxy.shell.endpoint cimport Endpoint
 
 
 cdef class SideEnding:
-    cdef public object poller
+    cdef public object brokers, poller
     cdef public StepTime _engine
     cdef public list _closed
     cdef public dict _ends

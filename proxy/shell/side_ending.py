@@ -4,12 +4,13 @@ Rules:
 - A side ends gracefully: unsent bytes are sent, then FIN, then the peer's bytes are read and discarded until it closes
   or its time is up. A close with unread bytes would send a reset and lose the last replies.
 - A side whose connection is lost is closed at once, and its session is told why.
+- A broker that is not dialled yet has no descriptor; its side ends at once, and bytes for it are discarded.
 - An exception of a session ends that session only. Its sides are closed before the session is told.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
@@ -25,11 +26,22 @@ LINGER_MS = 2_000  # how long an ended side may take to close
 FLUSH_MS = 30_000  # how long an ended side may take to accept its unsent bytes
 
 
+class Brokers(Protocol):
+    """Dials the brokers of sessions."""
+
+    def need(self, session: Session) -> None:
+        """Dial the session's broker, because bytes for it are there. It may be told again and again."""
+
+    def spare(self, session: Session) -> None:
+        """Dial it no more, because the session has ended."""
+
+
 class SideEnding:
-    """All sides and their poll set, and how a side ends."""
+    """All sides and their poll set, and how a side ends. `brokers`: None if sessions come with their brokers."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.brokers: Brokers | None = None
         self.poller = make_poller()
         self._ends: dict[int, Endpoint] = {}
         self._closed: list[Endpoint] = []
@@ -72,6 +84,9 @@ class SideEnding:
         if end.closed or end.lingering:
             return
         now_ms = self._engine.now_ms
+        if end.fd < 0:
+            self._close(end, now_ms)
+            return
         if end.channel.outbox:
             if end.timer is None:
                 end.timer = self._engine.timers.arm(
@@ -95,9 +110,12 @@ class SideEnding:
         if end.timer is not None:
             end.timer.cancel()
         end.direct = -1  # the number may soon be another connection's
-        self._ends.pop(end.fd, None)
-        self.poller.unregister(end.fd)
-        end.transport.close()
+        if end.fd >= 0:
+            self._ends.pop(end.fd, None)
+            self.poller.unregister(end.fd)
+            end.transport.close()
+        elif self.brokers is not None:
+            self.brokers.spare(end.session)
         end.channel.clear()
         if not end.is_client:
             end.session.upstream_closed()

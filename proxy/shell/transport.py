@@ -70,6 +70,39 @@ class Transport(Protocol):
         """Close the descriptor."""
 
 
+class UndialledTransport:
+    """The place of a broker that is not dialled yet: it takes nothing and gives nothing."""
+
+    __slots__ = ()
+    pending: ClassVar[None] = None
+    security: ClassVar[None] = None
+
+    def recv_into(self, area: memoryview) -> int:
+        """See Transport."""
+        raise BlockingIOError
+
+    def send(self, data: bytes | bytearray | memoryview) -> int:
+        """See Transport."""
+        raise BlockingIOError
+
+    def fileno(self) -> int:
+        """Return -1: there is nothing to wait for."""
+        return -1
+
+    def peer_address(self) -> None:
+        """See Transport."""
+
+    def is_finished(self) -> bool:
+        """See Transport."""
+        return False
+
+    def shutdown(self) -> None:
+        """See Transport."""
+
+    def close(self) -> None:
+        """See Transport."""
+
+
 class PlainTransport:
     """A connected TCP socket."""
 
@@ -122,11 +155,3 @@ def address_of(connected: socket.socket) -> str | None:
     except OSError:
         return None
     return host_port(host, port)
-
-
-def has_left(client: Transport) -> bool:
-    """Return whether a client has closed its side, or reset it, and all of its bytes were read."""
-    try:
-        return client.is_finished()
-    except OSError:
-        return True

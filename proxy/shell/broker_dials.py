@@ -1,0 +1,114 @@
+"""Dials the broker of a session when the first byte for it is there, and no earlier.
+
+Rules:
+- A client that is silent, or that authenticates to Sluice, costs no broker a connection. One whose requests are all
+  answered here never gets one.
+- Meanwhile the client is not read, because bytes wait for its broker. Its time for the first request does not run.
+- If the client leaves, or loses its place, the dial is cancelled.
+- A broker that cannot be reached ends the session.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from proxy.core.errors import CloseReason
+from proxy.shell.dial import DialError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.core.engine import Engine
+    from proxy.core.observer import Observer
+    from proxy.core.session.session import Session
+    from proxy.shell.dialer import Dialer, Upstream
+    from proxy.shell.event_loop import EventLoop
+
+
+class BrokerDials:
+    """The dials that are under way. See `side_ending.Brokers`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        event_loop: EventLoop,
+        dialer: Dialer,
+        observer: Observer,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._event_loop = event_loop
+        self._dialer = dialer
+        self._observer = observer
+        self._now_ms = now_ms
+        self._under_way: dict[Session, trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
+        event_loop.brokers = self
+
+    async def serve(self, until: trio.Event) -> None:
+        """Dial until the event is set; then cancel the dials, and end each session that needs one."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            await until.wait()
+            self._nursery = None
+            nursery.cancel_scope.cancel()
+
+    def need(self, session: Session) -> None:
+        """Begin to dial the session's broker, unless that has begun."""
+        if session in self._under_way:
+            return
+        if self._nursery is None:
+            session.end_and_attend(CloseReason.DRAINED, "", self._now_ms())
+            return
+        self._under_way[session] = trio.CancelScope()
+        self._event_loop.arriving += 1
+        self._nursery.start_soon(self._connect, session)
+
+    def spare(self, session: Session) -> None:
+        """Cancel the dial of a session that has ended."""
+        scope = self._under_way.get(session)
+        if scope is not None:
+            scope.cancel()
+
+    async def _connect(self, session: Session) -> None:
+        broker: Upstream | None = None
+        try:
+            with self._under_way[session]:
+                broker = await self._dialer.reach(session.peer.node_id)
+            if broker is not None and session.handle is not None and not session.ended:
+                self._join(session, broker)
+                broker = None
+        except DialError as error:
+            self._end(session, error.reason, error.detail)
+        except trio.Cancelled:
+            self._end(session, CloseReason.DRAINED)
+            raise
+        except Exception as error:  # noqa: BLE001 - a fault ends one client only
+            self._observer.on_internal_error(error)
+            self._end(session, CloseReason.INTERNAL)
+        finally:
+            del self._under_way[session]
+            self._event_loop.arriving -= 1
+            if broker is not None:
+                broker.close()
+            if self._event_loop.asleep is not None:
+                self._event_loop.asleep.cancel()
+
+    def _join(self, session: Session, broker: Upstream) -> None:
+        engine = self._engine
+        engine.routes.lead(session, broker.route, confirmed=broker.confirmed)
+        if session.peer.node_id is None or not broker.confirmed:
+            # its health is known by its address
+            session.node = engine.topology.nodes.health(broker.transport.peer_address())
+        self._event_loop.join(session, broker.transport)
+        session.excuse_broker(self._now_ms())
+        if broker.lifetime_ms and broker.custody is not None:
+            engine.renew(
+                session, broker.lifetime_ms, broker.address, broker.custody, self._now_ms()
+            )
+
+    def _end(self, session: Session, reason: CloseReason, detail: str = "") -> None:
+        if session.handle is not None:
+            session.end_and_attend(reason, detail, self._now_ms())
