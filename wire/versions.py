@@ -112,6 +112,37 @@ def _narrow(
     return b"".join((body[start : start + 2], size, *kept, body[keys_end:end]))
 
 
+def read(body: Buffer, version: int) -> tuple[dict[int, tuple[int, int]], bytes]:
+    """Return the ranges of a whole ApiVersions response by key, and the response without its throttle time.
+
+    `version` is the version of the request. Raises `WireError` if the body is malformed.
+    """
+    end = len(body)
+    skip(0, 2, end)
+    if int16_at(body, 0)[0] == ErrorCode.UNSUPPORTED_VERSION:
+        version = 0
+    api = known(ApiKey.API_VERSIONS, version)
+    if api is None:
+        raise WireError(f"ApiVersions v{version} is not in the table of APIs")
+    if api.flexible:
+        count, pos = compact_count(body, 2, end, _RANGE_BYTES + 1)
+    else:
+        count, pos = array_count(body, 2, end, _RANGE_BYTES)
+    budget = spend(REPLY_ELEMENT_BUDGET, count)
+    ranges = {}
+    for _ in range(count):
+        tags_at = skip(pos, _RANGE_BYTES, end)
+        key, lowest, highest = _RANGE.unpack_from(body, pos)
+        ranges[key] = lowest, highest
+        pos = tags_at
+        if api.flexible:
+            pos, budget = spend_tags(body, tags_at, end, budget)
+    if version == 0:
+        return ranges, bytes(body)
+    throttle_end = skip(pos, 4, end)
+    return ranges, b"".join((body[:pos], bytes(4), body[throttle_end:]))
+
+
 def unsupported_version(offered: Mapping[int, tuple[int, int]]) -> bytes:
     """Return the answer to an ApiVersions request that is newer than offered (KIP-511).
 

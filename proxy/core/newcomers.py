@@ -71,7 +71,7 @@ class Newcomers:
         """Return how many there are."""
         return len(self._waits)
 
-    def __contains__(self, owner: Newcomer) -> bool:
+    def __contains__(self, owner: object) -> bool:
         """Return whether this session is one of them."""
         return owner in self._waits
 

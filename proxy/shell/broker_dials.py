@@ -1,8 +1,8 @@
 """Dials the broker of a session when the first byte for it is there, and no earlier.
 
 Rules:
-- A client that is silent, or that authenticates to Sluice, costs no broker a connection. One whose requests are all
-  answered here never gets one.
+- A client that is silent costs no broker a connection, and one that authenticates to Sluice none before it has: until
+  then it may ask for ApiVersions only (`broker_versions`). One whose requests are all answered here never gets one.
 - Meanwhile the client is not read, because bytes wait for its broker. Its time for the first request does not run.
 - If the client leaves, or loses its place, the dial is cancelled.
 - A broker that cannot be reached ends the session.
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.core.errors import CloseReason
+from proxy.shell.broker_versions import BrokerVersions
 from proxy.shell.dial import DialError
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.session.session import Session
+    from proxy.shell.broker_versions import Inquiry
     from proxy.shell.dialer import Dialer, Upstream
     from proxy.shell.event_loop import EventLoop
 
@@ -43,6 +45,7 @@ class BrokerDials:
         self._dialer = dialer
         self._observer = observer
         self._now_ms = now_ms
+        self._versions = BrokerVersions(engine, dialer)
         self._under_way: dict[Session, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         event_loop.brokers = self
@@ -62,12 +65,19 @@ class BrokerDials:
         if self._nursery is None:
             session.end_and_attend(CloseReason.DRAINED, "", self._now_ms())
             return
+        if self._versions.keeps(session):
+            asked = self._versions.take(session)
+            if asked is not None:
+                self._event_loop.arriving += 1
+                self._nursery.start_soon(self._learn, asked)
+            return
         self._under_way[session] = trio.CancelScope()
         self._event_loop.arriving += 1
         self._nursery.start_soon(self._connect, session)
 
     def spare(self, session: Session) -> None:
         """Cancel the dial of a session that has ended."""
+        self._versions.forget(session)
         scope = self._under_way.get(session)
         if scope is not None:
             scope.cancel()
@@ -77,6 +87,7 @@ class BrokerDials:
         try:
             with self._under_way[session]:
                 broker = await self._dialer.reach(session.peer.node_id)
+                await self._versions.check(session, broker)
             if broker is not None and session.handle is not None and not session.ended:
                 self._join(session, broker)
                 broker = None
@@ -96,6 +107,16 @@ class BrokerDials:
             if self._event_loop.asleep is not None:
                 self._event_loop.asleep.cancel()
 
+    async def _learn(self, asked: Inquiry) -> None:
+        try:
+            await self._versions.learn(asked)
+        except Exception as error:  # noqa: BLE001 - the clients that wait for it have ended
+            self._observer.on_internal_error(error)
+        finally:
+            self._event_loop.arriving -= 1
+            if self._event_loop.asleep is not None:
+                self._event_loop.asleep.cancel()
+
     def _join(self, session: Session, broker: Upstream) -> None:
         engine = self._engine
         engine.routes.lead(session, broker.route, confirmed=broker.confirmed)
@@ -103,6 +124,7 @@ class BrokerDials:
             # its health is known by its address
             session.node = engine.topology.nodes.health(broker.transport.peer_address())
         self._event_loop.join(session, broker.transport)
+        self._versions.forget(session)
         session.excuse_broker(self._now_ms())
         if broker.lifetime_ms and broker.custody is not None:
             engine.renew(

@@ -139,7 +139,10 @@ class EventLoop(SideEnding):
                 self.asleep.cancel()
 
     def join(self, session: Session, broker: Transport) -> None:
-        """Give a session the broker that it waits for. Raises OSError if it cannot be watched: it is the caller's."""
+        """Give a session the broker that it waits for.
+
+        Raises OSError if it cannot be watched, and ValueError if none is awaited; then it remains the caller's.
+        """
         a = session.handle
         if not isinstance(a, Endpoint) or a.other.fd >= 0 or a.other.closed:
             raise ValueError("no broker is awaited")

@@ -78,11 +78,11 @@ class UndialledTransport:
     security: ClassVar[None] = None
 
     def recv_into(self, area: memoryview) -> int:
-        """See Transport."""
+        """See Transport. Raises BlockingIOError."""
         raise BlockingIOError
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        """See Transport."""
+        """See Transport. Raises BlockingIOError."""
         raise BlockingIOError
 
     def fileno(self) -> int:

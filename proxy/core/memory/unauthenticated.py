@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from proxy.core.errors import CloseReason
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 4 << 20
 ROOM_PART: Final = 1 / 8
+NO_ROOM: Final = "its login came too slowly, and others needed the memory"
 START_MS: Final = 100
 """Added to each age, so that sizes count among clients that came in the same millisecond."""
 
@@ -29,7 +32,7 @@ START_MS: Final = 100
 class Unknown(Protocol):
     """A client that is not known yet. The code that ends it gives its bytes back."""
 
-    def give_way(self, now_ms: int) -> None:
+    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """End, because others need the memory."""
 
 
@@ -110,6 +113,6 @@ class UnauthenticatedBytes:
             if client is newest:
                 stays = False
             else:
-                client.give_way(now_ms)
+                client.end_and_attend(CloseReason.AUTHENTICATION_OVERLOADED, NO_ROOM, now_ms)
                 self.give_back(client)
         return stays

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Outcome
 from proxy.core.connection_limits import AUTHENTICATED
-from proxy.core.errors import CloseReason, OverloadedError
+from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import MemoryClaim
 from proxy.core.session.broker_waits import BrokerWaits
 from proxy.core.session.channel import Channel, Mute
@@ -22,7 +22,6 @@ from proxy.core.session.ending import Ending
 from proxy.core.session.exchange_queue import ExchangeQueue
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES, UNCOUNTED, InFlight, kept_bytes_of
 from proxy.core.session.mutes import Mutes
-from proxy.core.session.plan import SASL
 from proxy.core.session.plan_book import PlanBook
 from proxy.core.session.request_stream import RequestStream
 from proxy.core.session.sasl_listener import SaslListener
@@ -41,10 +40,6 @@ if TYPE_CHECKING:
     from proxy.core.session.reply_stream import ReplyStream
     from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
-
-UNKNOWN_SOURCES = frozenset({"none", "fixed"})
-"""Values of `Peer.principal_source` of clients that have proved nothing."""
-_NO_ROOM = "its login came too slowly, and others needed the memory"
 
 
 class SessionParts(ScheduledSession):
@@ -450,35 +445,6 @@ class SessionParts(ScheduledSession):
         """Unmute the client, because there is memory for its request."""
         self.unmute(Mute.OUT_OF_MEMORY)
 
-    def is_logging_in(self, exchange: Exchange) -> bool:
-        """Return whether this request is a login of a client that is not known yet."""
-        return exchange.plan.api.key in SASL and self.peer.principal_source in UNKNOWN_SOURCES
-
-    def keep_login(self, size_bytes: int) -> None:
-        """Count bytes of a login that is not whole. Raises OverloadedError if others need the memory more."""
-        if not self.shared.unauthenticated.try_add(self, size_bytes):
-            raise OverloadedError(_NO_ROOM)
-
-    def on_login_whole(self) -> None:
-        """Count the bytes of a login, or of the head of a first request, no longer: it is processed."""
-        self.shared.unauthenticated.give_back(self)
-
-    def may_keep_head(self, size_bytes: int) -> bool:
-        """Return whether the session may keep a head that is longer than an ordinary one; False: it waits for memory.
-
-        The head of a first request waits for none. Raises OverloadedError if others need the memory more.
-        """
-        shared = self.shared
-        if self not in shared.newcomers:
-            return shared.reservations.reserve_head(self.claim)
-        if not shared.unauthenticated.try_carry(self, size_bytes):
-            raise OverloadedError(_NO_ROOM)
-        return True
-
-    def give_way(self, now_ms: int) -> None:
-        """End the session, because other clients that are not known yet need its memory."""
-        self.end_and_attend(CloseReason.AUTHENTICATION_OVERLOADED, _NO_ROOM, now_ms)
-
     def on_streamed(self) -> None:
         """Release the announced bytes of a streamed request, because its last byte was forwarded."""
         claim = self._claim
@@ -487,10 +453,8 @@ class SessionParts(ScheduledSession):
 
     def give_back_head(self) -> None:
         """Release the memory that was reserved for a request head, because the head was read."""
-        if self._claim is not None:
-            if self._claim.head_reserved:
-                self.shared.reservations.give_back(self._claim)
-            self.shared.unauthenticated.give_back(self)
+        if self._claim is not None and self._claim.head_reserved:
+            self.shared.reservations.give_back(self._claim)
 
     def give_back_claim(self) -> None:
         """Release the memory that was reserved for a request to be kept whole."""

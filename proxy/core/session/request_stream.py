@@ -40,6 +40,7 @@ from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.local_replies import answered, refuse, refuse_unanswered, respond
+from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head, on_processed
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
@@ -82,10 +83,6 @@ class RequestOwner(WholeOwner, Protocol):
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
-    def is_logging_in(self, exchange: ObservedExchange) -> bool: ...
-    def keep_login(self, size_bytes: int) -> None: ...
-    def on_login_whole(self) -> None: ...
-    def may_keep_head(self, size_bytes: int) -> bool: ...
     def give_back_claim(self) -> None: ...
     def leave_memory(self) -> None: ...
 
@@ -314,7 +311,7 @@ class RequestStream:
         owner = self._owner
         if here_bytes > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
             raise ClientProtocolError(_TOO_LONG)
-        if here_bytes > HEAD_BYTES and owner.may_keep_head(here_bytes):
+        if here_bytes > HEAD_BYTES and may_keep_head(owner, here_bytes):
             owner.claim.watch_head(now_ms)
 
     # -- one request -----------------------------------------------------------------------------
@@ -348,6 +345,7 @@ class RequestStream:
         if 12 + len(plan.prefix) > MAX_HEAD_BYTES:
             raise ClientProtocolError(_TOO_LONG)
         owner.give_back_head()
+        on_processed(owner)
         hooks = plan.hooks
         kind = NamingExchange if hooks.need is Need.TOPICS else ObservedExchange
         exchange = kind(
@@ -532,13 +530,11 @@ class RequestStream:
     # -- a request that is kept whole ------------------------------------------------------------
 
     def _keep_whole(self, pending: Pending, pos: int, end: int) -> int | None:
-        """Keep the frame whole that begins in buf[pos:end]; None: it has to wait for memory. The login of a client that
-        is not known yet does not wait (`proxy.core.memory.unauthenticated`).
-        """
+        """Keep the frame whole that begins in buf[pos:end]; None: it has to wait for memory. Logins (`logins`) do not."""
         owner, exchange = self._owner, pending.exchange
         shared = owner.shared
         whole = 4 + exchange.size_bytes
-        if not owner.is_logging_in(exchange):
+        if not is_logging_in(owner, exchange):
             max_bytes = shared.request_pool.max_single_bytes
             if whole > max_bytes:
                 if pending.verdict is not None:
@@ -561,7 +557,7 @@ class RequestStream:
         self.gathered += memoryview(buf)[start:stop]
         claim = self._owner.claim
         if not claim.holds:
-            self._owner.keep_login(stop - start)
+            keep_login(self._owner, stop - start)
         elif len(self.gathered) > claim.reserved_bytes:
             self._owner.shared.reservations.top_up(claim, len(self.gathered))
 
@@ -570,7 +566,7 @@ class RequestStream:
         owner, shared = self._owner, self._owner.shared
         frame, self.gathered = self.gathered, None
         pending, self.pending = self.pending, None
-        owner.on_login_whole()
+        on_processed(owner)
         assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
         exchange, verdict = pending
         assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked

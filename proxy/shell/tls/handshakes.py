@@ -31,6 +31,7 @@ from proxy.shell.transport import HandshakeError, PeerGoneError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
+    from proxy.core.errors import CloseReason
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
     from proxy.shell.tls.places import Place
 
@@ -60,7 +61,7 @@ class Arrival:
         self.scope = trio.CancelScope()
         self.gave_way = False
 
-    def give_way(self, now_ms: int) -> None:
+    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """See Unknown."""
         self.gave_way = True
         self.scope.cancel()

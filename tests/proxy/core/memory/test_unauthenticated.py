@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.core.errors import CloseReason
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 
@@ -20,7 +21,8 @@ class Clock:
 class Client:
     gave_way_ms: list[int] = field(default_factory=list)
 
-    def give_way(self, now_ms: int) -> None:
+    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+        assert reason is CloseReason.AUTHENTICATION_OVERLOADED
         self.gave_way_ms.append(now_ms)
 
 

@@ -1,0 +1,145 @@
+"""Clients that have not logged in to Sluice cost no broker a connection; the versions that they are told are true."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from proxy.core.errors import CloseReason
+from proxy.shell.dial import DialError
+from tests.support import frames as f
+from tests.support import sasl
+from tests.support.sasl import plain
+from tests.support.sasl_service import password_of
+from tests.support.sockets import arrived
+
+if TYPE_CHECKING:
+    pass
+
+
+from tests.support.gated_proxy import FETCH, HEARTBEAT, ask, running, told
+
+
+async def test_many_clients_that_ask_and_do_not_log_in_cost_one_connection(bench):
+    """For each node and version; it is closed when the answer is there. They may ask again."""
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        clients = [proxy.connect(ask(5)) for _ in range(50)]
+        await proxy.settle()
+        answers = {told(client, 5) for client in clients}
+        assert len(answers) == 1
+        assert len(proxy.broker.far) == 1
+        assert proxy.broker.far[0].recv(1) == b""
+        clients[0].sendall(ask(6, version=0))
+        clients[1].sendall(ask(7))
+        await proxy.settle()
+        assert told(clients[0], 6, 0).startswith(b"\0\0")
+        assert told(clients[1], 7) in answers
+        assert len(proxy.broker.far) == 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_a_client_that_logs_in_is_served_as_by_its_own_broker(bench, size):
+    """It does not matter where a read ends. The broker hears the client's own question first, then its requests."""
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        client = proxy.connect()
+        question = ask(1)
+        for at in range(0, len(question), size):
+            client.sendall(question[at : at + size])
+            await proxy.settle()
+        first = told(client, 1)
+        assert struct.pack(">hhh", HEARTBEAT, 0, 4) in first
+        await proxy.log_in(client, 2)
+        assert len(proxy.broker.far) == 1
+        client.sendall(f.heartbeat(4) + f.heartbeat(5))
+        await proxy.settle()
+        assert proxy.broker.heard[1] == question + f.heartbeat(4) + f.heartbeat(5)
+        proxy.broker.far[1].sendall(f.reply(4, b"\0" * 2) + f.reply(5, b"\0" * 2))
+        client.sendall(ask(6))
+        await proxy.settle()
+        assert arrived(client)[:20] == f.reply(4, b"\0" * 2) + f.reply(5, b"\0" * 2)
+        assert proxy.broker.heard[1].endswith(ask(6))
+
+
+async def test_all_in_one_write_is_answered_in_order(bench):
+    """Question, login and requests: the broker is dialled once the login has succeeded."""
+    async with running(bench) as proxy:
+        token = plain("alice", password_of("alice"))
+        sent = ask(1) + ask(2) + sasl.handshake(3, "PLAIN") + sasl.authenticate(4, token)
+        client = proxy.connect(sent + f.heartbeat(5))
+        await proxy.settle()
+        assert arrived(client) == b""
+        proxy.broker.may.set()
+        await proxy.settle()
+        data, numbers = arrived(client), []
+        while data:
+            size, number = struct.unpack_from(">ii", data)
+            numbers.append(number)
+            data = data[4 + size :]
+        assert numbers == [1, 2, 3, 4]
+        assert proxy.broker.heard[1] == ask(2) + f.heartbeat(5)
+
+
+async def test_a_broker_that_supports_less_than_was_told_gets_no_request(bench):
+    """The client is disconnected, asks again, and is told the truth."""
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        client = proxy.connect(ask(1))
+        await proxy.settle()
+        before = told(client, 1)
+        proxy.broker.ranges = {HEARTBEAT: (0, 3)}
+        await proxy.log_in(client, 2)
+        client.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert client.recv(1) == b""
+        assert proxy.broker.heard[1] == ask(1)
+        client.close()
+        again = proxy.connect(ask(1))
+        await proxy.settle()
+        after = told(again, 1)
+        assert after != before
+        await proxy.log_in(again, 2)
+        again.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert proxy.broker.heard[2] == ask(1) + f.heartbeat(4)
+        assert proxy.closed == [CloseReason.UPSTREAM_REFUSED]
+
+
+async def test_more_versions_and_another_throttle_time_are_no_reason_to_end(bench):
+    """The client was told the truth; the next one is told more, and no throttle time of another."""
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        proxy.broker.throttle_ms = 777
+        client = proxy.connect(ask(1))
+        await proxy.settle()
+        assert struct.pack(">i", 777) not in told(client, 1)
+        proxy.broker.ranges = {FETCH: (4, 13), HEARTBEAT: (0, 4), 3: (0, 9)}
+        await proxy.log_in(client, 2)
+        client.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert proxy.broker.heard[1] == ask(1) + f.heartbeat(4)
+        another = proxy.connect(ask(1))
+        await proxy.settle()
+        assert struct.pack(">hhh", 3, 0, 9) in told(another, 1)
+
+
+@pytest.mark.parametrize("drained", [False, True])
+async def test_clients_that_wait_for_an_answer_end_with_the_dial(bench, drained):
+    """All of them, with the reason of the dial; those that have left are forgotten."""
+    async with running(bench) as proxy:
+        clients = [proxy.connect(ask(1)) for _ in range(3)]
+        clients[0].close()
+        await proxy.settle()
+        proxy.broker.error = DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, "too late")
+        (proxy.until if drained else proxy.broker.may).set()
+        await proxy.settle()
+        for client in clients[1:]:
+            assert client.recv(1) == b""
+            client.close()
+        await proxy.settle()
+        reason = CloseReason.DRAINED if drained else CloseReason.UPSTREAM_DIAL_TIMEOUT
+        assert proxy.closed.count(reason) >= 2
+        assert proxy.broker.far == []
