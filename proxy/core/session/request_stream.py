@@ -530,7 +530,7 @@ class RequestStream:
     # -- a request that is kept whole ------------------------------------------------------------
 
     def _keep_whole(self, pending: Pending, pos: int, end: int) -> int | None:
-        """Keep the frame whole that begins in buf[pos:end]; None: it has to wait for memory. Logins (`logins`) do not."""
+        """Keep the frame in buf[pos:end] whole; None: it has to wait for memory. Logins (`logins`) do not."""
         owner, exchange = self._owner, pending.exchange
         shared = owner.shared
         whole = 4 + exchange.size_bytes
