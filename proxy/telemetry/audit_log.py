@@ -7,9 +7,10 @@ Rules:
   authentication there are only the mechanism and the claimed user.
 - The loop makes the line and queues it; a thread writes it. Lines that the disk refuses are counted (`lost`), and a
   line `lines_lost` marks the gap. No request waits.
-- The file is bounded. Each user at each address has LINES_PER_SECOND of each kind, so one client cannot push out the
-  lines of others, nor what it was refused the line of what it has done. Of acts that were done, and of those whose end
-  is not known, each API is a kind; acts that failed are one kind, and what reached no broker, or is no act, another.
+- The file is bounded. Each user at each address (IPv6: /64 network) has LINES_PER_SECOND of each kind, so one client
+  cannot push out the lines of others, nor what it was refused the line of what it has done. Of acts that were done, and
+  of those whose end is not known, each API is a kind; acts that failed are one kind, and what reached no broker, or is
+  no act, another.
 - Further lines are counted by kind. A second later, or at the end of the process, a line `lines_suppressed` has the
   counts: no later line has to come.
 - No line is longer than the queue takes: a list is cut at MAX_LIST_BYTES, and a list of what was done has
@@ -25,6 +26,7 @@ import structlog
 
 from policies.api import Outcome
 from policies.decision import error_name
+from proxy.core.connection_limits import address_of
 from proxy.core.observer import Observer
 from proxy.telemetry.audit_lines import (
     client_fields,
@@ -156,7 +158,7 @@ class AuditLog(Observer):
         if second != self._second:
             self._second = second
             self._lines.clear()
-        client = (peer.user, peer.host, kind)
+        client = (peer.user, address_of(peer.host), kind)
         self._lines[client] += 1
         if self._lines[client] <= LINES_PER_SECOND:
             return True

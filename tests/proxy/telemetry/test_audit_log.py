@@ -227,6 +227,14 @@ def test_one_client_cannot_flood_the_audit_log(book):
     assert users == [*["mallory"] * LINES_PER_SECOND, "alice", "mallory", None]
 
 
+def test_a_host_with_many_ipv6_addresses_is_one_client(book):
+    """A /64 network is one host's, as for the limits of connections."""
+    for n in range(LINES_PER_SECOND + 40):
+        book.log.on_audited(ended(n, peer=replace(PEER, host=f"2001:db8::{n:x}")))
+    book.log.on_audited(ended(1000, peer=replace(PEER, host="2001:db8:0:1::1")))
+    assert book.log.lost() == {"disk": 0, "rate": 40}
+
+
 @pytest.mark.parametrize("at_close", [False, True], ids=["a second later", "at the end"])
 def test_the_last_count_needs_no_later_line(book, at_close):
     """It is written once."""
