@@ -115,6 +115,7 @@ class App:
             self._clock,
             connection_limit(config.limits.max_connections, others),
             self._tls.listener,
+            () if config.listen.proxy_protocol is None else config.listen.proxy_protocol.networks,
         )
         self._stop = trio.Event()
         self._hangup = (

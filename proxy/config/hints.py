@@ -51,6 +51,9 @@ def _listen(config: Config) -> Iterator[str]:
     is_plain = tls is None and sasl is not None and "PLAIN" in sasl.mechanisms
     if is_plain and not is_loopback(config.listen.address):
         yield "listen.sasl.mechanisms: without listen.tls the passwords of PLAIN travel in clear text"
+    proxies = config.listen.proxy_protocol
+    if proxies is not None and any(each.endswith("/0") for each in proxies.networks):
+        yield "listen.proxy_protocol.from: every client can claim any address; name the load balancers' networks"
     if tls is not None and tls.client_auth == "none" and tls.client_ca_file:
         yield "listen.tls.client_ca_file: it has no effect, because listen.tls.client_auth is none"
     if config.identity.user and _authenticates(config):

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from policies.type_names import describe_value
 from policies.validation import Problem
+from proxy.config.networks import Network  # noqa: TC001 - msgspec reads it at run time
 from proxy.config.security import (  # noqa: TC001 - msgspec reads them at run time
     ListenSasl,
     ListenTls,
@@ -42,6 +43,25 @@ if TYPE_CHECKING:
 Count = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 
 
+class ListenProxyProtocol(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"networks": "from"},
+):
+    """The PROXY protocol (versions 1 and 2), by which a load balancer tells the address of its client."""
+
+    networks: Annotated[
+        tuple[Network, ...],
+        Meta(
+            min_length=1,
+            description="Networks of load balancers (CIDR, or single addresses). A connection from there must begin "
+            "with a PROXY header; from anywhere else it may not.",
+        ),
+    ]
+
+
 class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The ports for clients: a bootstrap port, followed by one for each broker id unless SNI selects the broker."""
 
@@ -65,6 +85,10 @@ class ListenSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     ] = ""
     tls: Annotated[
         ListenTls | None, Meta(description="TLS for clients; absent = plain connections.")
+    ] = None
+    proxy_protocol: Annotated[
+        ListenProxyProtocol | None,
+        Meta(description="The header of a load balancer before each connection; absent = none."),
     ] = None
     sasl: Annotated[
         ListenSasl | None,

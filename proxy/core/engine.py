@@ -80,9 +80,17 @@ class Engine(SharedState):
         refusal = self.connections.maybe_refuse(host, now_ms)
         if refusal is None:
             return True
-        self._session_ids += 1
-        self.observer.on_session_closed(Peer(self._session_ids, host, port, node_id), *refusal)
+        self.refuse(host, port, node_id, *refusal)
         return False
+
+    def refuse(
+        self, host: str, port: int, node_id: int | None, reason: CloseReason, detail: str
+    ) -> None:
+        """Report a client that has no session, and never gets one."""
+        self._session_ids += 1
+        self.observer.on_session_closed(
+            Peer(self._session_ids, host, port, node_id), reason, detail
+        )
 
     def connect(
         self,

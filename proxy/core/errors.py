@@ -43,6 +43,7 @@ class CloseReason(Enum):
     AUTHENTICATION_TIMEOUT = "authentication_timeout"
     IDLE = "idle"
     MAX_AGE = "max_age"
+    PROXY_HEADER = "proxy_header"
     ROUTE_CHANGED = "route_changed"
     UNKNOWN_NODE = "unknown_node"
     FILE_DESCRIPTORS_EXHAUSTED = "file_descriptors_exhausted"
@@ -75,6 +76,12 @@ class ClientProtocolError(SessionFault):
     """The client violated the Kafka protocol."""
 
     reason = CloseReason.CLIENT_PROTOCOL
+
+
+class ProxyHeaderError(SessionFault):
+    """A connection of a load balancer does not begin with a PROXY header."""
+
+    reason = CloseReason.PROXY_HEADER
 
 
 class BrokerProtocolError(SessionFault):

@@ -1,6 +1,6 @@
 """Accept clients: each is counted at once, and handed to the event loop.
 
-With TLS the handshake comes first, and its client is counted while it lasts; then the session is opened.
+A load balancer's header comes first (`proxied_clients`), then the TLS handshake; its client is counted while it lasts.
 No broker is dialled before there is a byte for it (`broker_dials`). So none is for a probe of the port, nor for a
 connection of our own to it that the dialer has closed (`Dialer.is_own`), which would lead to the next one.
 """
@@ -15,11 +15,12 @@ import trio
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
 from proxy.shell.broker_dials import BrokerDials
+from proxy.shell.proxied_clients import ProxiedClients
 from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
@@ -27,17 +28,16 @@ if TYPE_CHECKING:
     from proxy.shell.dialer import Dialer
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
+    from proxy.shell.proxied_clients import Address
     from proxy.shell.tls.listener import TlsListener
     from proxy.shell.transport import Transport
 
 EVICTION_MS = 2_000
-"""A client that has sent no request keeps its place for so long; then one that waits for a place may get it."""
+"""How long a client without a request keeps its place from one that waits for it."""
 
 
 class Acceptor:
-    """Accepts at most `max_connections` clients at once; more wait in the kernel's backlog. The oldest that has sent no
-    request, or is not authenticated where it must be, is closed when no place is left.
-    """
+    """Accepts at most `max_connections` clients at once. When no place is left, the oldest without a request yields."""
 
     def __init__(
         self,
@@ -48,6 +48,7 @@ class Acceptor:
         now_ms: Callable[[], int],
         max_connections: int,
         tls: TlsListener | None = None,
+        proxies: Sequence[str] = (),
     ) -> None:
         self._engine = engine
         self._event_loop = event_loop
@@ -56,13 +57,11 @@ class Acceptor:
         self._now_ms = now_ms
         self._tls = tls
         self._handshaking: dict[trio.CancelScope, int] = {}  # and since when, oldest first
+        self._proxied = ProxiedClients(proxies, engine, self._handshaking, now_ms)
         self.limit(max_connections)
 
     def limit(self, max_connections: int) -> None:
-        """Apply this limit and those of the engine's connections: at the start, and when a reload has changed them.
-
-        TLS handshakes that wait for a place get those that are new.
-        """
+        """Apply this limit and those of the engine's connections: at the start, and after a reload."""
         self.max_connections = max_connections
         if self._tls is not None:
             self._tls.limit(self._engine.connections.limits)
@@ -77,7 +76,7 @@ class Acceptor:
         async with trio.open_nursery() as serving:
             serving.start_soon(
                 listeners.serve,
-                partial(self._admit, serving),
+                partial(self._proxied.accept, serving, partial(self._admit, serving)),
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
             )
@@ -122,11 +121,13 @@ class Acceptor:
         oldest.end(CloseReason.EVICTED, "no request yet, and its place was needed", now_ms)
         self._event_loop.drop(oldest.handle, now_ms)
 
-    def _admit(self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None) -> None:
+    def _admit(
+        self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None, peer: Address
+    ) -> None:
         """Count the client at once, so that the limit holds, then serve it in a task of its own."""
+        host, port = peer
         try:
             client = PlainTransport(accepted)
-            host, port = accepted.getpeername()[:2]
         except OSError:
             accepted.close()  # it has disconnected already
             return

@@ -135,6 +135,7 @@ def test_every_setting_has_a_variable() -> None:
         "upstream.sasl": UpstreamSasl,
         "listen.tls": ListenTls,
         "listen.tls.principal": ListenPrincipal,
+        "listen.proxy_protocol": ListenProxyProtocol,
         "listen.sasl": ListenSasl,
     }
     config = load(None, {}, UPSTREAM).config
@@ -175,6 +176,7 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_ADMIN_CONTROL": "a:1",
         "SLUICE_ADMIN_TRACE_URL": "http://a/{trace_id}",
         "SLUICE_LISTEN_TLS_PRINCIPAL_FROM": "dns_san",
+        "SLUICE_LISTEN_PROXY_PROTOCOL_FROM": "10.0.0.0/8",
         "SLUICE_LISTEN_TLS_PRINCIPAL_RULES": "RULE:CN=(.*)/$1/U,DEFAULT",
         "SLUICE_LISTEN_TLS_CLOSE_ON_EXPIRY": "false",
         "SLUICE_UPSTREAM_TLS_VERIFY": "false",
