@@ -81,15 +81,13 @@ class BucketRow(msgspec.Struct, frozen=True):
     quota: str
     """request_rate, producer_byte_rate or consumer_byte_rate."""
     limit: float
-    """Requests or bytes per second."""
     rate: float
-    """Requests or bytes per second that passed, of all clients that share it."""
+    """Requests or bytes per second that passed, of all clients that share it; the limit is of the same unit."""
     used_percent: float
     """Percentage of the limit, 100 at most."""
     wait_ms: Count
     """How long a request that arrives now is held, or its client muted."""
     waiting: Count
-    """Requests that are held at this moment."""
     principals: Count
     """How many of the listed clients share it."""
 

@@ -108,6 +108,8 @@ class BrokerRoutes:
         session.route = route
         if not confirmed:
             self._unconfirmed[session] = session
+        if self._is_elsewhere(session):  # the node has moved since it was dialled
+            self._review(self._time.now_ms)
 
     def maybe_unconfirmed(self, session: object) -> Routed | None:
         """Return this session if its broker must be asked where the node is, once its client has authenticated."""

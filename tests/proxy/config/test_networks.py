@@ -1,6 +1,5 @@
 """Networks in settings: what is one, and the nearest to a mistake."""
 
-import msgspec
 import pytest
 
 from policies.validation import SettingsError
@@ -36,8 +35,8 @@ def test_the_header_of_load_balancers_is_a_setting_of_the_listener(tmp_path):
     assert isinstance(config, Config)
     assert config.listen.proxy_protocol is not None
     assert config.listen.proxy_protocol.networks == ("10.0.0.0/8", "fd00::1")
-    assert msgspec.to_builtins(config.listen.proxy_protocol) == {"from": ["10.0.0.0/8", "fd00::1"]}
-    for wrong in ("[]", "[10.0.0.1/8]", "[nobody]"):
+    assert config.listen.proxy_protocol.__struct_encode_fields__ == ("from",)
+    for wrong in ("[]", "[10.0.0.1/8]", "[balancer]"):
         file.write_text(f"listen: {{proxy_protocol: {{from: {wrong}}}}}\n", "utf-8")
         with pytest.raises(SettingsError, match=r"listen\.proxy_protocol\.from"):
             load(file, {}, UPSTREAM)

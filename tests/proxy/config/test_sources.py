@@ -10,6 +10,7 @@ import pytest
 
 from policies.validation import Problem, SettingsError
 from proxy.config import Config
+from proxy.config.sections import ListenProxyProtocol
 from proxy.config.security import ListenPrincipal, ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
 from proxy.config.sources import load, variables
 
@@ -75,7 +76,9 @@ def test_the_full_example_shows_every_setting_with_its_default() -> None:
 def test_the_comments_of_the_full_example_show_every_optional_section(tmp_path: Path) -> None:
     """Without the comment marks it has each setting of the sections of TLS and SASL, and is valid."""
     (full,) = (path for path in EXAMPLES if path.name == "sluice.yaml")
-    shown = re.sub(r"^  (tls|sasl): null.*\n", "", full.read_text("utf-8"), flags=re.MULTILINE)
+    shown = re.sub(
+        r"^  (tls|sasl|proxy_protocol): null.*\n", "", full.read_text("utf-8"), flags=re.MULTILINE
+    )
     file = tmp_path / "all.yaml"
     file.write_text(re.sub(r"^  # ", "  ", shown, flags=re.MULTILINE), "utf-8")
     origins = load(file, {}, {}).origins

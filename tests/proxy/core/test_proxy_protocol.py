@@ -39,7 +39,7 @@ def headers() -> st.SearchStrategy[tuple[bytes, tuple[str, int] | None]]:
         if form == 1:
             return binary(host, port, tlv), (host, port)
         if form == 2:
-            return b"PROXY UNKNOWN whatever this is\r\n", None
+            return b"PROXY UNKNOWN and more words\r\n", None
         if form == 3:
             return SIGNATURE + pack(">BBH", 0x20, 0, len(tlv)) + tlv, None
         return SIGNATURE + pack(">BBH", 0x21, 0, len(tlv)) + tlv, None
@@ -76,7 +76,7 @@ def test_any_other_bytes_end_in_an_error_or_wait_for_more(data, cuts):
 
 @given(headers(), st.integers(0, 400), st.integers(0, 255))
 def test_a_changed_header_names_a_valid_address_or_none(given_header, place, value):
-    """Whatever a broken load balancer sends, limits never meet a text that is no address."""
+    """A broken load balancer can send anything; limits never see a text that is no address."""
     stream = bytearray(given_header[0])
     stream[place % len(stream)] = value
     try:
