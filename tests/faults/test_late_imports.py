@@ -11,7 +11,7 @@ from tests.support.raw import receive_until_closed
 TLS_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(48)
 DESCRIPTORS = 256
 CONNECTIONS = 300
-LIBRARIES = ("libcrypto", "libssl", "/_ssl.", "/_hashlib.")
+LIBRARIES = ("libcrypto", "libssl", "/_ssl.", "/_hashlib.", "/cryptography/")
 
 
 def test_without_tls_openssl_is_never_loaded(start, broker) -> None:
