@@ -11,6 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
 
 from tests.support.custody_attacks import (
     ATTACKS,
@@ -36,6 +47,10 @@ from wire.errors import ErrorCode
 
 pytestmark = pytest.mark.kafka
 
+ANY_ACL: Final = (
+    *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
+    *(AclOperation.ANY, AclPermissionType.ANY),
+)
 MALLORY: Final = ("mallory", "made-by-an-attack")
 
 
@@ -213,3 +228,18 @@ def test_kafkas_own_tools_say_what_is_wrong(
                 *arguments,
             )
         assert words in str(failure.value)
+
+
+def test_client_libraries_report_it_at_once(sluice: SluiceProcess) -> None:
+    """kafka-python and librdkafka end the call with an error that says that it is not supported, or not allowed."""
+    python = KafkaAdminClient(bootstrap_servers=sluice.bootstrap)
+    with pytest.raises(KafkaError):
+        python.describe_user_scram_credentials([SLUICE[0]])
+    python.close()
+    native = AdminClient({"bootstrap.servers": sluice.bootstrap})
+    for call in (
+        native.describe_user_scram_credentials([SLUICE[0]])[SLUICE[0]],
+        native.describe_acls(AclBindingFilter(*ANY_ACL)),
+    ):
+        with pytest.raises(KafkaException, match=r"_UNSUPPORTED_FEATURE|AUTHORIZATION"):
+            call.result(20)
