@@ -3,7 +3,8 @@
 Rules:
 - /startup and /live succeed when the event loop answers.
 - /ready fails while the proxy drains or has reached its connection limit. Brokers are not checked: another replica
-  could not reach them either.
+  could not reach them either. For the same reason a broker outside `listen.nodes` makes it `degraded` and no more:
+  what works must not be taken out of service.
 - The metrics page is rendered at most once in PAGE_KEPT_S for each format.
 """
 
@@ -48,13 +49,16 @@ class Probes:
 
     async def alive(self, request: Request) -> Response:
         """Return ok: the event loop answers."""
-        return answer(Health(ok=True, checks=[HealthCheck("loop", ok=True, detail="answers")]))
+        return answer(
+            Health(ok=True, degraded=False, checks=[HealthCheck("loop", ok=True, detail="answers")])
+        )
 
     async def ready(self, request: Request) -> Response:
-        """Return whether new clients are accepted; 503 if not."""
-        checks = list(self._service.readiness())
+        """Return whether new clients are accepted, 503 if not; and whether all brokers can be reached."""
+        checks, routes = list(self._service.readiness()), self._service.routes()
         ok = all(each.ok for each in checks)
-        return answer(Health(ok, checks), 200 if ok else 503)
+        health = Health(ok, degraded=not routes.ok, checks=[*checks, routes])
+        return answer(health, 200 if ok else 503)
 
     async def metrics(self, request: Request) -> Response:
         """Return the metrics for Prometheus, with exemplars in OpenMetrics format."""

@@ -88,8 +88,7 @@ class BucketRow(msgspec.Struct, frozen=True):
     wait_ms: Count
     """How long a request that arrives now is held, or its client muted."""
     waiting: Count
-    principals: Count
-    """How many of the listed clients share it."""
+    principals: Count  # of the listed clients
 
 
 class PrincipalRow(msgspec.Struct, frozen=True):
@@ -388,9 +387,10 @@ class HealthCheck(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The answer to a probe; 200 if `ok`, else 503."""
+    """The answer to a probe; 200 if `ok`, also if `degraded`: some partitions do not work; else 503."""
 
     ok: bool
+    degraded: bool
     checks: list[HealthCheck]
 
 

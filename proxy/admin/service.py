@@ -52,6 +52,9 @@ class DropCounter(Protocol):
         """Return the number of items dropped since the start."""
 
 
+MAX_SHOWN_NODES = 20
+
+
 class AdminService:
     """The state and the controls. `ports` has every node (None: bootstrap) with Sluice's port for it.
 
@@ -159,6 +162,16 @@ class AdminService:
                 detail=f"{connected} clients" + (": the limit is reached" if full else ""),
             ),
         )
+
+    def routes(self) -> HealthCheck:
+        """Return the check of /ready whether every broker that was named has a port here; if not, it is degraded."""
+        outside = sorted(self.engine.topology.unmapped_nodes)
+        if not outside:
+            return HealthCheck("nodes", ok=True, detail="every broker has a port here")
+        shown = ", ".join(map(str, outside[:MAX_SHOWN_NODES]))
+        more = ", ..." if len(outside) > MAX_SHOWN_NODES else ""
+        why = "outside listen.nodes: partitions that they lead do not work"
+        return HealthCheck("nodes", ok=False, detail=f"brokers {shown}{more} are {why}")
 
     async def metrics_page(self, *, openmetrics: bool) -> bytes:
         """Return the page that Prometheus scrapes: collected here, rendered in a thread."""

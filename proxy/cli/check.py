@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from proxy.config import Config
 
 DAY_S = 86_400
-OUTSIDE = "no port here, because it is not in listen.nodes; clients are sent to the bootstrap port"
+OUTSIDE = (
+    "no port here, because it is not in listen.nodes: the partitions that it leads do not work"
+)
 
 
 @click.command()
@@ -33,7 +35,7 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
     """Check the settings and print the memory that they may need.
 
     Makes the same checks as `run`, except whether the ports are free. Exit code 1: a setting is
-    invalid, or with --connect a bootstrap server does not answer.
+    invalid, or with --connect a bootstrap server does not answer, or a broker has no port here.
     """
     from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
     from proxy.config.login_lines import login_lines  # noqa: PLC0415 - as above
@@ -105,5 +107,12 @@ def _connect(config: Config) -> None:
                     else f"port {at} here"
                 )
             click.echo(f"  broker {node_id} at {host_port(host, port)}: {here}")
-    if any(report.problem for report in reports):
+    outside = sorted({node for each in reports for node in each.brokers} - addresses.keys())
+    if outside:
+        ids = ", ".join(map(str, outside))
+        click.echo(
+            f"listen.nodes: widen it, so that each broker has a port; these have none: {ids}",
+            err=True,
+        )
+    if outside or any(report.problem for report in reports):
         sys.exit(INVALID)

@@ -33,7 +33,21 @@ async def test_a_proxy_is_ready_while_it_accepts_new_clients(room, drained, full
     answer = await ask(everything(room), "/ready?verbose=1")
     assert answer.status == status
     checks = {each["name"]: each["ok"] for each in answer.said["checks"]}
-    assert checks == {"serving": not drained, "connections": not full}
+    assert checks == {"serving": not drained, "connections": not full, "nodes": True}
+    assert answer.said["degraded"] is False
+
+
+async def test_a_broker_outside_the_ports_makes_it_degraded_and_not_unready(room):
+    """A pod that serves the other brokers stays in service: its replicas have the same settings."""
+    room.engine.topology.advertise(7_000, b"kafka-7000", 9092)
+    answer = await ask(everything(room), "/ready")
+    assert (answer.status, answer.said["ok"], answer.said["degraded"]) == (200, True, True)
+    (check,) = (each for each in answer.said["checks"] if not each["ok"])
+    assert check["name"] == "nodes"
+    assert check["detail"].startswith("brokers 7000 are outside listen.nodes")
+    room.drained = True
+    answer = await ask(everything(room), "/ready")
+    assert (answer.status, answer.said["ok"], answer.said["degraded"]) == (503, False, True)
 
 
 async def test_metrics_are_sent_in_the_format_that_is_asked_for(room):
