@@ -20,15 +20,23 @@ _LITERAL: Final = 3
 _SPEND_TAGS: Final = "pos, budget = spend_tags(buf, pos, end, budget)"
 
 
-def source(api: Api, layout: tuple[Part, ...]) -> str:
-    """Return the code of a function `read(buf, pos, end, budget, name_of)`. It uses `request_names.TOOLS`."""
-    return "\n".join(_Source(api).body(layout))
+_STEP_ELEMENTS: Final = 512
+"""Elements that a reader in turns reads between two pauses; a power of two."""
+
+
+def source(api: Api, layout: tuple[Part, ...], *, in_turns: bool = False) -> str:
+    """Return the code of a function `read(buf, pos, end, budget, name_of)`. It uses `request_names.TOOLS`.
+
+    `in_turns`: that of a generator, which pauses after each _STEP_ELEMENTS elements and returns the same.
+    """
+    return "\n".join(_Source(api, in_turns=in_turns).body(layout))
 
 
 class _Source(LayoutCode):
     """Writes the code of one reader, a `_Reader`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, in_turns: bool) -> None:
+        self._in_turns = in_turns
         super().__init__("def read(buf, pos, end, budget, name_of):", flexible=api.flexible)
         self._version = api.version
         self._loops = 0
@@ -46,7 +54,13 @@ class _Source(LayoutCode):
         complete = "complete" if "complete = " in code else "True"
         self.add(f"return new(RequestNames, (tuple(topics), {groups}, {complete}))")
         self.lines[1:1] = ["    topics, groups, complete = [], [], True"]
+        if self._in_turns:
+            self.lines[1:1] = ["    steps = 0", "    yield"]
         return self.lines
+
+    def _count_step(self) -> None:
+        if self._in_turns:
+            self.add("steps += 1", f"if not steps & {_STEP_ELEMENTS - 1}: yield")
 
     def _struct(self, parts: tuple[Part, ...]) -> None:
         """Read the fields of a struct, and its tags."""
@@ -142,6 +156,7 @@ class _Source(LayoutCode):
                 self.add(f"pos += {stride} * {count}")
             else:
                 with self.block(f"for _ in range({count}):"):
+                    self._count_step()
                     self._element(part)
         self.add(*(after or ()))
 
@@ -202,6 +217,7 @@ class _Source(LayoutCode):
         with self.block(f"elif {count} > 0:"):
             self.add(f"budget -= {count}", "partitions = []")
             with self.block(f"for _ in range({count}):"):
+                self._count_step()
                 self._element(part)
             self.add("partitions = tuple(partitions)")
         self.add("else: partitions = ()")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 from struct import error as struct_error
 from struct import unpack_from
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from wire import primitives, topic_refs, varint
 from wire.errors import BudgetError, WireError
@@ -19,7 +19,7 @@ from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
 from wire.request_layouts import layout_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from wire.apis import Api
     from wire.topic_refs import TopicRef
@@ -39,6 +39,10 @@ class RequestNames(NamedTuple):
 
 
 UNREAD: Final = RequestNames((), (), topics_complete=False)
+
+
+TOO_MANY: Final = RequestNames((), (), topics_complete=False)
+"""Of a request that has more elements than any budget allows; never the same object as UNREAD."""
 
 
 class NamesReader:
@@ -110,6 +114,23 @@ def prepare(api: Api) -> None:
         read_names(api, b"", 0, 0, {})
 
 
+def reading_names(
+    api: Api, buf: Buffer, body_at: int, end: int, name_of: Mapping[bytes, str], budget: int
+) -> Generator[None, None, RequestNames]:
+    """Do as `read_names`, with a pause after some hundred elements."""
+    reader: Any = _reader(api, in_turns=True)
+    if reader is None:
+        return UNREAD
+    found: RequestNames
+    try:
+        found = yield from reader(buf, body_at, end, budget, name_of)
+    except (IndexError, struct_error) as error:
+        raise WireError(f"{api.name} request ends inside its fields") from error
+    except UnicodeDecodeError as error:
+        raise WireError(f"{api.name} request has a name that is not valid UTF-8") from error
+    return found
+
+
 # --- what the readers call ---------------------------------------------------------------------
 
 
@@ -173,14 +194,16 @@ _READERS: Final[dict[int, _Reader | None]] = {}
 """By `api_key << 16 | api_version`: an int has the quickest hash."""
 
 
-def _reader(api: Api) -> _Reader | None:
-    """Return the reader of this API and version; None if its layout is not known."""
+def _reader(api: Api, *, in_turns: bool = False) -> _Reader | None:
+    """Return the reader of this API and version, or its generator; None if its layout is not known."""
     layout = layout_of(api)
     if layout is None:
         return None
     from wire import names_code  # noqa: PLC0415 - only a policy that needs names takes its memory
 
     scope: dict[str, _Reader] = {}
-    code = compile(names_code.source(api, layout), f"<{api.name} v{api.version}>", "exec")
+    code = compile(
+        names_code.source(api, layout, in_turns=in_turns), f"<{api.name} v{api.version}>", "exec"
+    )
     exec(code, dict(TOOLS), scope)  # noqa: S102 - made from our own table
     return scope["read"]

@@ -24,12 +24,12 @@ from wire.primitives import (
     skip_tags,
     string_length,
 )
-from wire.request_layouts import layout_of
+from wire.request_layouts import layout_of, names_anything
 from wire.request_names import ZERO_ID
 from wire.topic_refs import TopicRef
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
     from wire.request_layouts import Part
@@ -61,6 +61,10 @@ class _Element(NamedTuple):
     tail: bytes
 
 
+STEP_TOPICS: Final = 100
+"""Topics that `dividing` and `splitting` walk between two pauses."""
+
+
 def divide(
     api: Api,
     buf: Buffer,
@@ -68,7 +72,24 @@ def divide(
     name_of: Mapping[bytes, str],
     label_of: Callable[[TopicRef, int | None], L],
 ) -> dict[L, bytes]:
-    """Return a body for each label, with the topics and partitions that have it.
+    """Do as `dividing`, in one step."""
+    work = dividing(api, buf, body_at, name_of, label_of)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: dict[L, bytes] = end.value
+            return found
+
+
+def dividing(
+    api: Api,
+    buf: Buffer,
+    body_at: int,
+    name_of: Mapping[bytes, str],
+    label_of: Callable[[TopicRef, int | None], L],
+) -> Generator[None, None, dict[L, bytes]]:
+    """Return a body for each label, with the topics and partitions that have it; pause after each STEP_TOPICS.
 
     `label_of(topic, partition)` labels a partition; None as partition: a topic without partitions. Raises WireError
     for an API or version that cannot be divided.
@@ -81,7 +102,9 @@ def divide(
     count_at = walk.skip_all(layout[:place], body_at)
     count, pos = walk.count(count_at)
     found: dict[L, list[bytes]] = {}
-    for _ in range(count):
+    for number in range(1, count + 1):
+        if not number % STEP_TOPICS:
+            yield
         element, pos = walk.element(layout[place], pos)
         for label, piece in _pieces(element, walk.counted, label_of).items():
             found.setdefault(label, []).append(piece)
@@ -90,6 +113,54 @@ def divide(
         label: b"".join((before, walk.counted(len(pieces)), *pieces, after))
         for label, pieces in found.items()
     }
+
+
+def splitting(
+    api: Api, buf: Buffer, body_at: int, max_items: int
+) -> Generator[bytes | None, None, None]:
+    """Yield the body without a topic, and then bodies with `max_items` topics and partitions each, until all are there.
+
+    Between them None is yielded as a pause. The fields after the topics are empty. Raises WireError for an API or
+    version whose topics are not in one array of their own.
+    """
+    layout = layout_of(api) if names_anything(api.key) else None
+    place = next((n for n, part in enumerate(layout or ()) if part.names_topics), None)
+    if layout is None or place is None:
+        raise WireError(f"{api.name} v{api.version} cannot be split by topics")
+    walk = _Walk(api, buf, {})
+    count_at = walk.skip_all(layout[:place], body_at)
+    count, pos = walk.count(count_at)
+    before = bytes(buf[body_at:count_at])
+    after = b"".join(_blank(part, api) for part in layout[place + 1 :]) + b"\0" * api.flexible
+    yield before + walk.counted(0) + after
+    pieces: list[bytes] = []
+    items = 0
+    for number in range(1, count + 1):
+        if not number % STEP_TOPICS:
+            yield None
+        (_, head, partitions, tail), pos = walk.element(layout[place], pos)
+        left = partitions or [(0, b"")]
+        while left:
+            taken, left = left[: max_items - items], left[max_items - items :]
+            counted = b"" if partitions is None else walk.counted(len(taken) if partitions else 0)
+            pieces.append(b"".join((head, counted, *(piece for _, piece in taken), tail)))
+            items += len(taken)
+            if items == max_items:
+                yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
+                pieces, items = [], 0
+    if pieces:
+        yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
+
+
+def _blank(part: Part, api: Api) -> bytes:
+    """Return an empty value of this field."""
+    if part.kind.isdigit() or part.kind in _WIDTHS:
+        return bytes(_WIDTHS.get(part.kind) or int(part.kind))
+    if part.kind == "(":
+        return b"\xff"
+    if api.flexible:
+        return b"\1"
+    return bytes(4) if part.kind in "{[b" else bytes(2)
 
 
 def _pieces(

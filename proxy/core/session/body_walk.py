@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
-from proxy.core.session.naming_exchange import MAX_WHOLE_ELEMENTS
+from proxy.core.session.naming_exchange import MAX_ELEMENTS
+from proxy.core.turns import MAX_WALK_STEPS
 from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
@@ -18,6 +19,8 @@ from wire.share_fetch import read_share_head
 from wire.topic_names import TopicNames
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from proxy.core.session.exchange import Exchange, ObservedExchange
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
@@ -54,8 +57,16 @@ def read_whole_head(
     """Set `exchange.head` from the whole body in frame[body_at:end]: the topics of a Produce are complete.
 
     Raises ClientProtocolError if the body ends inside its head (of a Produce: inside its topics), WireError if it is
-    malformed or has more than MAX_WHOLE_ELEMENTS.
+    malformed, BudgetError if it has more than MAX_ELEMENTS.
     """
+    for _ in reading_whole_head(shared, exchange, frame, body_at, end):
+        pass
+
+
+def reading_whole_head(
+    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int, end: int
+) -> Generator[None, None, None]:
+    """Do as `read_whole_head`, with pauses in a Produce of many partitions."""
     api = exchange.plan.api
     if api.key != ApiKey.PRODUCE:
         if not read_head(shared, exchange, frame, body_at, end):
@@ -63,8 +74,11 @@ def read_whole_head(
         return
     if not exchange.plan.hooks.wants_head:
         return
-    exchange.head = walker = ProduceWalker(api.version, budget=MAX_WHOLE_ELEMENTS)
-    walker.feed(frame, body_at, end)
+    exchange.head = walker = ProduceWalker(api.version, budget=MAX_ELEMENTS)
+    at = walker.feed(frame, body_at, end, MAX_WALK_STEPS)
+    while at < end and not walker.done:
+        yield
+        at = walker.feed(frame, at, end, MAX_WALK_STEPS)
     if not walker.done:
         raise ClientProtocolError("the Produce body ends inside a field")
 

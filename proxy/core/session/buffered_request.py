@@ -32,13 +32,22 @@ def body_at(exchange: ObservedExchange, frame: bytearray) -> int:
     return found
 
 
+def show_again(shared: SharedState, exchange: ObservedExchange, frame: bytearray) -> None:
+    """Do as `show` for a whole request that was held: its names may be more than `show` reads in one step."""
+    at, end = body_at(exchange, frame), len(frame)
+    if isinstance(exchange, NamingExchange):
+        exchange.show_again(frame, at, end, shared.rewrites.topics)
+    else:
+        show(shared, exchange, frame, at, end)
+
+
 def show(
     shared: SharedState, exchange: ObservedExchange, frame: bytearray, at: int, end: int
 ) -> None:
     """Set what the policies need of a whole request until `hide`: a copy of its body, frame[at:end], or its names.
 
     A request that waits is shown again when it is judged again, so that it is not held in memory twice. Raises
-    WireError if the names cannot be read.
+    WireError if the names cannot be read, BudgetError if they are too many for one step.
     """
     if isinstance(exchange, NamingExchange):
         exchange.show(frame, at, end, shared.rewrites.topics)

@@ -23,9 +23,11 @@ from wire import replies
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.reply_joins import insert_items
-from wire.request_parts import divide
+from wire.request_parts import dividing
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from policies.api import Outcome, Peer
     from policies.chain import ChainRequest
     from policies.denial import Deny
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from wire.primitives import Buffer
     from wire.topic_refs import TopicRef
 
+LABELLED_TOPICS = 1_000
+"""Topics that are compared with the denials between two pauses."""
 Label = tuple[int, int] | None
 """The place of a denial among the verdict's, and its code; None: not denied."""
 
@@ -46,10 +50,10 @@ def without_denied(
     at: int,
     denials: tuple[Deny, ...],
     now_ms: int,
-) -> bytearray | None:
+) -> Generator[None, None, bytearray | None]:
     """Return the frame without the parts that are denied, and have its reply joined; None: it is answered here.
 
-    Raises PolicyFault if the policies did not need the topics of the request.
+    It pauses in a large request. Raises PolicyFault if the policies did not need the topics of the request.
     """
     names, api = exchange.names, exchange.plan.api
     if names is None:
@@ -65,38 +69,38 @@ def without_denied(
                 return place, code
         return None
 
-    labels = {
-        label_of(topic, each) for topic in names.topics for each in topic.partitions or (None,)
-    }
+    labels: set[Label] = set()
+    for number, topic in enumerate(names.topics, 1):
+        labels.update(label_of(topic, each) for each in topic.partitions or (None,))
+        if not number % LABELLED_TOPICS:
+            yield
     denied = sorted(label for label in labels if label is not None)
     if not denied:
         return frame
     everything = labels == set(denied)
     if everything and exchange.plan.silent:
-        _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
         return None
     try:
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
-        parts = divide(api, frame, at, name_of, label_of)  # by the names that the policies saw
+        # by the names that the policies saw
+        parts = yield from dividing(api, frame, at, name_of, label_of)
         rest = parts.get(None)
         base = b""
         if rest is None:  # a reply to one part, to which the other parts are added
             (_, code), *denied_more = denied
             words = _words(exchange, denials, denied[0])
             brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
-            base = replies.error_body(api, parts[denied[0]], code, words, brokers)
+            base = yield from replies.refusing(api, parts[denied[0]], code, words, brokers)
         else:
             denied_more = denied
-        items = [
-            item
-            for label in denied_more
-            for item in replies.error_items(
-                api, parts[label], label[1], _words(exchange, denials, label)
-            )
-        ]
+        items: list[bytes] = []
+        for label in denied_more:
+            words = _words(exchange, denials, label)
+            items += yield from replies.refusing_items(api, parts[label], label[1], words)
         joined = b"".join(items)
     except WireError:  # an API or version that cannot be divided
-        _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
         return None
     for place, code in denied:
         denial = denials[place]
@@ -120,11 +124,11 @@ def _refuse_all(
     denials: tuple[Deny, ...],
     label: tuple[int, int],
     now_ms: int,
-) -> None:
+) -> Generator[None, None, None]:
     place, code = label
     verdict = Reject(code, message=denials[place].message)
     body = bytes(memoryview(frame)[at:])
-    refuse(owner, exchange, verdict, body, now_ms, denials[place].policy)
+    yield from refuse(owner, exchange, verdict, body, now_ms, denials[place].policy)
 
 
 def _words(exchange: ObservedExchange, denials: tuple[Deny, ...], label: tuple[int, int]) -> str:

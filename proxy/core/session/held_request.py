@@ -18,7 +18,7 @@ from policies.chain import ChainPosition, PolicyFault
 from proxy.core.errors import CloseReason
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
-from proxy.core.session.buffered_request import body_at, hide, show
+from proxy.core.session.buffered_request import hide, show_again
 from proxy.core.session.channel import Mute
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.owner import Owner
@@ -142,7 +142,7 @@ class HeldRequest(DelayedOperation):
         judged: Verdict | PolicyFault
         frame = owner.gathered
         if frame is not None:
-            show(owner.shared, exchange, frame, body_at(exchange, frame), len(frame))
+            show_again(owner.shared, exchange, frame)
         try:
             judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:

@@ -23,6 +23,8 @@ from wire.apis import ApiKey
 from wire.errors import WireError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from policies.api import Reject, Verdict
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.owner import Owner
@@ -138,9 +140,10 @@ def refuse(
     body: bytes,
     now_ms: int,
     policy: str = "",
-) -> None:
+) -> Generator[None, None, None]:
     """Reply with an error in the API's own format; `body` is the request's, which some formats echo.
 
+    It pauses in a large one.
     `policy` has refused it; else the last that was asked.
     """
     name = on_refused(owner.shared, exchange, verdict, policy)
@@ -149,13 +152,13 @@ def refuse(
             words = refusal_message(name, verdict)
             api = exchange.plan.api
             brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
-            reply = replies.error_body(api, body, verdict.code, words, brokers)
+            reply = yield from replies.refusing(api, body, verdict.code, words, brokers)
         except WireError as error:
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             why = f"refused without an error reply: {error}"
             owner.end_after_replies(CloseReason.POLICY, why)
             return
-        answer(owner, exchange, reply, now_ms)
+        answer(owner, exchange, reply, owner.shared.now_ms)
     else:
         owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
     if verdict.close or exchange.plan.silent:

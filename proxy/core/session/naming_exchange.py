@@ -5,16 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.session.exchange import ObservedExchange
-from wire.request_names import read_names
+from wire.errors import BudgetError
+from wire.request_names import TOO_MANY, read_names, reading_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     from proxy.core.session.plan import Plan
     from wire.request_names import RequestNames
 
 MAX_WHOLE_ELEMENTS = 1_000
-"""Array elements and tags of a request that a policy needs whole: it is read in one step, in some 2 ms at most."""
+"""Array elements and tags of a request that a policy needs whole and that is read in one step, in some 2 ms at most. A
+larger one is read in turns."""
+MAX_ELEMENTS = 25_000
+"""The same of a larger one: 10,000 topics of a partition each fit. One with more is refused."""
 
 
 class NamingExchange(ObservedExchange):
@@ -37,11 +41,28 @@ class NamingExchange(ObservedExchange):
     def show(self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]) -> None:
         """Read the names in the body, which is frame[at:end]. `name_of`: topic names by id.
 
-        Raises WireError if they cannot be read, or there are more than MAX_WHOLE_ELEMENTS.
+        Raises WireError if they cannot be read, BudgetError if there are more than MAX_WHOLE_ELEMENTS.
         """
         self._frame, self._at, self._end = frame, at, end
         self.decoded = None
         self.names = read_names(self.plan.api, frame, at, end, name_of, MAX_WHOLE_ELEMENTS)
+
+    def show_again(self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]) -> None:
+        """Do as `show` for a request that was read before and held, of any size: in one step, once for each hold."""
+        for _ in self.show_in_turns(frame, at, end, name_of):
+            pass
+
+    def show_in_turns(
+        self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]
+    ) -> Generator[None, None, None]:
+        """Do as `show` for a request of any size, with pauses. The names are TOO_MANY beyond MAX_ELEMENTS."""
+        self._frame, self._at, self._end = frame, at, end
+        self.decoded = None
+        reading = reading_names(self.plan.api, frame, at, end, name_of, MAX_ELEMENTS)
+        try:
+            self.names = yield from reading
+        except BudgetError:
+            self.names = TOO_MANY
 
     def hide(self) -> None:
         """Forget the frame and the names."""

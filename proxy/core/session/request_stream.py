@@ -30,7 +30,7 @@ from proxy.core.session.body_walk import (
     on_produced,
     on_unread,
     read_head,
-    read_whole_head,
+    reading_whole_head,
     walker_for,
 )
 from proxy.core.session.buffered_request import body_at as whole_body_at
@@ -41,7 +41,7 @@ from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.local_replies import answered, refuse, refuse_unanswered, respond
 from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head, on_processed
-from proxy.core.session.naming_exchange import NamingExchange
+from proxy.core.session.naming_exchange import MAX_ELEMENTS, NamingExchange
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
 from proxy.core.session.whole_request import WholeOwner, put_whole
@@ -49,11 +49,15 @@ from proxy.core.stats.request_trace import Stage
 from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
 from wire import header, produce
 from wire.apis import ApiKey
-from wire.errors import WireError
+from wire.errors import BudgetError, ErrorCode, WireError
+from wire.request_names import TOO_MANY
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from policies.api import Verdict
     from proxy.core.session.settled import Settled
+    from proxy.core.session.shared_state import SharedState
     from wire.produce import ProduceWalker
 
 _REQUEST = Struct(">iii").unpack_from
@@ -69,6 +73,11 @@ MAX_HEAD_BYTES = 65536
 """The longest accepted request head (header, transactional id)."""
 FETCH_HEAD_BYTES = 64
 """The most bytes after the head that have the other fields of a Fetch that a policy may need."""
+_TOO_MANY = Reject(
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    message=f"the request has more than {MAX_ELEMENTS} elements, too many to be judged",
+)
+"""All clients show this error, and none tries again."""
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
@@ -83,6 +92,7 @@ class RequestOwner(WholeOwner, Protocol):
     def on_arrived(self, exchange: ObservedExchange) -> None: ...
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
+    def keep_off_fast_loop(self) -> None: ...
     def give_back_claim(self) -> None: ...
     def leave_memory(self) -> None: ...
 
@@ -103,7 +113,17 @@ class RequestStream:
     bytes of one that is kept whole. `judged`: the request that the chain was asked about last.
     """
 
-    __slots__ = ("_mode", "_owner", "_passing", "_walker", "gathered", "judged", "left", "pending")
+    __slots__ = (
+        "_mode",
+        "_owner",
+        "_passing",
+        "_walker",
+        "_work",
+        "gathered",
+        "judged",
+        "left",
+        "pending",
+    )
 
     def __init__(self, owner: RequestOwner) -> None:
         self._owner = owner
@@ -113,6 +133,7 @@ class RequestStream:
         self.pending: Pending | None = None
         self._passing: ObservedExchange | None = None  # whose reply is due, once it is through
         self._walker: ProduceWalker | None = None
+        self._work: Generator[Pending, None, None] | None = None  # on a large one, between turns
         self.judged: ObservedExchange | None = None
 
     # -- what a session asks ---------------------------------------------------------------------
@@ -175,7 +196,7 @@ class RequestStream:
 
     def drop_kept(self) -> None:
         """Release the memory of a request that is kept whole, or waits for memory."""
-        self.gathered = None
+        self.gathered = self._work = None
         self._owner.leave_memory()
 
     def complete_judged(self, now_ms: int) -> None:
@@ -194,13 +215,16 @@ class RequestStream:
         max_labour_bytes = owner.shared.turns.labour_bytes
         labour_bytes = LABOUR_BEGUN_BYTES if self.left and not max_labour_bytes else 0
         pending = self.pending
-        if pending is not None and not (self.left or client.muted & STOPS_PARSING):
+        if pending is not None and (
+            self._work is not None  # a mute is for the requests after it
+            or not (self.left or client.muted & STOPS_PARSING)
+        ):
             if isinstance(pending.verdict, PolicyFault):
                 raise pending.verdict
             if self.gathered is not None:  # it was held, and may be forwarded
                 self._take_up(pending.exchange)
                 self._settle_whole(now_ms)
-        while pos < end:
+        while pos < end and self._work is None:
             if self.left:
                 if self._must_wait(labour_bytes, max_labour_bytes, end - pos):
                     owner.pace(bytes(memoryview(buf)[pos:end]))
@@ -243,6 +267,9 @@ class RequestStream:
             pos = begun
             labour_bytes += labour_of(self.left, streams=self._mode == STREAM)
         settled.stop = pos
+        if self._work is not None:
+            owner.pace(bytes(memoryview(buf)[pos:end]))
+            owner.keep_off_fast_loop()  # the next turn begins here, with or without bytes
         if not self.left:
             if owner.has_questions:
                 broker.put_slice(buf, settled.start, pos)
@@ -562,20 +589,35 @@ class RequestStream:
             self._owner.shared.reservations.top_up(claim, len(self.gathered))
 
     def _settle_whole(self, now_ms: int) -> None:
-        """Ask the policies about a request that was kept whole (if not asked yet), and apply the verdict."""
-        owner, shared = self._owner, self._owner.shared
+        """Ask the policies about a request that was kept whole (if not asked yet), and apply the verdict.
+
+        A large one takes several turns: it is kept, and pending, between them.
+        """
         frame, self.gathered = self.gathered, None
         pending, self.pending = self.pending, None
-        on_processed(owner)
         assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
+        work, self._work = self._work, None
+        if work is None:
+            on_processed(self._owner)
+            work = self._settle(frame, pending, now_ms)
+        for pending in work:
+            self.gathered, self.pending, self._work = frame, pending, work
+            return
+
+    def _settle(
+        self, frame: bytearray, pending: Pending, now_ms: int
+    ) -> Generator[Pending, None, None]:
+        """Do as `_settle_whole`. Yields the request with its verdict so far where it pauses."""
+        owner, shared = self._owner, self._owner.shared
         exchange, verdict = pending
         assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
         body_at = whole_body_at(exchange, frame)
         if verdict is None:
-            read_whole_head(shared, exchange, frame, body_at, len(frame))
-            show(shared, exchange, frame, body_at, len(frame))
+            for _ in _showing(shared, exchange, frame, body_at):
+                yield pending
             owner.usage.charge(exchange.size_bytes)
-            verdict = self._ask(exchange, now_ms)
+            verdict = self._ask(exchange, shared.now_ms)
+        now_ms = shared.now_ms
         while owner.ending and isinstance(verdict, Hold):  # no request is held any more
             verdict = owner.calls.ask_again(exchange, verdict.then, now_ms)
         if isinstance(verdict, Hold):
@@ -586,14 +628,42 @@ class RequestStream:
         if isinstance(verdict, Throttle):
             owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
             verdict = verdict.forward
+        if isinstance(exchange, NamingExchange) and exchange.names is TOO_MANY:
+            verdict = verdict if isinstance(verdict, Reject | Respond) else _TOO_MANY
         if isinstance(verdict, Deny):  # of the only policy
             verdict = Forward(denials=(verdict,))
+        judged = Pending(exchange, verdict)
         if isinstance(verdict, Forward):
-            if put_whole(owner, exchange, frame, body_at, verdict, now_ms):
-                self._forward(exchange, now_ms)
+            putting = put_whole(owner, exchange, frame, body_at, verdict, now_ms)
+            is_sent = False
+            while True:
+                try:
+                    next(putting)
+                except StopIteration as end:
+                    is_sent = end.value
+                    break
+                yield judged
+            if is_sent:
+                self._forward(exchange, shared.now_ms)
         elif isinstance(verdict, Respond):
             respond(owner, exchange, verdict, now_ms)
         elif isinstance(verdict, Reject):
-            refuse(owner, exchange, verdict, bytes(memoryview(frame)[body_at:]), now_ms)
+            body = bytes(memoryview(frame)[body_at:])
+            for _ in refuse(owner, exchange, verdict, body, now_ms):
+                yield judged
         hide(exchange)
         owner.give_back_claim()
+
+
+def _showing(
+    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int
+) -> Generator[None, None, None]:
+    """Set what the policies need of a whole request, with pauses in a large one."""
+    end = len(frame)
+    yield from reading_whole_head(shared, exchange, frame, body_at, end)
+    try:
+        show(shared, exchange, frame, body_at, end)
+    except BudgetError:
+        if not isinstance(exchange, NamingExchange):
+            raise
+        yield from exchange.show_in_turns(frame, body_at, end, shared.rewrites.topics)

@@ -15,6 +15,8 @@ from wire.apis import ApiKey
 from wire.fetch import read_head, session_gone
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from policies.api import Forward
     from proxy.core.session.exchange import ObservedExchange
 
@@ -35,8 +37,11 @@ def put_whole(
     body_at: int,
     verdict: Forward,
     now_ms: int,
-) -> bool:
-    """Put the request into the broker's channel; return False if it is answered here instead."""
+) -> Generator[None, None, bool]:
+    """Put the request into the broker's channel; return False if it is answered here instead.
+
+    It pauses if a part of a large one is denied.
+    """
     shared, plan = owner.shared, exchange.plan
     if plan.api.key in SASL and owner.takes_sasl(exchange, frame, body_at, now_ms):
         return False
@@ -55,7 +60,7 @@ def put_whole(
             without_denied,
         )
 
-        rest = without_denied(owner, exchange, sent_on, body_at, verdict.denials, now_ms)
+        rest = yield from without_denied(owner, exchange, sent_on, body_at, verdict.denials, now_ms)
         if rest is None:
             return False
         frame = sent_on = rest

@@ -1,0 +1,217 @@
+"""Requests of thousands of topics: judged and refused in turns, so that no other client waits for one of them."""
+
+import struct
+
+import pytest
+
+from policies import messages
+from policies.api import FORWARD, Hold, Need, Policy, Reject, Throttle
+from policies.limits import Limits, LimitsConfig
+from policies.testing import BenchHost
+from policies.topics import TopicRules
+from policies.validation import try_convert
+from proxy.core.session.naming_exchange import MAX_ELEMENTS
+from proxy.core.turns import TURN_LABOUR_BYTES
+from tests.support import frames as f
+from tests.support.kafka_messages import api_of
+from tests.support.sessions import Wire, make_engine
+from tests.support.throttled import versions
+from wire import codec
+from wire.apis import ApiKey
+from wire.errors import ErrorCode
+
+METADATA, FETCH, PRODUCE = (ApiKey.METADATA, 12), (ApiKey.FETCH, 12), (ApiKey.PRODUCE, 9)
+LARGE = 10_000
+"""Partitions of one broker of a real cluster."""
+FEWER = 1_050
+
+
+def rules(*topics: str) -> TopicRules:
+    """Return the policy that allows these patterns."""
+    settings, problems = try_convert(TopicRules.Config, {"rules": [{"topics": topics}]}, "config")
+    assert not problems
+    return TopicRules(settings, BenchHost("topics"))
+
+
+def request(kind: tuple[ApiKey, int], names: list[str], correlation_id: int = 7) -> bytes:
+    """Return a request that names one partition of each topic."""
+    api = api_of(*kind)
+    by_api: dict[int, dict[str, object]] = {
+        ApiKey.METADATA: {"topics": [{"name": each} for each in names]},
+        ApiKey.FETCH: {
+            "session_epoch": -1,
+            "topics": [{"topic": each, "partitions": [{"partition": 0}]} for each in names],
+        },
+        ApiKey.PRODUCE: {
+            "acks": 1,
+            "topic_data": [
+                {"name": each, "partition_data": [{"index": 0, "records": None}]} for each in names
+            ],
+        },
+    }
+    body = messages.encode(messages.make_request(api, by_api[kind[0]]))
+    return f.request(*kind, correlation_id, body, tagged=True)
+
+
+def names_of(count: int, prefix: str = "t") -> list[str]:
+    """Return so many names."""
+    return [f"{prefix}-{number}" for number in range(count)]
+
+
+def answer(wire: Wire, kind: tuple[ApiKey, int]) -> object:
+    """Return the only reply that the client has got."""
+    (size,) = struct.unpack_from(">i", wire.to_client)
+    assert len(wire.to_client) == 4 + size
+    return codec._decode(codec.response_shape(api_of(*kind)), wire.to_client[9:], 1 << 20)[0]
+
+
+def codes_of(reply: object) -> list[int]:
+    """Return the error code of each topic or partition."""
+    topics = getattr(reply, "responses", None) or getattr(reply, "topics", ())
+    found: list[int] = []
+    for topic in topics:
+        parts = getattr(topic, "partition_responses", None) or getattr(topic, "partitions", ())
+        found += [int(each.error_code) for each in parts or (topic,)]
+    return found
+
+
+@pytest.mark.parametrize("kind", [METADATA, FETCH])
+@pytest.mark.parametrize("count", [FEWER, LARGE])
+def test_a_large_request_that_is_allowed_reaches_the_broker_unchanged(kind, count) -> None:
+    """It takes several turns; the next request comes after it."""
+    wire = Wire(make_engine([rules("t-*")]))
+    large = request(kind, names_of(count))
+    wire.client(large + versions(8, 1))
+    assert wire.to_broker == large + versions(8, 1)
+    assert wire.turns >= count // 1000
+    assert not wire.session.ended
+
+
+@pytest.mark.parametrize("kind", [METADATA, FETCH])
+@pytest.mark.parametrize("count", [FEWER, LARGE])
+def test_a_large_request_that_is_denied_is_answered_with_an_error_for_each_topic(
+    kind, count
+) -> None:
+    """In many turns, and the connection stays: a client that is cut would only come back."""
+    wire = Wire(make_engine([rules("other-*")]))
+    wire.client(request(kind, names_of(count)))
+    assert wire.to_broker == b""
+    assert codes_of(answer(wire, kind)) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * count
+    assert wire.turns >= count // 100
+    assert wire.held_bytes == 0
+    wire.client(versions(8, 1))
+    assert wire.to_broker == versions(8, 1)
+
+
+@pytest.mark.parametrize("kind", [METADATA, FETCH])
+def test_a_part_of_a_large_request_is_denied(kind) -> None:
+    """The rest reaches the broker, and the reply has the items of both."""
+    wire = Wire(make_engine([rules("t-*")]))
+    wire.client(request(kind, [*names_of(2000), *names_of(3000, "secret")]))
+    assert wire.to_broker == request(kind, names_of(2000))
+    empty = messages.encode(messages.make_response(api_of(*kind), {}))
+    wire.broker(f.reply(7, empty, tagged=True))
+    assert codes_of(answer(wire, kind)) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 3000
+
+
+@pytest.mark.parametrize("kind", [METADATA, FETCH, PRODUCE])
+def test_a_policy_that_judges_by_the_header_refuses_a_large_request_with_an_error(kind) -> None:
+    """Its reply names all partitions, of whatever number."""
+    name = api_of(*kind).name
+    wire = Wire(make_engine([Limits(LimitsConfig(forbidden_apis=(name,)), BenchHost("limits"))]))
+    wire.client(request(kind, names_of(LARGE)))
+    assert codes_of(answer(wire, kind)) == [ErrorCode.POLICY_VIOLATION] * LARGE
+    assert not wire.session.ended
+
+
+@pytest.mark.parametrize("kind", [METADATA, FETCH])
+def test_a_request_beyond_the_budget_gets_an_error_that_clients_show(kind) -> None:
+    """No policy lets it pass, because none has seen its names; the connection stays."""
+    wire = Wire(make_engine([rules("*")]))
+    wire.client(request(kind, names_of(MAX_ELEMENTS + 1)))
+    assert wire.to_broker == b""
+    reply = answer(wire, kind)
+    assert codes_of(reply) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * (MAX_ELEMENTS + 1)
+    assert not wire.session.ended
+
+
+def one_turn(wire: Wire, data: bytes = b"") -> None:
+    """Give the session one turn, with the bytes that it has read."""
+    wire.engine.turns.labour_bytes = TURN_LABOUR_BYTES
+    if wire.session.paced:
+        wire.session.resume()
+    wire._read(wire.session.client, wire.session.from_client, data, "to_broker")
+
+
+def test_other_clients_have_turns_between_those_of_a_large_request() -> None:
+    """One turn reads some hundred names, and then the session waits for its next one."""
+    engine = make_engine([rules("t-*")])
+    large, other = Wire(engine), Wire(engine)
+    one_turn(large, request(METADATA, names_of(LARGE)))
+    for _ in range(10):
+        assert large.session.paced
+        one_turn(large)
+    assert large.to_broker == b""
+    other.client(versions(1, 1))
+    assert other.to_broker == versions(1, 1)
+
+
+@pytest.mark.parametrize("turns", [0, 10, 60])
+def test_a_client_that_leaves_in_the_middle_leaves_nothing(turns) -> None:
+    """Neither memory nor a request that is not completed: while its names are read, and while it is refused."""
+    engine = make_engine([rules("other-*")])
+    wire = Wire(engine)
+    one_turn(wire, request(METADATA, names_of(LARGE)))
+    for _ in range(turns):
+        one_turn(wire)
+    assert wire.session.paced
+    wire.release()
+    assert wire.held_bytes == 0
+
+
+class Guard(Policy):
+    """Holds each request once, or gives this verdict."""
+
+    Config = dict
+    needs = Need.TOPICS
+    apis = frozenset({ApiKey.METADATA})
+
+    def __init__(self, *verdicts: object) -> None:
+        super().__init__({}, BenchHost("guard"))
+        self.verdicts = list(verdicts)
+        self.seen: list[int] = []
+
+    def on_request(self, request, peer, now_ms):
+        self.seen.append(len(request.topics))
+        return self.verdicts.pop(0) if self.verdicts else FORWARD
+
+
+def test_a_large_request_may_be_held_and_is_judged_again_with_its_names() -> None:
+    """By the same names, and then it is forwarded."""
+    guard = Guard(Hold(1000, "key"))
+    wire = Wire(make_engine([guard]))
+    large = request(METADATA, names_of(LARGE))
+    wire.client(large)
+    assert wire.to_broker == b""
+    wire.wake("key")
+    assert guard.seen == [LARGE, LARGE]
+    assert wire.to_broker == large
+
+
+@pytest.mark.parametrize("ends", [FORWARD, Reject(ErrorCode.POLICY_VIOLATION)])
+def test_a_throttle_applies_to_a_large_request(ends) -> None:
+    """From the verdict on, as to any other."""
+    wire = Wire(make_engine([Guard(Throttle(500, ends))]))
+    wire.client(request(METADATA, names_of(FEWER)) + versions(8, 1))
+    assert not wire.to_broker.endswith(versions(8, 1))
+    wire.advance(501)
+    assert wire.to_broker.endswith(versions(8, 1))
+
+
+def test_a_request_beyond_the_budget_that_was_held_is_not_let_pass() -> None:
+    """No more than at once."""
+    wire = Wire(make_engine([Guard(Hold(1000, "key"))]))
+    wire.client(request(METADATA, names_of(MAX_ELEMENTS + 1)))
+    wire.wake("key")
+    assert wire.to_broker == b""
+    assert set(codes_of(answer(wire, METADATA))) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
