@@ -35,7 +35,7 @@ def topic(kafka_one: KafkaCluster) -> Iterator[str]:
         if len(led) == PARTITIONS and all(led):
             break
         time.sleep(0.5)
-    Librdkafka().write(kafka_one.bootstrap, name, VALUES, PARTITIONS, "all", "none")
+    Librdkafka().write(kafka_one.bootstrap, name, VALUES, 4, "1", "none")
     yield name
     admin.delete_topics([name])[name].result(DEADLINE_SECONDS)
 
