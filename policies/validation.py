@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import (
     Annotated,
+    Final,
     Protocol,
     TypeVar,
     get_args,
@@ -39,6 +40,8 @@ from policies.type_names import (
 )
 
 T = TypeVar("T")
+UNKNOWN_KEY: Final = "an unknown key"
+"""The `found` of a Problem with a key that is none of the mapping's."""
 Check = Callable[[object], "tuple[str, str] | None"]
 """Returns None if the value is valid, else what was expected in words, and the nearest valid value or ''."""
 
@@ -148,7 +151,7 @@ def _walk_struct(
             words = f"a key: {join_words(fields)}" if fields else "no key at all"
             near = getattr(kind, "MOVED", {}).get(key) or nearest(str(key), fields)
             meant.add(near)
-            problems.append(Problem(join_path(path, str(key)), "an unknown key", words, near))
+            problems.append(Problem(join_path(path, str(key)), UNKNOWN_KEY, words, near))
     for name, field in fields.items():
         if field.required and name not in data and name not in meant:
             _walk_missing(field.type, join_path(path, name), problems, types)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from proxy.admin.errors import AdminError
 from proxy.admin.schemas import BucketUsage, QuotaChange, QuotaList, QuotaUsage, QuotaValue
 from proxy.shell.driver import nudge
+from proxy.telemetry.metrics.quota_entities import QuotaEntities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import EffectiveQuota
     from policies.chain import Chain
@@ -104,6 +105,12 @@ class LiveQuotas:
             return BindingLimit(*fullest, fullest.used)
         held = self.effective_quota(user, client_id)
         return None if held is None else BindingLimit(held.entity, "request_rate", held.rate)
+
+    def entities(self, now_ms: int) -> Iterator[QuotaEntities]:
+        """Yield the buckets of each policy that keeps quotas."""
+        for entry in self._engine.chain.entries:
+            if isinstance(entry.policy, LiveQuotaPolicy):
+                yield QuotaEntities(entry.name, entry.policy.usage(now_ms))
 
     def listed(self) -> QuotaList:
         """Return every quota. Raises AdminError (404) if no policy keeps any."""

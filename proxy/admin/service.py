@@ -26,7 +26,7 @@ from proxy.telemetry.facts import Facts, Reloads
 from proxy.telemetry.process import read_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from proxy.telemetry.history import History
     from proxy.telemetry.log import Level, LogObserver
     from proxy.telemetry.metrics.metrics_observer import MetricsObserver
+    from proxy.telemetry.metrics.quota_entities import QuotaEntities
 
 VERSION = version("kafka-sluice")
 
@@ -149,6 +150,10 @@ class AdminService:
         """See FactsSource."""
         held = self.live_quotas.effective_quota(user, "")
         return None if held is None else held.rate
+
+    def quota_entities(self, now_ms: int) -> Iterator[QuotaEntities]:
+        """See FactsSource."""
+        return self.live_quotas.entities(now_ms)
 
     def readiness(self) -> Sequence[HealthCheck]:
         """Return the checks of /ready; the proxy takes no new clients if one of them is not ok."""

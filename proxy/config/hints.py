@@ -1,4 +1,4 @@
-"""Settings that are valid and probably not meant: credentials without protection, and settings without effect."""
+"""Settings that are valid and probably not meant: credentials without protection, without effect, a small pool."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def hints(config: Config) -> Iterator[str]:
     """Yield a sentence for each, with the key path first."""
     yield from _upstream(config)
     yield from _listen(config)
+    yield from _memory(config)
     if _lends_credentials(config):
         section = "sasl" if config.upstream.sasl is not None else "tls.cert_file"
         yield (
@@ -58,6 +59,16 @@ def _listen(config: Config) -> Iterator[str]:
         yield "listen.tls.client_ca_file: it has no effect, because listen.tls.client_auth is none"
     if config.identity.user and _authenticates(config):
         yield "identity.user: it has no effect, because every client authenticates to Sluice"
+
+
+def _memory(config: Config) -> Iterator[str]:
+    pool_bytes = config.memory.queued_max_request_bytes
+    max_bytes = config.limits.socket_request_max_bytes
+    if 0 < pool_bytes < max_bytes:
+        yield (
+            f"memory.queued_max_request_bytes: {pool_bytes} is less than limits.socket_request_max_bytes, {max_bytes}, "
+            "which Kafka refuses (KIP-72); here a larger request passes in parts, and is never kept whole"
+        )
 
 
 def _lends_credentials(config: Config) -> bool:

@@ -24,10 +24,18 @@ from policies.registry import PolicyEntry, discard, transfer_drafts
 from policies.registry import hints as policy_hints
 from policies.registry import inspect as inspect_policies
 from policies.type_names import extra, nearest, strip, struct_of
-from policies.validation import Problem, SettingsError, join_path, try_convert, with_origin
+from policies.validation import (
+    UNKNOWN_KEY,
+    Problem,
+    SettingsError,
+    join_path,
+    try_convert,
+    with_origin,
+)
 from proxy.config import Config
 from proxy.config.container import VARIABLE
 from proxy.config.hints import hints
+from proxy.config.kafka_names import find as kafka_name
 from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
@@ -231,6 +239,14 @@ class _Merge:
     def _at(self, problem: Problem) -> Problem:
         if problem.expected and "${" in problem.found:
             problem = replace(problem, expected=f"{problem.expected} ({NOT_EXPANDED})")
+        if problem.found == UNKNOWN_KEY and (known := kafka_name(problem.path)) is not None:
+            name = f"Kafka's {known.kafka}"
+            words = f"{name} is {known.ours} here" if known.ours else f"{name} has no counterpart"
+            problem = replace(
+                problem,
+                expected=f"{words}: {known.why}" if known.why else words,
+                nearest="" if ":" in known.ours else known.ours,
+            )
         return with_origin(problem, self.origins)
 
 

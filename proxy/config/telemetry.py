@@ -129,6 +129,15 @@ class MetricsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
             description="Number of users with time series of their own. All others are `other`.",
         ),
     ] = 100
+    max_quota_entities: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=1000,
+            description="Number of quota entities with time series of their own: rate, limit and throttle times. "
+            "0 = none.",
+        ),
+    ] = 0
     otlp: Annotated[
         bool, Meta(description="Also push the metrics by OTLP, as the OTEL_* variables say.")
     ] = False

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from proxy.telemetry.metrics.quota_entities import QuotaEntities
     from proxy.telemetry.process import ProcessFacts
 
 
@@ -62,3 +63,6 @@ class FactsSource(Protocol):
 
     def quota_rate(self, user: str) -> float | None:
         """Return the user's limit in requests per second; None without one (`Policy.effective_quota`)."""
+
+    def quota_entities(self, now_ms: int) -> Iterable[QuotaEntities]:
+        """Yield the quota entities of each policy that keeps any."""

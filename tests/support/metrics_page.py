@@ -9,6 +9,7 @@ from policies.api import Policy
 from proxy.core.engine import Engine
 from proxy.telemetry.facts import Facts
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
+from proxy.telemetry.metrics.quota_entities import QuotaEntities
 from proxy.telemetry.process import ProcessFacts
 from tests.support.sessions import Wire, make_engine
 
@@ -22,12 +23,16 @@ class FakeFactsSource:
     def __init__(self, facts: Facts = FACTS, quotas: dict[str, float] | None = None) -> None:
         self.now = facts
         self.quotas = quotas or {}
+        self.entities: list[QuotaEntities] = []
 
     def facts(self) -> Facts:
         return self.now
 
     def quota_rate(self, user: str) -> float | None:
         return self.quotas.get(user)
+
+    def quota_entities(self, now_ms: int) -> list[QuotaEntities]:
+        return self.entities
 
 
 def listen(

@@ -20,6 +20,7 @@ from proxy.telemetry.metrics.exemplars import ExemplarStore
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.families import Family, MetricPoint
 from proxy.telemetry.metrics.pools import Pools
+from proxy.telemetry.metrics.quota_entities import quota_entities
 from proxy.telemetry.metrics.users import MAX_FOLDED, OTHER, UserBook
 
 if TYPE_CHECKING:
@@ -41,8 +42,14 @@ FOLD_EVERY_MS = 3
 class MetricsObserver(Observer):
     """Keeps the figures that the core reports once. Call `attach` before reading."""
 
-    def __init__(self, max_users: int = 100, push: MetricPush | None = None) -> None:
+    def __init__(
+        self,
+        max_users: int = 100,
+        push: MetricPush | None = None,
+        max_quota_entities: int = 0,
+    ) -> None:
         self._users = UserBook(max_users)
+        self._max_quota_entities = max_quota_entities
         self._push = push
         self._exemplars = ExemplarStore()
         self._pools = Pools()
@@ -133,6 +140,9 @@ class MetricsObserver(Observer):
         yield from collect.turns(engine.meters)
         yield collect.single(names.EXEMPT, self._users.exempt)
         yield from collect.users(self._users.series(engine.now_ms), OTHER, facts_source.quota_rate)
+        if self._max_quota_entities:
+            policies = facts_source.quota_entities(engine.now_ms)
+            yield from quota_entities(policies, self._max_quota_entities)
         yield from self._pools.families(engine)
         yield from collect.waiting(engine)
         yield from collect.connections(engine, self._opened, self._closed)

@@ -4,7 +4,7 @@ Rules:
 - Prometheus' conventions: base units (seconds, bytes), counters end in `_total`. `process_*` are the names that
   every client library uses; everything else begins with `sluice_`.
 - Where Kafka has a sensor or an MBean for the same thing, the help text names it.
-- The values of labels are closed sets, except `user` (see `users`).
+- The values of labels are closed sets, except `user` (see `users`) and those of quota entities (see `quota_entities`).
 - Metrics that policies define are not in the table (see `custom`).
 - The edges of a histogram are powers of two in microseconds, because every eighth bucket of the core's histograms
   ends at one (`proxy.core.stats.histogram`), so no count moves to another bucket.
@@ -135,6 +135,38 @@ USER_QUOTA = Metric(
     _GAUGE,
     "Request quota of a user, in requests per second. Kafka: request_percentage (KIP-124).",
     _USER,
+)
+_QUOTA = ("policy", "user", "client_id", "quota")
+QUOTA_RATE = Metric(
+    "sluice_quota_rate",
+    _GAUGE,
+    "Requests or bytes per second of a quota entity, in its window. Kafka: request-rate, byte-rate (KIP-124).",
+    _QUOTA,
+)
+QUOTA_LIMIT = Metric(
+    "sluice_quota_limit",
+    _GAUGE,
+    "The limit of a quota entity, in requests or bytes per second. Kafka: the quota of the sensor.",
+    _QUOTA,
+)
+QUOTA_THROTTLE_AVG = Metric(
+    "sluice_quota_throttle_avg_seconds",
+    _GAUGE,
+    "Mean delay of a quota entity's throttled requests, in the last minute. Kafka: throttle-time (KIP-124).",
+    _QUOTA,
+    _S,
+)
+QUOTA_THROTTLE_MAX = Metric(
+    "sluice_quota_throttle_max_seconds",
+    _GAUGE,
+    "The largest of these delays. Clients of Kafka have it as request-throttle-time-max (KIP-124).",
+    _QUOTA,
+    _S,
+)
+QUOTA_HIDDEN = Metric(
+    "sluice_quota_entities_hidden",
+    _GAUGE,
+    "Quota entities without series of their own, because there are more than metrics.max_quota_entities.",
 )
 
 # -- memory --------------------------------------------------------------------------------------

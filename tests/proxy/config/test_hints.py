@@ -94,3 +94,16 @@ def test_credentials_that_every_client_borrows_are_told(
     upstream = {**REMOTE, "tls": {}, "sasl": SCRAM}
     assert paths(upstream, listen, user) == (["upstream.sasl"] if is_told else [])
     assert paths(REMOTE, listen, user) == []
+
+
+def test_a_pool_below_the_largest_request_is_told() -> None:
+    """Kafka refuses it; here a larger request passes in parts. A derived or unbounded pool is no mistake."""
+
+    def told(pool_bytes: int) -> list[str]:
+        data = {"upstream": LOCAL, "memory": {"queued_max_request_bytes": pool_bytes}}
+        config, _ = try_convert(Config, data)
+        assert config is not None
+        return [each.partition(":")[0] for each in hints(config)]
+
+    assert told(104_857_599) == ["memory.queued_max_request_bytes"]
+    assert told(104_857_600) == told(0) == told(-1) == []
