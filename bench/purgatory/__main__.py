@@ -25,6 +25,8 @@ from bench.purgatory.figures import (
     COMPILED,
     KAFKA,
     LOOP,
+    OLD,
+    PAPER_RATE,
     SOURCE_RATE,
     WHEEL,
     Candidate,
@@ -32,7 +34,7 @@ from bench.purgatory.figures import (
     Run,
     goals,
 )
-from bench.purgatory.kafka import kafka_command, run_kafka
+from bench.purgatory.kafka import kafka_command, old_command, run_kafka
 from bench.purgatory.plot import plot
 from bench.purgatory.report import section
 from bench.purgatory.workload import (
@@ -44,13 +46,13 @@ from bench.purgatory.workload import (
     latency_samples,
 )
 
-FULL_RATES = "10000,40000,105000,200000,300000,400000"
+FULL_RATES = "10000,25000,40000,105000,200000,300000,400000"
 QUICK_RATES = "40000,105000"
 REQUESTS = 1_000_000
 FEWER = 4
 """Candidates without a goal run a quarter of the requests."""
 SLOW_SECONDS = 2.0
-"""The duration of a run below the rate of Kafka's benchmark; a million requests would take too long."""
+"""The duration of a run below PAPER_RATE; a million requests would take too long."""
 SATURATED = 0.9
 TRIES = 3
 """Runs at most, if other processes disturbed the run of a candidate with a goal."""
@@ -62,6 +64,7 @@ class Bench:
     def __init__(self, folder: Path, given: argparse.Namespace) -> None:
         self.folder = folder
         self.found = Found()
+        self._java: dict[str, list[str]] = {}
         self.requests: int = given.requests // (20 if given.quick else 1)
         self.candidates = self._choose(given.candidates)
         self._order = random.Random(given.seed)
@@ -86,7 +89,9 @@ class Bench:
             if name == COMPILED:
                 self._compiled = compiled()
             elif name == KAFKA:
-                self._kafka = kafka_command()
+                self._java[name] = kafka_command()
+            elif name == OLD:
+                self._java[name] = old_command(self.folder)
         except BenchError as error:
             self._leave_out(name, error)
             return False
@@ -100,7 +105,7 @@ class Bench:
         """Run every candidate under both loads at this rate."""
         intervals = interval_samples(rate, self._order, self._samples)
         requests = self.requests
-        if rate < SOURCE_RATE:
+        if rate < PAPER_RATE:
             requests = min(requests, int(rate * SLOW_SECONDS))
         for load in LOADS:
             drawn = draw_workload(intervals, self._latencies[load.name], requests, self._order)
@@ -115,7 +120,7 @@ class Bench:
 
     def _measure_one(self, each: Candidate, load: Load, rate: int, requests: int) -> None:
         tried: list[Run] = []
-        tries = TRIES if each.thorough else 1
+        tries = TRIES if each.thorough and each.name != OLD else 1
         while not tried or (tried[-1].disturbed and len(tried) < tries):
             try:
                 said = self._run(each, load, rate, requests)
@@ -132,7 +137,8 @@ class Bench:
             )
         best = max(tried, key=lambda run: run.actual)
         self.found.runs.append(best)
-        if not each.thorough and best.actual < SATURATED * best.target:
+        gives_up = not each.thorough or each.name == OLD
+        if gives_up and best.actual < SATURATED * best.target:
             self._given_up.add((each.name, load.name))
 
     def _measure_loop(self) -> None:
@@ -142,8 +148,8 @@ class Bench:
             self._leave_out("the benchmark's own cost", error)
 
     def _run(self, each: Candidate, load: Load, rate: int, requests: int) -> dict[str, float]:
-        if each.name == KAFKA:
-            return run_kafka(self._kafka, load, rate, requests)
+        if each.name in self._java:
+            return run_kafka(self._java[each.name], load, rate, requests, self.folder / "gc.log")
         stem = self.folder / ("all" if each.thorough else "fewer")
         if each.name == COMPILED:
             return play(WHEEL, stem, self._compiled)

@@ -29,6 +29,11 @@ class Candidate:
 WHEEL: Final = "wheel"
 COMPILED: Final = "compiled"
 KAFKA: Final = "kafka"
+OLD: Final = "old"
+PAPER: Final = {("old", "low"): 40_000, ("old", "high"): 25_000, ("kafka", "high"): 105_000}
+"""The rates at which both designs were saturated in Kafka's own benchmark, by candidate and load."""
+PAPER_RATE: Final = 40_000
+"""From this rate on a run has as many requests as those of Kafka's benchmark."""
 LOOP: Final = "loop"
 """Not a candidate: the cost of the benchmark itself."""
 CANDIDATES: Final = (
@@ -40,6 +45,7 @@ CANDIDATES: Final = (
     Candidate(WHEEL, "hierarchical, dicts (Sluice)", thorough=True),
     Candidate(COMPILED, "the same, compiled", thorough=True),
     Candidate(KAFKA, "Kafka 3.9, Java", thorough=True),
+    Candidate(OLD, "Kafka's old design, Java", thorough=True),
 )
 TITLES: Final = {each.name: each.title for each in CANDIDATES}
 
@@ -59,6 +65,7 @@ class Run:
     resident_bytes: float
     late_p99_us: float | None = None
     expired: float | None = None
+    gc_ms: float | None = None
 
     @property
     def held(self) -> bool:

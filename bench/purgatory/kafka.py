@@ -4,10 +4,15 @@
 lock file; the heap is 200 MB, as in Kafka's benchmark. After lines that begin with `#` the program prints one line of
 figures separated by tabs: elapsed ms, target and actual rate, CPU ms of the process, then garbage collection. It does
 not report lateness.
+
+The design before it is `OldPurgatory.java` in this folder, with the same arguments and line: no test jar of its time
+can still be run. Pauses of the garbage collector are read from Java's own log.
 """
 
 import os
+import re
 import subprocess
+from pathlib import Path
 from typing import Final
 
 from bench.harness import ROOT, BenchError
@@ -15,6 +20,10 @@ from bench.purgatory.workload import KEY_SPACE, KEYS, TIMEOUT_MS, Load
 
 MAIN: Final = "kafka.TestPurgatoryPerformance"
 VERSION: Final = "3.9.2"
+OLD_MAIN: Final = "OldPurgatory"
+OLD_SOURCE: Final = Path(__file__).with_name(f"{OLD_MAIN}.java")
+HEAP: Final = "-Xmx200m"
+_PAUSE = re.compile(r"Pause .* ([\d.]+)ms$", re.MULTILINE)
 LOCK: Final = ROOT / "tests" / "support" / "locks" / f"purgatory-{VERSION}.lock"
 
 
@@ -30,9 +39,32 @@ def kafka_command() -> list[str]:
     from tests.support.kafka_jars import kafka_jars  # noqa: PLC0415
 
     try:
-        return [find_java(), "-Xmx200m", "-cp", f"{kafka_jars(LOCK)}/*", MAIN]
+        return [find_java(), HEAP, "-cp", f"{kafka_jars(LOCK)}/*", MAIN]
     except (KafkaUnavailableError, JarsUnavailableError) as error:
         raise BenchError(str(error)) from error
+
+
+def old_command(folder: Path) -> list[str]:
+    """Compile the old design into this folder; return the command of the program, without its arguments.
+
+    Raises:
+        BenchError: there is no Java, or no compiler beside it.
+    """
+    from tests.support.java import KafkaUnavailableError, find_java  # noqa: PLC0415 - as above
+
+    try:
+        java = Path(find_java())
+    except KafkaUnavailableError as error:
+        raise BenchError(str(error)) from error
+    javac = java.resolve().with_name("javac")
+    if not javac.exists():
+        raise BenchError(f"there is no compiler beside {java}")
+    done = subprocess.run(
+        [javac, "-d", folder, OLD_SOURCE], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BenchError(f"{OLD_SOURCE.name} cannot be compiled: {done.stderr[-500:]}")
+    return [str(java), HEAP, "-cp", str(folder), OLD_MAIN]
 
 
 def arguments(load: Load, rate: int, requests: int) -> list[str]:
@@ -50,14 +82,20 @@ def arguments(load: Load, rate: int, requests: int) -> list[str]:
     return [str(part) for pair in given.items() for part in pair]
 
 
-def run_kafka(command: list[str], load: Load, rate: int, requests: int) -> dict[str, float]:
+def run_kafka(
+    command: list[str], load: Load, rate: int, requests: int, gc_log: Path | None = None
+) -> dict[str, float]:
     """Run it once; return the figures of `bench.purgatory.run` that the program has.
+
+    With `gc_log` Java writes its log of collections there, and their pauses are among the figures.
 
     Raises:
         BenchError: it failed, or printed no figures.
     """
+    java, *rest = command
+    logs = [] if gc_log is None else [f"-Xlog:gc:file={gc_log}"]
     with subprocess.Popen(
-        [*command, *arguments(load, rate, requests)],
+        [java, *logs, *rest, *arguments(load, rate, requests)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -68,7 +106,15 @@ def run_kafka(command: list[str], load: Load, rate: int, requests: int) -> dict[
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise BenchError(f"exit code {process.returncode}: {said[-500:]}")
-    return {**parse(said, requests), "resident_bytes": usage.ru_maxrss * 1024}
+    found = {**parse(said, requests), "resident_bytes": usage.ru_maxrss * 1024.0}
+    if gc_log is not None:
+        found["gc_ms"] = pauses_ms(gc_log.read_text())
+    return found
+
+
+def pauses_ms(log: str) -> float:
+    """Return the sum of the pauses in a log of Java's garbage collector."""
+    return sum(map(float, _PAUSE.findall(log)))
 
 
 def parse(said: str, requests: int) -> dict[str, float]:

@@ -1,4 +1,6 @@
-"""The picture of purgatory.svg: for both loads the rate that was reached, and the cores it took.
+"""The picture of purgatory.svg: for both loads the rate that was reached, the cores, and the collector's time.
+
+Dashed lines are the rates at which the designs of Kafka's own benchmark were saturated.
 
 One line for each candidate, in the same colour in every panel. An empty circle is a run that did not hold its rate.
 """
@@ -7,7 +9,7 @@ from collections.abc import Callable
 
 from bench.harness import svg
 from bench.harness.svg import STYLE, text
-from bench.purgatory.figures import TITLES, Found, Run
+from bench.purgatory.figures import PAPER, TITLES, Found, Run
 from bench.purgatory.workload import LOADS
 
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
@@ -21,6 +23,7 @@ COLOURS = {
     "wheel": ("#0969da", "#4493f8"),
     "compiled": ("#0b2f6b", "#a5cdff"),
     "kafka": ("#cf222e", "#ff7b72"),
+    "old": ("#57606a", "#d0d7de"),
 }
 
 
@@ -31,17 +34,22 @@ def plot(found: Found) -> str:
     max_actual = max((run.actual for run in found.runs), default=1.0)
     max_cores = max((run.cores for run in found.runs), default=1.0)
     names = found.names()
-    height = TOP + 2 * PANEL_HEIGHT + BETWEEN_Y + 48
+    max_gc = max((run.gc_ms or 0.0 for run in found.runs), default=1.0)
+    height = TOP + 3 * PANEL_HEIGHT + 2 * BETWEEN_Y + 48
     parts = _legend(names)
     rows: tuple[tuple[str, float, Callable[[Run], float]], ...] = (
         ("thousand requests/s", max(max_rate, max_actual) / 1000, lambda run: run.actual / 1000),
         ("cores", max(1.0, max_cores), lambda run: run.cores),
+        ("collector, s", max(1.0, max_gc / 1000), lambda run: (run.gc_ms or 0.0) / 1000),
     )
     for column, load in enumerate(LOADS):
         x = LEFT + column * (PANEL_WIDTH + BETWEEN_X)
         for row, (what, limit, figure) in enumerate(rows):
             panel = _Panel(x, TOP + row * (PANEL_HEIGHT + BETWEEN_Y), max_rate / 1000, limit * 1.04)
             parts += panel.frame(f"{load.name} timeouts: {what}", [rate / 1000 for rate in rates])
+            for (name, where), rate in PAPER.items():
+                if where == load.name and row == 0 and rate <= max_rate:
+                    parts.append(panel.mark(name, rate / 1000))
             for name in names:
                 runs = [run for run in found.runs if (run.candidate, run.load) == (name, load.name)]
                 runs.sort(key=lambda run: run.target)
@@ -79,6 +87,11 @@ class _Panel:
             parts.append(f'<path d="M{x:.1f} {self.bottom}v5" class="grid"/>')
             parts.append(text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
         return parts
+
+    def mark(self, name: str, x: float) -> str:
+        """Return a dashed line at this rate, in the colour of a candidate."""
+        at = self.left + x * self._x
+        return f'<path d="M{at:.1f} {self.top}V{self.bottom}" class="l {name}" stroke-dasharray="4 4"/>'
 
     def line(self, name: str, points: list[tuple[float, float, bool]]) -> list[str]:
         """Return the line of one candidate; a point is x, y and whether the rate was held."""

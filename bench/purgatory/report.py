@@ -2,7 +2,20 @@
 
 from bench.goals import MB, goal_table
 from bench.harness.markdown import columns, facts_table, one_line, table
-from bench.purgatory.figures import BUSY, HELD, SOURCE_RATE, TITLES, Found, Run, goals
+from bench.purgatory.figures import (
+    BUSY,
+    COMPILED,
+    HELD,
+    KAFKA,
+    OLD,
+    PAPER,
+    SOURCE_RATE,
+    TITLES,
+    WHEEL,
+    Found,
+    Run,
+    goals,
+)
 from bench.purgatory.workload import LOADS
 
 METHOD = f"""\
@@ -17,7 +30,12 @@ A rate is held if requests came at {HELD:.0%} of it. A run below that which used
 disturbed by other processes. A disturbed run of Sluice's wheel, compiled or not, or of Kafka's is repeated up to \
 twice, and the best run counts. CPU is that of the whole process from the first request to the last completion; for \
 Kafka it includes three threads, the compiler and the garbage collector. Lateness is that of timeouts. Memory is the \
-peak of the process, which includes the benchmark's own lists."""
+peak of the process, which includes the benchmark's own lists. The collector's time is the sum of its pauses, from \
+Java's own log; Python's is measured by its callbacks.
+
+The old design is a port (`bench/purgatory/OldPurgatory.java`) of Kafka's purgatory before 0.9: a DelayQueue of \
+requests, watch lists, and a reaper that purges both. Dashed lines in the picture are the rates at which the paper's \
+designs were saturated, on other hardware."""
 
 
 def section(found: Found) -> str:
@@ -25,12 +43,14 @@ def section(found: Found) -> str:
     parts = [
         "## The request purgatory",
         METHOD,
-        "![Requests per second and cores used](purgatory.svg)",
+        "![Requests per second, cores and the collector's time](purgatory.svg)",
         "### Goals",
         goal_table(goals(found)),
         "### Summary",
         _short(found),
         *_loop(found),
+        "### Beside the paper",
+        _paper(found),
     ]
     for load in LOADS:
         runs = [run for run in found.runs if run.load == load.name]
@@ -67,6 +87,26 @@ def _short(found: Found) -> str:
     return table(heads, rows)
 
 
+def _paper(found: Found) -> str:
+    """Return the rates at which the designs are saturated, here and in Kafka's own benchmark."""
+    rows = []
+    for load in LOADS:
+        for name in (OLD, KAFKA, WHEEL, COMPILED):
+            held, said = found.max_held(name, load.name), PAPER.get((name, load.name))
+            if name in found.names():
+                paper = "not saturated" if name == KAFKA and said is None else ""
+                rows.append(
+                    [
+                        TITLES[name],
+                        load.name,
+                        paper if said is None else f"about {said:,}",
+                        "none" if held is None else f"{held:,}",
+                    ]
+                )
+    heads = ["", "timeouts", "the paper: saturated at, /s", "here: highest rate held, /s"]
+    return table(heads, rows)
+
+
 def _loop(found: Found) -> list[str]:
     if found.loop_cpu_us is None:
         return []
@@ -97,6 +137,7 @@ def _runs(found: Found, runs: list[Run]) -> str:
             ("CPU µs/request", lambda run: f"{run.cpu_us:.2f}"),
             ("late p99, ms", _late),
             ("memory, MB", lambda run: f"{run.resident_bytes / MB:.0f}"),
+            ("collector, ms", lambda run: "" if run.gc_ms is None else f"{run.gc_ms:.0f}"),
             ("requests", lambda run: f"{run.requests:,.0f}"),
         ],
     )

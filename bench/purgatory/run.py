@@ -26,6 +26,21 @@ HASHED_SIZE = 64
 """Buckets of the hashed wheel: fewer than the timeout in milliseconds."""
 
 
+class CollectorTime:
+    """Sums the time of Python's garbage collector, in nanoseconds."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+        self._began_ns = 0
+
+    def __call__(self, phase: str, _: object) -> None:
+        """Note the start or the stop of a collection."""
+        if phase == "start":
+            self._began_ns = time.monotonic_ns()
+        else:
+            self.ns += time.monotonic_ns() - self._began_ns
+
+
 def player(name: str, book: Book) -> Player:
     """Return a player with the candidate of that name.
 
@@ -79,6 +94,8 @@ def run(name: str, stem: Path) -> dict[str, float]:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 100)
+    collector = CollectorTime()
+    gc.callbacks.append(collector)
     began, began_cpu_ns = time.monotonic(), time.process_time_ns()
     made.play(slots, workload.latencies_ms, keys, TIMEOUT_MS)
     cpu_ns, seconds = time.process_time_ns() - began_cpu_ns, time.monotonic() - began
@@ -96,6 +113,7 @@ def run(name: str, stem: Path) -> dict[str, float]:
         "late_p99_us": late[len(late) * 99 // 100] if late else 0,
         "expired": book.expired / requests,
         "resident_bytes": peak,
+        "gc_ms": collector.ns / 1e6,
     }
 
 

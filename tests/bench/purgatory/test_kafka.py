@@ -5,7 +5,15 @@ import sys
 import pytest
 
 from bench.harness import BenchError
-from bench.purgatory.kafka import LOCK, VERSION, arguments, parse, run_kafka
+from bench.purgatory.kafka import (
+    LOCK,
+    VERSION,
+    arguments,
+    old_command,
+    parse,
+    pauses_ms,
+    run_kafka,
+)
 from bench.purgatory.workload import LOADS
 from pipeline.jars import read_lock
 
@@ -59,3 +67,27 @@ def test_its_memory_is_taken_and_its_failure_told():
     assert found["resident_bytes"] > 1e6
     with pytest.raises(BenchError, match="exit code 3"):
         run_kafka([sys.executable, "-c", "raise SystemExit(3)"], LOADS[0], 1, 10)
+
+
+def test_the_pauses_of_the_collector_are_summed():
+    """From Java's own log; lines about concurrent work are no pauses."""
+    log = """\
+[0.004s][info][gc] Using G1
+[3.765s][info][gc] GC(0) Pause Young (Normal) (G1 Evacuation Pause) 26M->17M(200M) 16.900ms
+[3.9s][info][gc] GC(1) Concurrent Mark Cycle 12.000ms
+[4.0s][info][gc] GC(1) Pause Remark 34M->34M(200M) 1.100ms
+"""
+    assert pauses_ms(log) == pytest.approx(18.0)
+
+
+def test_the_old_design_plays_to_the_end(tmp_path):
+    """It is compiled where there is a compiler, and prints the same figures; some requests expire, and none is lost."""
+    try:
+        command = old_command(tmp_path)
+    except BenchError as error:
+        pytest.skip(f"the old design cannot run: {error}")
+    found = run_kafka(command, LOADS[1], 1000, 500, tmp_path / "gc.log")
+    assert found["requests"] == 500
+    assert found["target"] > 0
+    assert found["actual"] > 0
+    assert found["gc_ms"] >= 0
