@@ -116,7 +116,7 @@ def test_a_part_of_a_large_request_is_denied(kind) -> None:
 
 @pytest.mark.parametrize("kind", [METADATA, FETCH, PRODUCE])
 def test_a_policy_that_judges_by_the_header_refuses_a_large_request_with_an_error(kind) -> None:
-    """Its reply names all partitions, of whatever number."""
+    """Its reply names all partitions, however many they are."""
     name = api_of(*kind).name
     wire = Wire(make_engine([Limits(LimitsConfig(forbidden_apis=(name,)), BenchHost("limits"))]))
     wire.client(request(kind, names_of(LARGE)))
