@@ -1,4 +1,4 @@
-"""`python -m bench.memory`: memory limits in five cases with a real Kafka; writes its sections of bench/RESULTS.md.
+"""`python -m bench.memory`: memory limits in six cases with a real Kafka; writes its sections of bench/RESULTS.md.
 
 The exit code is 1 if a goal was not met. A case that cannot be measured here is left out with the reason. `--only`
 measures some cases and keeps the sections of the others.
@@ -16,7 +16,7 @@ from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import read_results, write_results
-from bench.memory import burst, container, mixed, slowloris, unread
+from bench.memory import burst, container, mixed, slow, slowloris, unread
 from bench.memory.figures import Case
 from bench.memory.kafka import Kafka, running_kafka
 from bench.memory.report import with_cases
@@ -28,6 +28,7 @@ CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
     "c": slowloris.measure,
     "d": burst.measure,
     "e": container.measure,
+    "f": slow.measure,
 }
 
 
@@ -35,7 +36,7 @@ CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
     parser = options("bench.memory", __doc__)
-    parser.add_argument("--only", default="", help="some of a, b, c, d, e; default: all")
+    parser.add_argument("--only", default="", help="some of a, b, c, d, e, f; default: all")
     given = parser.parse_args(arguments)
     names = sorted(set(given.only.replace(",", ""))) or list(CASES)
     if unknown := [name for name in names if name not in CASES]:

@@ -16,11 +16,12 @@ from bench.goals import max_goal, min_goal
 from bench.harness.figures import median, quantile
 from bench.memory.connection import Connection, Lost
 from bench.memory.figures import Case, milliseconds, seconds
-from bench.memory.frames import FRAMING, KIB, LARGE, MIB, SMALL, error_of, produce_frame
+from bench.memory.frames import FRAMING, KIB, LARGE, MIB, error_of, produce_frame
 from bench.memory.honest_clients import HonestClients
 from bench.memory.kafka import Kafka
 from bench.memory.proxies import SluiceSetup, Watch
 from bench.running import Running
+from proxy.core.memory.reservations import LARGE_PART
 
 ATTACKERS: Final = 500
 HOSTILE: Final = "127.0.0.2"
@@ -35,6 +36,7 @@ WATCH_SECONDS: Final = 40.0
 CLOSED_SECONDS: Final = 35.0
 HONEST_P99_S: Final = 0.5
 BASELINE_SECONDS: Final = 5.0
+OTHER: Final = 2 * MIB
 SHORT_OF_FULL: Final = (64 * KIB, MIB, 4 * MIB, 16 * MIB, 32 * MIB)
 """Bytes that may be missing from the pool, tried in this order."""
 ADMITTED_SECONDS: Final = 3.0
@@ -105,8 +107,9 @@ def measure(
         f"{attackers} connections from one address announce a Produce of 16 MiB, send its first "
         f"{HEAD_BYTES} bytes and then one byte every {DRIP_SECONDS:g} s. A policy needs every Produce whole; an "
         f"address may hold {MAX_SHARE:.0%} of the pool. {HONEST} librdkafka producers connect from another "
-        f"address. At the end a request starts that needs the whole pool except {SHORT_OF_FULL[0] // KIB} KiB; a "
-        "small request must still be admitted (if not, the test is repeated with a smaller request).",
+        f"address. At the end a request starts that needs three quarters of the pool, all that larger ones get, except "
+        f"{SHORT_OF_FULL[0] // KIB} KiB; another one must still be admitted beyond them (if not, the test is repeated "
+        "with a smaller request).",
         heads=["honest producers", "rounds", "acked p50, ms", "p99, ms", "greatest, ms"],
     )
     topic = kafka.topic(HONEST)
@@ -154,22 +157,23 @@ def measure(
 
 
 def free_share(port: int, topic: str) -> float:
-    """Return the largest share of the pool that one request gets while a small one is still admitted.
+    """Return the free share of the pool, from the largest request beside which another large one is admitted.
 
-    As a control, the small one must wait while a request holds the whole pool; if it does not, the result is 0.
+    One of all large requests may exceed their part of the pool. As a control, the other one must wait while a request
+    holds the whole pool, and so is that one; if it does not wait, the result is 0.
     """
-    small = produce_frame(topic, SMALL)
-    if _is_admitted_with(port, produce_frame(topic, POOL - FRAMING), small, REFUSED_SECONDS):
+    other = produce_frame(topic, OTHER)
+    if _is_admitted_with(port, produce_frame(topic, POOL - FRAMING), other, REFUSED_SECONDS):
         return 0.0
     for missing in SHORT_OF_FULL:
-        large = produce_frame(topic, POOL - FRAMING - missing)
-        if _is_admitted_with(port, large, small, ADMITTED_SECONDS):
+        large = produce_frame(topic, int(POOL * LARGE_PART) - FRAMING - missing)
+        if _is_admitted_with(port, large, other, ADMITTED_SECONDS):
             return (POOL - missing) / POOL
     return 0.0
 
 
-def _is_admitted_with(port: int, large: bytes, small: bytes, patience_s: float) -> bool:
-    """Return whether the small request is acknowledged when only the last byte of the large one is missing."""
+def _is_admitted_with(port: int, large: bytes, other: bytes, patience_s: float) -> bool:
+    """Return whether the other request is acknowledged when only the last byte of the large one is missing."""
     holder, asker = Connection(port, "127.0.0.3"), Connection(port, "127.0.0.4")
     try:
         holder.ask(large, time.monotonic())
@@ -181,12 +185,16 @@ def _is_admitted_with(port: int, large: bytes, small: bytes, patience_s: float) 
             ):
                 return False
             select.select([], [holder], [], 0.1)
-        asker.ask(small, time.monotonic())
-        asker.write()
-        if not select.select([asker], [], [], patience_s)[0]:
-            return False
-        reply = asker.read()
-        return isinstance(reply, bytes) and not error_of(reply)
+        asker.ask(other, time.monotonic())
+        give_up = time.monotonic() + patience_s
+        while time.monotonic() < give_up:
+            if asker.unsent_bytes:
+                asker.write()
+            if select.select([asker], [], [], 0.05)[0]:
+                reply = asker.read()
+                if reply is not None:
+                    return isinstance(reply, bytes) and not error_of(reply)
+        return False
     finally:
         holder.close(reset=True)
         asker.close(reset=True)

@@ -297,8 +297,8 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     request_read_timeout_ms: Annotated[
         Milliseconds,
         Meta(
-            description="Longest time for a request that is kept whole to arrive, from when its memory is "
-            "reserved. 0 = no limit."
+            description="Longest time for a request to arrive, from when its memory is reserved, if a faster one needs "
+            "that memory. 0 = no limit."
         ),
     ] = 30_000
     request_min_bytes_per_second: Annotated[
@@ -314,8 +314,8 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         Meta(
             ge=0,
             le=1,
-            description="Share of queued_max_request_bytes that one user at one address may reserve. 0 = 0.25, or 1 "
-            "if `listen.address` is a loopback address.",
+            description="Share of queued_max_request_bytes that one user at one address may reserve for requests of "
+            "more than 1 MiB, and as much for others. 0 = 0.25, or 1 if `listen.address` is a loopback address.",
         ),
     ] = 0.0
     upstream_announced_max_bytes: Annotated[
@@ -323,7 +323,7 @@ class MemorySettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
         Meta(
             ge=0,
             description="Bytes of requests that clients have begun to send to one broker and not sent yet. Beyond "
-            "that, further requests of more than 64 KiB wait. 0 = no bound.",
+            "that, further requests of more than 64 KiB are gathered first, or wait. 0 = no bound.",
         ),
     ] = 134_217_728
 

@@ -6,12 +6,13 @@ The benchmark judges its goals itself, on an idle machine and with the full load
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.harness import BenchError
-from bench.memory import burst, container, mixed, slowloris, unread
+from bench.memory import burst, container, mixed, slow, slowloris, unread
 from bench.memory.figures import Case
 from bench.memory.kafka import Kafka, running_kafka
 
@@ -80,3 +81,17 @@ def test_a_small_container_is_survived(kafka: Kafka, tmp_path: Path) -> None:
     assert measured(case, "killed") == 0
     assert measured(case, "not acknowledged") == 0
     assert measured(case, "connections ended") == 0, case.left_out
+
+
+def test_honest_requests_are_acknowledged_beside_slow_ones(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few slow clients, streaming and whole, for a short time; all honest requests are acknowledged."""
+    ways = [replace(way, clients=5, addresses=min(way.addresses, 5)) for way in slow.WAYS[:2]]
+    monkeypatch.setattr(slow, "WAYS", ways)
+    monkeypatch.setattr(slow, "SETTLED_SECONDS", 0.5)
+    case = slow.measure(kafka, tmp_path, run_s=3)
+    assert len(case.rows) == 3
+    for way in ways:
+        assert measured(case, f"{way.title}: problems") == 0, case.left_out
+    assert all(int(row[1].replace(",", "")) > 0 for row in case.rows)

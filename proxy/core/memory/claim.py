@@ -14,11 +14,10 @@ Rules (a request that uses memory must arrive; this prevents slowloris attacks):
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.errors import CloseReason
 from proxy.core.memory.slow_clients import HASTY_MS, yields
-from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +25,11 @@ if TYPE_CHECKING:
     from policies.api import Peer
     from proxy.core.memory.pool import MemoryPool
     from proxy.core.memory.slow_clients import ReadLimits
+    from proxy.core.memory.waiting_line import WaitingLine
     from proxy.core.purgatory.timers import Timer, Timers
+
+    Pair = tuple[str, str, bool]
+    """A user, an address, and whether requests of more than ordinary size are meant."""
 
 HEAD_BYTES = 4096
 """An ordinary request head, with its client id and transactional id, is shorter than this."""
@@ -99,16 +102,10 @@ class MemoryRoom(Protocol):
     def announced(self) -> Announced: ...
 
 
-class Pair(NamedTuple):
-    """A user at an address, and whether its requests of more than ordinary size are meant."""
-
-    user: str
-    host: str
-    is_large: bool
-
-
 class Share:
-    """The bytes reserved by one pair, the claims that hold them, and its claims that wait for this share."""
+    """The bytes reserved by one pair, the claims that hold them, its claims that wait for this share, and the one that
+    may exceed it. The line is made when the first one waits.
+    """
 
     __slots__ = ("first", "holders", "line", "pair", "used_bytes")
 
@@ -116,7 +113,7 @@ class Share:
         self.pair = pair
         self.used_bytes = 0
         self.holders: dict[MemoryClaim, None] = {}
-        self.line: WaitingLine[MemoryClaim] = WaitingLine()
+        self.line: WaitingLine[MemoryClaim] | None = None
         self.first: MemoryClaim | None = None
 
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.memory.claim import Pair, Share
+from proxy.core.memory.claim import Share
 from proxy.core.memory.pool import NO_BOUND
 from proxy.core.memory.pool_part import PoolPart
 from proxy.core.memory.slow_clients import HASTY_MS, yields
@@ -35,7 +35,7 @@ from proxy.core.memory.waiting_line import WaitingLine
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom
+    from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom, Pair
     from proxy.core.memory.pool import MemoryPool
 
 WAITING_SHARE = 0.25
@@ -64,12 +64,15 @@ class Reservations:
         self.max_share = max_share
         self.requests = 0
         self.reserved_bytes = 0
+        self.ordinary_bytes = _ordinary_bytes(pool)
         self.unread_bytes: Callable[[Claimant], int] | None = None
         self._door: WaitingLine[MemoryClaim] = WaitingLine()
         self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
         self._ordinary = PoolPart(is_large=False)
         self._large = PoolPart(is_large=True)
         self._lines = (self._door, self._ordinary.line, self._large.line)
+        self._door_places, self._ordinary_places = self._door.places, self._ordinary.line.places
+        self._large_places = self._large.line.places
         self._shares: dict[Pair, Share] = {}
         self._aside: dict[Share, None] = {}  # shares that have a line of their own
         self._freed: list[Share] = []
@@ -80,18 +83,18 @@ class Reservations:
 
     def __len__(self) -> int:
         """Return how many claims wait."""
-        return sum(map(len, self._lines)) + sum(len(share.line) for share in self._shares.values())
+        shares = sum(len(share.line) for share in self._shares.values() if share.line is not None)
+        return sum(map(len, self._lines)) + shares
 
     @property
-    def ordinary_bytes(self) -> int:
-        """Return the size up to which a request is ordinary."""
-        size_bytes = self.pool.size_bytes
-        return ORDINARY_BYTES if size_bytes == NO_BOUND else min(ORDINARY_BYTES, size_bytes >> 3)
+    def _waits(self) -> bool:
+        """Whether claims wait, and not for their share."""
+        return bool(self._door_places or self._ordinary_places or self._large_places)
 
     @property
     def is_contended(self) -> bool:
         """Whether ordinary requests wait for memory, or too many are held."""
-        if self._ordinary.line or self._door or self._called:
+        if self._ordinary_places or self._door_places or self._called:
             return True
         return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
@@ -112,15 +115,16 @@ class Reservations:
             return True  # granted while it waited
         claim.whole_bytes = whole_bytes
         first = claim is self._called
-        if not first and self.is_closed():
-            self.serve()
-        if not first and self.is_closed():
-            self._stand(claim, 0, self._door, here_bytes)
-            return False
-        if first and self._has_too_many():
-            self._stand(claim, 0, self._door, here_bytes, ahead=True)
-            return False
-        granted = self._try_take(claim, _with_step(here_bytes, whole_bytes), here_bytes)
+        if self.max_requests != NO_BOUND:
+            if not first and self.is_closed():
+                self.serve()
+            if self._has_too_many() if first else self.is_closed():
+                self._stand(claim, 0, self._door, here_bytes, ahead=first)
+                return False
+        step_bytes = (
+            whole_bytes if here_bytes >= whole_bytes else _with_step(here_bytes, whole_bytes)
+        )
+        granted = self._try_take(claim, step_bytes, here_bytes)
         if first:  # its turn is over: its next request waits behind the others
             self._called = None
             self.serve()
@@ -185,12 +189,13 @@ class Reservations:
         if claim.holds:
             claim.holds = False
             self.requests -= 1
-        for part in (self._ordinary, self._large):
-            if part.first is claim:
-                part.first = None
+        if self._ordinary.first is claim:
+            self._ordinary.first = None
+        if self._large.first is claim:
+            self._large.first = None
         if share is not None:
             share.used_bytes -= size_bytes
-            share.holders.pop(claim, None)
+            del share.holders[claim]
             if share.first is claim:
                 share.first = None
             self._freed.append(share)
@@ -199,8 +204,12 @@ class Reservations:
     def serve_freed(self) -> None:
         """Serve the claims that wait for a share, or a place, that `hand_over` has freed."""
         while self._freed:
-            self._serve_share(self._freed.pop())
-        if any(self._lines):
+            share = self._freed.pop()
+            if share.line is not None:
+                self._serve_share(share)
+            elif not share.used_bytes:
+                self._shares.pop(share.pair, None)
+        if self._waits:
             self.serve()
 
     def give_back(self, claim: MemoryClaim) -> None:
@@ -229,11 +238,12 @@ class Reservations:
     def one_less(self) -> None:
         """Count one held request less, and serve those that wait."""
         self.requests -= 1
-        if any(self._lines):
+        if self._waits:
             self.serve()
 
     def look_again(self) -> None:
         """Serve all lines after the pool, and so each share, was resized."""
+        self.ordinary_bytes = _ordinary_bytes(self.pool)
         self.serve()
         for share in tuple(self._shares.values()):
             self._serve_share(share)
@@ -246,8 +256,8 @@ class Reservations:
                 share = self._share_of(claim)
                 if share is not None and self._is_over(share, claim):
                     self._step_out(claim)
-                    claim.stand_in(share.line, place.size_bytes, ahead=claim.reserved_bytes > 0)
-                    self._aside[share] = None
+                    begun = claim.reserved_bytes > 0
+                    claim.stand_in(self._line_of(share), place.size_bytes, ahead=begun)
                 elif self._may_take(part, claim, place.size_bytes):
                     self._grant(claim, place.size_bytes)
                 else:
@@ -284,23 +294,21 @@ class Reservations:
         if self.pool.size_bytes == NO_BOUND:
             self._book(claim, more_bytes)
             return True
-        share = self._share_of(claim)
+        share = claim.share or self._share_of(claim)
         if share is not None and self._is_over(share, claim):
-            self._aside[share] = None
             begun = claim.reserved_bytes > 0
-            self._stand(claim, more_bytes, share.line, here_bytes, ahead=begun)
+            self._stand(claim, more_bytes, self._line_of(share), here_bytes, ahead=begun)
             return False
         part = self._part_of(claim)
-        now_ms = claim.room.now_ms
-        is_later = (
-            part.first is not claim
-            and bool(part.line)
-            and part.line.precedes(now_ms + claim.rest_ms(now_ms, here_bytes))
-        )
-        if is_later or not self._may_take(part, claim, more_bytes):
+        if part.line.places and part.first is not claim:
+            now_ms = claim.room.now_ms
+            waits = part.line.precedes(now_ms + claim.rest_ms(now_ms, here_bytes))
+        else:
+            waits = False
+        if waits or not self._may_take(part, claim, more_bytes):
             self._stand(claim, more_bytes, part.line, here_bytes)
             return False
-        self._book(claim, more_bytes)
+        self._book(claim, more_bytes, share)
         return True
 
     def _may_take(self, part: PoolPart, claim: MemoryClaim, more_bytes: int) -> bool:
@@ -323,7 +331,7 @@ class Reservations:
         fits = used_bytes + more_bytes <= most_bytes
         if (
             part.first is None
-            and (part.line or not fits)
+            and (not fits or part.line.places)
             and (
                 used_bytes - pool.carried_bytes + beyond_bytes <= size_bytes
                 or pool.used_bytes == pool.carried_bytes + self.reserved_bytes
@@ -373,17 +381,19 @@ class Reservations:
         self._book(claim, more_bytes)
         claim.owner.on_memory_granted()
 
-    def _book(self, claim: MemoryClaim, more_bytes: int) -> None:
+    def _book(self, claim: MemoryClaim, more_bytes: int, share: Share | None = None) -> None:
         self.pool.force_allocate(more_bytes)
-        share = claim.share
-        if not claim.reserved_bytes:
+        if claim.reserved_bytes:
+            share = claim.share
+        else:
             claim.begin(claim.room.now_ms)
             claim.holds = True
             self.requests += 1
-            share = self._share_of(claim)
             if share is None and self.pool.size_bytes != NO_BOUND:
                 pair = self._pair(claim)
-                share = self._shares[pair] = Share(pair)
+                share = self._shares.get(pair)
+                if share is None:
+                    share = self._shares[pair] = Share(pair)
             claim.share = share
         claim.reserved_bytes += more_bytes
         self.reserved_bytes += more_bytes
@@ -395,11 +405,18 @@ class Reservations:
 
     def _pair(self, claim: MemoryClaim) -> Pair:
         peer = claim.owner.peer
-        return Pair(peer.user, peer.host, self._part_of(claim).is_large)
+        return peer.user, peer.host, claim.whole_bytes > self.ordinary_bytes
 
     def _share_of(self, claim: MemoryClaim) -> Share | None:
         """Return the share of the claim's pair; None when the pair has reserved no bytes."""
         return claim.share or self._shares.get(self._pair(claim))
+
+    def _line_of(self, share: Share) -> WaitingLine[MemoryClaim]:
+        """Return the line of a share in which a claim begins to wait."""
+        self._aside[share] = None
+        if share.line is None:
+            share.line = WaitingLine()
+        return share.line
 
     def _others_wait(self, share: Share) -> bool:
         """Return whether clients of another pair wait, and not for their share."""
@@ -422,17 +439,23 @@ class Reservations:
 
     def _serve_share(self, share: Share) -> None:
         """Serve the claims that wait for this share; if there is no memory for them, they join the other claims."""
-        while (place := share.line.first()) is not None and not self._is_over(share, place.claim):
+        line = share.line
+        while (
+            line is not None
+            and (place := line.first()) is not None
+            and not self._is_over(share, place.claim)
+        ):
             claim, part = place.claim, self._part_of(place.claim)
             if part.line or not self._may_take(part, claim, place.size_bytes):
                 claim.stand_in(part.line, place.size_bytes)
                 self._count(claim)
             else:
                 self._grant(claim, place.size_bytes)
-        if not share.line:
+        if not line:
+            share.line = None
             self._aside.pop(share, None)
-        if not (share.used_bytes or share.line):
-            self._shares.pop(share.pair, None)
+            if not share.used_bytes:
+                self._shares.pop(share.pair, None)
         self._tell_pool()
 
     # -- slow holders ----------------------------------------------------------------------------
@@ -448,7 +471,7 @@ class Reservations:
                 slowest = self._slowest(place.claim, now_ms)
                 if slowest is not None:
                     slowest.end_slow(now_ms, ", while others need its memory")
-        if any(self._lines) and self._room is None:
+        if self._waits and self._room is None:
             self._room = room
             room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
 
@@ -488,6 +511,12 @@ class Reservations:
             pool.refuse()
         elif pool.is_depleted:
             pool.recover()
+
+
+def _ordinary_bytes(pool: MemoryPool) -> int:
+    """Return the size up to which a request is ordinary."""
+    size_bytes = pool.size_bytes
+    return ORDINARY_BYTES if size_bytes == NO_BOUND else min(ORDINARY_BYTES, size_bytes >> 3)
 
 
 def _with_step(arrived_bytes: int, whole_bytes: int) -> int:

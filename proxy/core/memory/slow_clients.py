@@ -17,7 +17,7 @@ START_MS = 5_000
 """No client is judged slow earlier, and none is that needs no longer than this for the rest of its request."""
 HASTY_MS = 1_000
 """A request that has waited for so long needs the memory of others."""
-SLOWER = 2
+SLOWER = 4
 """A request yields to one that waits if the rest of it takes START_MS and so many times as long as that one."""
 
 

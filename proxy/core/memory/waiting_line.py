@@ -28,39 +28,42 @@ class PlaceInLine(NamedTuple, Generic[ClaimT]):
 
 
 class WaitingLine(Generic[ClaimT]):
-    """The claims that wait, by the time at which their requests are expected to end; equal ones by arrival."""
+    """The claims that wait, by the time at which their requests are expected to end; equal ones by arrival.
 
-    __slots__ = ("_heap", "_number", "_places")
+    `places` is always the same dict, so that callers can ask cheaply whether a claim waits.
+    """
+
+    __slots__ = ("_heap", "_number", "places")
 
     def __init__(self) -> None:
-        self._places: dict[ClaimT, PlaceInLine[ClaimT]] = {}
+        self.places: dict[ClaimT, PlaceInLine[ClaimT]] = {}
         self._heap: list[
             PlaceInLine[ClaimT]
         ] = []  # places that claims have left stay until they come first
         self._number = 0
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self.places)
 
     def __iter__(self) -> Iterator[ClaimT]:
-        return iter(self._places)
+        return iter(self.places)
 
     def add(self, claim: ClaimT, size_bytes: int, ends_ms: int) -> None:
         """Place a claim, or move it to another place."""
         self._number += 1
-        place = self._places[claim] = PlaceInLine(ends_ms, self._number, claim, size_bytes)
+        place = self.places[claim] = PlaceInLine(ends_ms, self._number, claim, size_bytes)
         heappush(self._heap, place)
-        if len(self._heap) > 2 * len(self._places) + 16:
-            self._heap = list(self._places.values())
+        if len(self._heap) > 2 * len(self.places) + 16:
+            self._heap = list(self.places.values())
             heapify(self._heap)
 
     def discard(self, claim: ClaimT) -> None:
         """Remove a claim, if it waits here."""
-        self._places.pop(claim, None)
+        self.places.pop(claim, None)
 
     def first(self) -> PlaceInLine[ClaimT] | None:
         """Return the first place; None if no claim waits."""
-        heap, places = self._heap, self._places
+        heap, places = self._heap, self.places
         while heap and places.get(heap[0].claim) is not heap[0]:
             heappop(heap)
         return heap[0] if heap else None
@@ -72,10 +75,10 @@ class WaitingLine(Generic[ClaimT]):
 
     def move(self, claim: ClaimT, ends_ms: int) -> None:
         """Move a claim that waits here, because more is known of its rate; one that was placed ahead stays."""
-        place = self._places[claim]
+        place = self.places[claim]
         if place.ends_ms > 0:
             self.add(claim, place.size_bytes, ends_ms)
 
     def size_of(self, claim: ClaimT) -> int:
         """Return the bytes that a claim of this line waits for."""
-        return self._places[claim].size_bytes
+        return self.places[claim].size_bytes

@@ -71,8 +71,8 @@ def test_the_share_is_the_first_amount_at_which_a_small_request_passes(
 
     def admits(_port: int, large: int, _small: int, _patience_s: float) -> bool:
         asked.append(large)
-        return large <= 62 * MIB
+        return large <= 46 * MIB
 
     monkeypatch.setattr(slowloris, "_is_admitted_with", admits)
     assert free_share(1, "t") == 60 / 64
-    assert asked == [64 * MIB, 64 * MIB - 65536, 63 * MIB, 60 * MIB]
+    assert asked == [64 * MIB, 48 * MIB - 65536, 47 * MIB, 44 * MIB]

@@ -216,7 +216,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 assert part.first is first is not place.claim
         assert not room._door or room._called or room._has_too_many()
         for share in room._shares.values():
-            for claim in share.line:
+            for claim in share.line or ():
                 assert share.first is not claim
                 assert room._is_over(share, claim)
             assert share.used_bytes == sum(claim.reserved_bytes for claim in share.holders)
