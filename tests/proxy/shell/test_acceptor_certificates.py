@@ -37,8 +37,12 @@ class Secured:
 class Dials:
     """A dialer whose brokers are silent."""
 
+    def __init__(self) -> None:
+        self.far: list[socket.socket] = []
+
     async def reach(self, node_id: int | None) -> Upstream:
-        self.far, near = tcp_pair()
+        far, near = tcp_pair()
+        self.far.append(far)
         return Upstream(PlainTransport(near), ("", 0))
 
 
@@ -63,5 +67,5 @@ async def test_a_connection_ends_when_the_certificate_of_its_client_does(bench):
         assert session.reason is CloseReason.CERTIFICATE_EXPIRED
         assert client.recv(1) == b""
         until.set()
-    for each in (client, dials.far, listeners):
+    for each in (client, *dials.far, listeners):
         each.close()
