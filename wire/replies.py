@@ -21,21 +21,15 @@ from typing import TYPE_CHECKING, Final
 
 from wire import codec
 from wire.apis import Api, ApiKey, key_of
-from wire.errors import BudgetError, ErrorCode, WireError
-from wire.primitives import encode_compact_count, encode_count
-from wire.request_parts import splitting
+from wire.errors import ErrorCode, WireError
 from wire.schema import Shape, make_message
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Iterable
 
 MAX_REFUSED_ELEMENTS: Final = 1_000
 """Array elements of a request that is answered item by item in one step; each costs about 10 us. One with more is
-answered in several (`refusing`), because a refusal must not block the event loop."""
-
-
-STEP_ITEMS: Final = 50
-"""Topics and partitions of a larger request that are answered in one step (`refusing`)."""
+answered in several (`wire.large_refusals`), because a refusal must not block the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,63 +189,6 @@ def error_body(
         if answers is not None and isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
     return codec.encode(make_message(shape, top, values, message))
-
-
-def refusing(
-    api: Api,
-    request_body: bytes,
-    code: int,
-    message: str | None = None,
-    brokers: Iterable[tuple[int, str, int]] = (),
-) -> Generator[None, None, bytes]:
-    """Return `error_body` of a request of any size. Pauses after each STEP_ITEMS topics and partitions of a large one.
-
-    Raises `WireError` as `error_body`; for a large request also if its topics are not in one array.
-    """
-    named = tuple(brokers)
-    try:
-        return error_body(api, request_body, code, message, named)
-    except BudgetError:
-        pass
-    base = b""
-    items: list[bytes] = []
-    total = at = width = 0
-    for part in splitting(api, request_body, 0, STEP_ITEMS):
-        yield
-        if part is None:
-            continue
-        reply = error_body(api, part, code, message, named)
-        if not base:
-            base = reply
-            continue
-        if reply == base:  # it names no item in this version
-            return base
-        if not width:
-            at = next(
-                n for n, (one, two) in enumerate(zip(base, reply, strict=False)) if one != two
-            )
-            width = 1 if api.flexible else 4
-            at -= width - 1
-        total += reply[at + width - 1] - api.flexible  # an array has STEP_ITEMS at most: one byte
-        items.append(reply[at + width : len(reply) - (len(base) - at - width)])
-    counted = (encode_compact_count if api.flexible else encode_count)(total)
-    return b"".join((base[:at], counted, *items, base[at + width :])) if items else base
-
-
-def refusing_items(
-    api: Api, request_body: bytes, code: int, message: str | None
-) -> Generator[None, None, list[bytes]]:
-    """Return `error_items` of a request of any size. Pauses as `refusing`."""
-    try:
-        return error_items(api, request_body, code, message)
-    except BudgetError:
-        pass
-    items: list[bytes] = []
-    for part in splitting(api, request_body, 0, STEP_ITEMS):
-        yield
-        if part is not None:
-            items += error_items(api, part, code, message)
-    return items
 
 
 def error_items(api: Api, request_body: bytes, code: int, message: str | None) -> list[bytes]:

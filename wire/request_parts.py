@@ -24,7 +24,7 @@ from wire.primitives import (
     skip_tags,
     string_length,
 )
-from wire.request_layouts import layout_of, names_anything
+from wire.request_layouts import layout_of
 from wire.request_names import ZERO_ID
 from wire.topic_refs import TopicRef
 
@@ -46,7 +46,7 @@ DIVISIBLE: Final = frozenset(
 )
 
 L = TypeVar("L")
-_WIDTHS: Final = {"p": 4, "i": 16, "e": 4}
+WIDTHS: Final = {"p": 4, "i": 16, "e": 4}
 
 
 class _Element(NamedTuple):
@@ -62,7 +62,7 @@ class _Element(NamedTuple):
 
 
 STEP_TOPICS: Final = 100
-"""Topics that `dividing` and `splitting` walk between two pauses."""
+"""Topics that `dividing` walks between two pauses."""
 
 
 def divide(
@@ -97,7 +97,7 @@ def dividing(
     layout = layout_of(api)
     if api.key not in DIVISIBLE or layout is None:
         raise WireError(f"{api.name} v{api.version} cannot be divided by topics")
-    walk = _Walk(api, buf, name_of)
+    walk = PartsWalk(api, buf, name_of)
     place = next(n for n, part in enumerate(layout) if part.names_topics)
     count_at = walk.skip_all(layout[:place], body_at)
     count, pos = walk.count(count_at)
@@ -113,54 +113,6 @@ def dividing(
         label: b"".join((before, walk.counted(len(pieces)), *pieces, after))
         for label, pieces in found.items()
     }
-
-
-def splitting(
-    api: Api, buf: Buffer, body_at: int, max_items: int
-) -> Generator[bytes | None, None, None]:
-    """Yield the body without a topic, and then bodies with `max_items` topics and partitions each, until all are there.
-
-    Between them None is yielded as a pause. The fields after the topics are empty. Raises WireError for an API or
-    version whose topics are not in one array of their own.
-    """
-    layout = layout_of(api) if names_anything(api.key) else None
-    place = next((n for n, part in enumerate(layout or ()) if part.names_topics), None)
-    if layout is None or place is None:
-        raise WireError(f"{api.name} v{api.version} cannot be split by topics")
-    walk = _Walk(api, buf, {})
-    count_at = walk.skip_all(layout[:place], body_at)
-    count, pos = walk.count(count_at)
-    before = bytes(buf[body_at:count_at])
-    after = b"".join(_blank(part, api) for part in layout[place + 1 :]) + b"\0" * api.flexible
-    yield before + walk.counted(0) + after
-    pieces: list[bytes] = []
-    items = 0
-    for number in range(1, count + 1):
-        if not number % STEP_TOPICS:
-            yield None
-        (_, head, partitions, tail), pos = walk.element(layout[place], pos)
-        left = partitions or [(0, b"")]
-        while left:
-            taken, left = left[: max_items - items], left[max_items - items :]
-            counted = b"" if partitions is None else walk.counted(len(taken) if partitions else 0)
-            pieces.append(b"".join((head, counted, *(piece for _, piece in taken), tail)))
-            items += len(taken)
-            if items == max_items:
-                yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
-                pieces, items = [], 0
-    if pieces:
-        yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
-
-
-def _blank(part: Part, api: Api) -> bytes:
-    """Return an empty value of this field."""
-    if part.kind.isdigit() or part.kind in _WIDTHS:
-        return bytes(_WIDTHS.get(part.kind) or int(part.kind))
-    if part.kind == "(":
-        return b"\xff"
-    if api.flexible:
-        return b"\1"
-    return bytes(4) if part.kind in "{[b" else bytes(2)
 
 
 def _pieces(
@@ -181,7 +133,7 @@ def _pieces(
     }
 
 
-class _Walk:
+class PartsWalk:
     """Walks one body by its layout. `counted` encodes the count of an array."""
 
     def __init__(self, api: Api, buf: Buffer, name_of: Mapping[bytes, str]) -> None:
@@ -242,8 +194,8 @@ class _Walk:
             for _ in range(count):
                 pos = self._item(part, pos)
             return pos
-        if kind in _WIDTHS or kind.isdigit():
-            return pos + (_WIDTHS.get(kind) or int(kind))
+        if kind in WIDTHS or kind.isdigit():
+            return pos + (WIDTHS.get(kind) or int(kind))
         if self._flexible:
             return skip_compact(self._buf, pos, self._end)
         return (skip_bytes if kind == "b" else skip_string)(self._buf, pos, self._end)

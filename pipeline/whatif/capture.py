@@ -229,15 +229,10 @@ def _sees(policy: Quota, request: CapturedRequest) -> bool:
 
 def request_of(row: Mapping[str, Any]) -> CapturedRequest:
     """Return the request of a row."""
-    return CapturedRequest(
-        row["api_key"],
-        row["api_version"],
-        row["exchange"],
-        row["node"],
-        row["size_bytes"],
-        row["acks"],
-        signs_on=row["api_key"] in SIGN_ON and not row["charged"],
-    )
+    key, version, number = row["api_key"], row["api_version"], row["exchange"]
+    node, size_bytes, acks = row["node"], row["size_bytes"], row["acks"]
+    signs_on = key in SIGN_ON and not row["charged"]
+    return CapturedRequest(key, version, number, node, size_bytes, acks, signs_on)
 
 
 def peer_of(row: Mapping[str, Any]) -> Peer:

