@@ -205,10 +205,11 @@ def test_lost_lines_leave_a_line_with_their_number(book, monkeypatch):
 
 def test_lines_that_a_stuck_disk_did_not_take_are_reported_in_the_log(book, monkeypatch):
     """`close` waits no longer than its timeout."""
-    stuck = threading.Event()
-    monkeypatch.setattr(book.log._file, "append", lambda _: stuck.wait(60))
+    begun, stuck = threading.Event(), threading.Event()
+    monkeypatch.setattr(book.log._file, "append", lambda _: begun.set() or stuck.wait(60))
     for n in range(3):
         book.log.on_audited(ended(n))
+    assert begun.wait(60), "the thread has taken the first line"
     with structlog.testing.capture_logs() as told:
         book.log.close(0.05)
     stuck.set()
