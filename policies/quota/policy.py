@@ -113,7 +113,7 @@ class Quota(Policy):
         # call costs a fifth of a request's time budget.
         vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
         self._admin = QuotaAdmin(
-            proxy(self),  # with the policy itself it would be a cycle
+            proxy(self),  # no cycle
             QuotaAdminSettings(
                 frozenset(config.admins),
                 config.replicas,

@@ -53,8 +53,8 @@ class Monitoring:
         from proxy.telemetry.metrics.metrics_observer import MetricsObserver  # noqa: PLC0415 - see the module
 
         self.push = _push() if config.metrics.otlp else None
-        metrics = config.metrics
-        self.metrics = MetricsObserver(metrics.max_users, self.push, metrics.max_quota_entities)
+        of = config.metrics
+        self.metrics = MetricsObserver(of.max_users, self.push, of.max_quota_entities)
         self.decisions = Decisions()
         self.history = History()
         self.principals = ClientActivity()

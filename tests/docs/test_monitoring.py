@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from proxy.telemetry.metrics.names import ALL, MetricKind
+from proxy.telemetry.metrics.metric import MetricKind
+from proxy.telemetry.metrics.names import ALL
 from tests.support.prometheus import program
 
 ROOT = Path(__file__).resolve().parents[2]

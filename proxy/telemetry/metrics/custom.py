@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.custom_metrics import HistogramSeries
 from proxy.telemetry.metrics.families import Distribution, Family, MetricPoint
-from proxy.telemetry.metrics.names import Metric, MetricKind
+from proxy.telemetry.metrics.metric import Metric, MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.telemetry.metrics.families import Distribution, bounds_of
-from proxy.telemetry.metrics.names import MetricKind
+from proxy.telemetry.metrics.metric import MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from proxy.telemetry.metrics.families import Exemplar, Family
-    from proxy.telemetry.metrics.names import Metric
+    from proxy.telemetry.metrics.metric import Metric
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

@@ -12,7 +12,7 @@ from proxy.core.stats.histogram import BUCKETS, PER_DOUBLING, edge_us
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from proxy.telemetry.metrics.names import Metric
+    from proxy.telemetry.metrics.metric import Metric
 
 # For sums a duration counts as the middle of its bucket.
 _MIDDLES_S = (

@@ -20,7 +20,7 @@ from proxy.telemetry.metrics.users import label_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from proxy.telemetry.metrics.names import Metric
+    from proxy.telemetry.metrics.metric import Metric
 
 MAX_READ: Final = 2000
 

@@ -9,7 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.exposition import OPENMETRICS, render, wants_openmetrics
 from proxy.telemetry.metrics.families import Distribution, Exemplar, Family, MetricPoint
-from proxy.telemetry.metrics.names import ALL, MetricKind
+from proxy.telemetry.metrics.metric import MetricKind
+from proxy.telemetry.metrics.names import ALL
 
 READERS = {False: read_text, True: read_openmetrics}
 BOTH = pytest.mark.parametrize("openmetrics", [False, True], ids=["text", "openmetrics"])

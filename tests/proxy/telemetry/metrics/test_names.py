@@ -5,7 +5,8 @@ import re
 import pytest
 
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.names import ALL, Metric, MetricKind
+from proxy.telemetry.metrics.metric import Metric, MetricKind
+from proxy.telemetry.metrics.names import ALL
 
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
