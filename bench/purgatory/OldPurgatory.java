@@ -1,9 +1,22 @@
-// The request purgatory before Kafka 0.9, and the benchmark that the design of its successor was measured with.
+// Kafka's purgatory before the timing wheels, and the benchmark that the design of its successor was measured with.
 //
-// A port of kafka.server.RequestPurgatory of 0.8.2, which no released test jar has any more: a DelayQueue of requests,
-// a watch list for each key, and a reaper thread. A completed request stays in the queue and in the lists until the
-// reaper purges: it scans all lists when they hold more than the interval, and the whole queue when that does. The
-// benchmark, its arguments and its line of figures are those of kafka.TestPurgatoryPerformance (3.9).
+// A port, in our own words, of sources of Apache Kafka (Apache-2.0), which no released test jar has together any more:
+// - core/src/main/scala/kafka/server/DelayedOperation.scala and kafka/utils/{DelayedItem,Pool}.scala at commit
+//   b8904e9614b (February 2015), the last of the old design. KAFKA-1989 replaced it in April 2015, before 0.9.
+// - core/src/test/scala/other/kafka/TestPurgatoryPerformance.scala: the program of KAFKA-2013 with the arguments, the
+//   keys and the line of figures that it has in 3.9.
+//
+// The same as there: an operation is tried, added to the watch list of each key, tried again, and put into a DelayQueue
+// by its deadline. Completed operations stay in both. One reaper thread takes one expired operation at a time, or waits
+// for 200 ms, and then purges: all watch lists if together they hold an interval (1,000) or more, and the whole queue
+// if it does, element by element with its iterator. The size of a watch list is read without its lock. The locks, the
+// collections and the threads are the same.
+// Left out: metrics, log lines, and checkAndComplete, which the benchmark never calls.
+// Different: the last operations get ten seconds, because a reaper that is behind would take minutes; how many are left
+// then is printed in a line that begins with #. Loops and closures are Java's and not Scala's.
+//
+// RequestPurgatory.scala of the releases 0.8.2 is the same design under other names with one difference: its reaper
+// passes over operations that are completed and looks for a purge only after one that did expire.
 
 import java.lang.management.ManagementFactory;
 import java.util.ArrayList;
@@ -42,93 +55,139 @@ public final class OldPurgatory {
         }
     }
 
-    static final class Request extends DelayedItem {
-        final AtomicBoolean satisfied = new AtomicBoolean();
-        final byte[] data;
+    static final class FakeOperation extends DelayedItem {
+        private final AtomicBoolean completed = new AtomicBoolean();
+        private final byte[] data;
+        private final CountDownLatch done;
+        final long completesMs;
 
-        Request(long timeoutMs, int size) {
+        FakeOperation(long timeoutMs, int size, long latencyMs, CountDownLatch done) {
             super(System.currentTimeMillis() + timeoutMs);
             data = new byte[size];
+            completesMs = System.currentTimeMillis() + latencyMs;
+            this.done = done;
+        }
+
+        boolean isCompleted() {
+            return completed.get();
+        }
+
+        boolean tryComplete() {
+            return System.currentTimeMillis() >= completesMs && forceComplete();
+        }
+
+        boolean forceComplete() {
+            if (!completed.compareAndSet(false, true)) {
+                return false;
+            }
+            done.countDown();
+            return true;
         }
     }
 
-    static final class Completion extends DelayedItem {
-        final Request request;
+    static final class Scheduled extends DelayedItem {
+        final FakeOperation operation;
 
-        Completion(Request request, long latencyMs) {
-            super(System.currentTimeMillis() + latencyMs);
-            this.request = request;
+        Scheduled(FakeOperation operation) {
+            super(operation.completesMs);
+            this.operation = operation;
         }
     }
 
     static final class Watchers {
-        private final LinkedList<Request> requests = new LinkedList<>();
+        private final LinkedList<FakeOperation> operations = new LinkedList<>();
 
-        synchronized int watched() {
-            return requests.size();
+        int watched() {
+            return operations.size();
         }
 
-        // Kafka checks the request first; the benchmark's requests are never satisfied by a check.
-        synchronized boolean addUnlessSatisfied(Request request) {
-            return !request.satisfied.get() && requests.add(request);
+        synchronized void watch(FakeOperation operation) {
+            operations.add(operation);
         }
 
-        synchronized void purgeSatisfied() {
-            requests.removeIf(request -> request.satisfied.get());
+        synchronized void purgeCompleted() {
+            removeCompleted(operations.iterator());
         }
     }
 
     static final class Purgatory {
         private final ConcurrentHashMap<Object, Watchers> watchersForKey = new ConcurrentHashMap<>();
-        private final DelayQueue<Request> delayed = new DelayQueue<>();
-        private final CountDownLatch done;
+        private final Object createLock = new Object();
+        private final DelayQueue<FakeOperation> delayed = new DelayQueue<>();
         private volatile boolean running = true;
         private final Thread reaper = new Thread(this::reap, "reaper");
 
-        Purgatory(CountDownLatch done) {
-            this.done = done;
+        Purgatory() {
             reaper.setDaemon(true);
             reaper.start();
         }
 
-        void watch(Request request, List<String> keys) {
-            for (String key : keys) {
-                Watchers watchers = watchersForKey.computeIfAbsent(key, each -> new Watchers());
-                if (!watchers.addUnlessSatisfied(request)) {
-                    return;
-                }
+        boolean tryCompleteElseWatch(FakeOperation operation, List<String> keys) {
+            if (tryLocked(operation)) {
+                return true;
             }
-            delayed.add(request);
+            for (String key : keys) {
+                if (operation.isCompleted()) {
+                    return false;
+                }
+                watchersFor(key).watch(operation);
+            }
+            if (tryLocked(operation)) {
+                return true;
+            }
+            if (!operation.isCompleted()) {
+                delayed.add(operation);
+            }
+            return false;
         }
 
-        void complete(Request request) {
-            if (request.satisfied.compareAndSet(false, true)) {
-                done.countDown();
+        private static boolean tryLocked(FakeOperation operation) {
+            synchronized (operation) {
+                return operation.tryComplete();
             }
+        }
+
+        private Watchers watchersFor(String key) {
+            Watchers there = watchersForKey.get(key);
+            if (there == null) {
+                synchronized (createLock) {
+                    there = watchersForKey.computeIfAbsent(key, each -> new Watchers());
+                }
+            }
+            return there;
+        }
+
+        private int watched() {
+            int sum = 0;
+            for (Watchers each : new ArrayList<>(watchersForKey.values())) {
+                sum += each.watched();
+            }
+            return sum;
         }
 
         private void reap() {
             while (running) {
                 try {
-                    Request expired = delayed.poll(POLL_MS, TimeUnit.MILLISECONDS);
-                    while (expired != null && !expired.satisfied.compareAndSet(false, true)) {
-                        expired = delayed.poll(POLL_MS, TimeUnit.MILLISECONDS);
-                    }
-                    if (expired != null) {
-                        done.countDown();
-                    }
+                    expireNext();
                 } catch (InterruptedException end) {
                     return;
                 }
-                if (watchersForKey.values().stream().mapToInt(Watchers::watched).sum() >= PURGE_INTERVAL) {
-                    watchersForKey.values().forEach(Watchers::purgeSatisfied);
+                if (watched() >= PURGE_INTERVAL) {
+                    for (Watchers each : new ArrayList<>(watchersForKey.values())) {
+                        each.purgeCompleted();
+                    }
                 }
                 if (delayed.size() >= PURGE_INTERVAL) {
-                    for (Iterator<Request> each = delayed.iterator(); each.hasNext();) {
-                        if (each.next().satisfied.get()) {
-                            each.remove();
-                        }
-                    }
+                    removeCompleted(delayed.iterator());
+                }
+            }
+        }
+
+        private void expireNext() throws InterruptedException {
+            FakeOperation expired = delayed.poll(POLL_MS, TimeUnit.MILLISECONDS);
+            if (expired != null) {
+                synchronized (expired) {
+                    expired.forceComplete();
                 }
             }
         }
@@ -136,6 +195,14 @@ public final class OldPurgatory {
         void shutdown() {
             running = false;
             reaper.interrupt();
+        }
+    }
+
+    static void removeCompleted(Iterator<FakeOperation> operations) {
+        while (operations.hasNext()) {
+            if (operations.next().isCompleted()) {
+                operations.remove();
+            }
         }
     }
 
@@ -170,12 +237,12 @@ public final class OldPurgatory {
             keys.add("fakeKey" + random.nextInt(option(given, "--key-space-size")));
         }
         CountDownLatch done = new CountDownLatch(number);
-        Purgatory purgatory = new Purgatory(done);
-        DelayQueue<Completion> completions = new DelayQueue<>();
+        Purgatory purgatory = new Purgatory();
+        DelayQueue<Scheduled> completions = new DelayQueue<>();
         Thread completer = new Thread(() -> {
             try {
                 while (true) {
-                    purgatory.complete(completions.take().request);
+                    completions.take().operation.forceComplete();
                 }
             } catch (InterruptedException end) {
                 return;
@@ -194,14 +261,16 @@ public final class OldPurgatory {
             if (earlyMs > 0) {
                 Thread.sleep(earlyMs);
             }
-            Request request = new Request(timeoutMs, size);
+            FakeOperation operation = new FakeOperation(timeoutMs, size, latencyMs, done);
             if (latencyMs < timeoutMs) {
-                completions.add(new Completion(request, latencyMs));
+                completions.add(new Scheduled(operation));
             }
-            purgatory.watch(request, keys);
+            purgatory.tryCompleteElseWatch(operation, keys);
         }
         long endMs = System.currentTimeMillis();
-        done.await(LAST_MS, TimeUnit.MILLISECONDS); // a reaper that is behind would take minutes
+        if (!done.await(LAST_MS, TimeUnit.MILLISECONDS)) {
+            System.out.printf("# %d operations are left%n", done.getCount());
+        }
         long doneMs = System.currentTimeMillis();
         long cpuMs = (system.getProcessCpuTime() - cpuNs) / 1_000_000;
         purgatory.shutdown();

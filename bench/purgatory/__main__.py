@@ -138,7 +138,7 @@ class Bench:
         best = max(tried, key=lambda run: run.actual)
         self.found.runs.append(best)
         gives_up = not each.thorough or each.name == OLD
-        if gives_up and best.actual < SATURATED * best.target:
+        if gives_up and (best.left or best.actual < SATURATED * best.target):
             self._given_up.add((each.name, load.name))
 
     def _measure_loop(self) -> None:

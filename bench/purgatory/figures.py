@@ -1,6 +1,7 @@
 """The candidates, the figures of each run, and the goals.
 
-A rate is held if requests came at 99 % of it or more. A goal whose runs are missing is "not measured", never met.
+A rate is held if requests came at 99 % of it or more, and all of them ended. A goal whose runs are missing is "not
+measured", never met.
 """
 
 from dataclasses import dataclass, field, replace
@@ -66,11 +67,13 @@ class Run:
     late_p99_us: float | None = None
     expired: float | None = None
     gc_ms: float | None = None
+    blocks: float | None = None
+    left: float = 0
 
     @property
     def held(self) -> bool:
-        """Return whether requests came at the target rate."""
-        return self.actual >= HELD * self.target
+        """Return whether requests came at the target rate, and none was left long after."""
+        return self.actual >= HELD * self.target and not self.left
 
     @property
     def disturbed(self) -> bool:

@@ -23,6 +23,7 @@ VERSION: Final = "3.9.2"
 OLD_MAIN: Final = "OldPurgatory"
 OLD_SOURCE: Final = Path(__file__).with_name(f"{OLD_MAIN}.java")
 HEAP: Final = "-Xmx200m"
+_LEFT = re.compile(r"^# (\d+) operations are left$", re.MULTILINE)
 _PAUSE = re.compile(r"Pause .* ([\d.]+)ms$", re.MULTILINE)
 LOCK: Final = ROOT / "tests" / "support" / "locks" / f"purgatory-{VERSION}.lock"
 
@@ -134,4 +135,5 @@ def parse(said: str, requests: int) -> dict[str, float]:
         "actual": actual,
         "cores": cpu_ms / elapsed_ms,
         "cpu_us": cpu_ms * 1000 / requests,
+        "left": sum(map(float, _LEFT.findall(said))),
     }

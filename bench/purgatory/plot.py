@@ -13,6 +13,7 @@ from bench.purgatory.figures import PAPER, TITLES, Found, Run
 from bench.purgatory.workload import LOADS
 
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
+STEPS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 LEFT, TOP, BETWEEN_X, BETWEEN_Y = 64, 128, 78, 74
 COLOURS = {
     "list": ("#8c959f", "#6e7681"),
@@ -37,10 +38,10 @@ def plot(found: Found) -> str:
     max_gc = max((run.gc_ms or 0.0 for run in found.runs), default=1.0)
     height = TOP + 3 * PANEL_HEIGHT + 2 * BETWEEN_Y + 48
     parts = _legend(names)
-    rows: tuple[tuple[str, float, Callable[[Run], float]], ...] = (
+    rows: tuple[tuple[str, float, Callable[[Run], float | None]], ...] = (
         ("thousand requests/s", max(max_rate, max_actual) / 1000, lambda run: run.actual / 1000),
         ("cores", max(1.0, max_cores), lambda run: run.cores),
-        ("collector, s", max(1.0, max_gc / 1000), lambda run: (run.gc_ms or 0.0) / 1000),
+        ("collector, s", max(1.0, max_gc / 1000), _collector_s),
     )
     for column, load in enumerate(LOADS):
         x = LEFT + column * (PANEL_WIDTH + BETWEEN_X)
@@ -53,12 +54,11 @@ def plot(found: Found) -> str:
             for name in names:
                 runs = [run for run in found.runs if (run.candidate, run.load) == (name, load.name)]
                 runs.sort(key=lambda run: run.target)
-                parts += panel.line(
-                    name, [(run.target / 1000, figure(run), run.held) for run in runs]
-                )
+                points = [(run.target / 1000, figure(run), run.held) for run in runs]
+                parts += panel.line(name, [(x, y, held) for x, y, held in points if y is not None])
     return svg.document(
-        "The request purgatory: rates reached and cores used",
-        "Against the target rate, in thousand requests per second.",
+        "The request purgatory: rates reached, cores used and the collector's time",
+        "Against the target rate, in thousand requests per second. Dashed: the paper's designs were saturated.",
         (WIDTH, height),
         parts,
         f"{STYLE}\n{_colours()}",
@@ -77,7 +77,7 @@ class _Panel:
     def frame(self, title: str, rates: list[float]) -> list[str]:
         """Return title, grid and axis labels."""
         parts = [text(self.left, self.top - 12, "", title)]
-        step = next(s for s in (0.25, 0.5, 1, 50, 100, 200, 500, 1000) if self._max_y / s <= 6)
+        step = next(s for s in STEPS if self._max_y / s <= 6)
         for nth in range(int(self._max_y / step) + 1):
             y = self.bottom - nth * step * self._y
             parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
@@ -106,6 +106,10 @@ class _Panel:
             kind = "full" if held else "empty"
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.2" class="{name} {kind}"/>')
         return parts
+
+
+def _collector_s(run: Run) -> float | None:
+    return None if run.gc_ms is None else run.gc_ms / 1000
 
 
 def _colours() -> str:

@@ -13,6 +13,7 @@ import time
 from array import array
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from bench.harness.usage import peak_bytes
 from bench.purgatory.play import Book, Player, Queue, Request
@@ -24,6 +25,10 @@ SIMPLE_SIZE = 256
 """Buckets of the simple wheel; must exceed the timeout in milliseconds."""
 HASHED_SIZE = 64
 """Buckets of the hashed wheel: fewer than the timeout in milliseconds."""
+
+
+WAITING: Final = 10_000
+"""Requests that are put in to count the memory blocks of each."""
 
 
 class CollectorTime:
@@ -66,8 +71,28 @@ def player(name: str, book: Book) -> Player:
     if name not in makers:
         raise ValueError(f"unknown candidate {name}")
     queue = makers[name]()
-    kind = linked_wheel.LinkedRequest if name == "linked" else Request
-    return Player(queue, Purgatory("Fake", queue), book, kind)
+    return Player(queue, Purgatory("Fake", queue), book, _kind(name))
+
+
+def _kind(name: str) -> type[Request]:
+    """Return the class of the candidate's requests."""
+    if name != "linked":
+        return Request
+    from bench.purgatory import linked_wheel  # noqa: PLC0415 - as in `player`
+
+    return linked_wheel.LinkedRequest
+
+
+def blocks_each(name: str) -> float:
+    """Return the memory blocks that a waiting request holds in this candidate, the candidate's own for it included."""
+    made, kind = player(name, Book([])), _kind(name)
+    keys = draw_keys(random.Random(1))
+    before = sys.getallocatedblocks()
+    for nth in range(WAITING):
+        at_ms = 1 + nth % TIMEOUT_MS
+        request = kind(TIMEOUT_MS + 1, made.book)
+        made.purgatory.try_complete_else_watch(request, keys, at_ms, 0)
+    return (sys.getallocatedblocks() - before) / WAITING
 
 
 def lateness_us(book: Book) -> list[int]:
@@ -114,6 +139,7 @@ def run(name: str, stem: Path) -> dict[str, float]:
         "expired": book.expired / requests,
         "resident_bytes": peak,
         "gc_ms": collector.ns / 1e6,
+        "blocks": blocks_each(name),
     }
 
 

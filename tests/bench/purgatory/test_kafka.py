@@ -1,10 +1,12 @@
 """Kafka's own benchmark: its arguments and its output."""
 
+import subprocess
 import sys
 
 import pytest
 
 from bench.harness import BenchError
+from bench.purgatory.figures import Run
 from bench.purgatory.kafka import (
     LOCK,
     VERSION,
@@ -50,6 +52,16 @@ def test_its_line_of_figures_is_understood():
     assert found["cpu_us"] == pytest.approx(3.734)
     assert found["cores"] == pytest.approx(3734 / 8384)
     assert "late_p99_us" not in found
+    assert not found["left"]
+
+
+def test_operations_that_did_not_end_are_counted():
+    """From the line of the old design; its rate then does not count as held."""
+    found = parse("# 346 operations are left\n13112\t24598\t24598\t5730\n", 75_000)
+    assert found["left"] == 346
+    run = Run("old", "high", 25_000, resident_bytes=0, **found)
+    assert run.actual == run.target
+    assert not run.held
 
 
 @pytest.mark.parametrize("said", ["", "# only a comment\n", "Exception in thread\n", "1\t2\n"])
@@ -91,3 +103,7 @@ def test_the_old_design_plays_to_the_end(tmp_path):
     assert found["target"] > 0
     assert found["actual"] > 0
     assert found["gc_ms"] >= 0
+    said = subprocess.run(
+        [*command, *arguments(LOADS[1], 1000, 500)], capture_output=True, text=True, check=True
+    ).stdout
+    assert "left" not in said

@@ -1,8 +1,9 @@
 """The picture."""
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from bench.purgatory.figures import CANDIDATES, Found, Run
+from bench.purgatory.figures import CANDIDATES, PAPER, Found, Run
 from bench.purgatory.plot import COLOURS, plot
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,6 +23,7 @@ def found():
                 0.4,
                 4.0,
                 2e7,
+                gc_ms=12.5,
             )
             for name in ("heap", "wheel")
             for load in ("low", "high")
@@ -31,10 +33,10 @@ def found():
 
 
 def test_it_is_a_drawing_with_one_line_for_each_candidate_in_each_panel():
-    """Four panels; the points of a line go from left to right."""
+    """Six panels; the points of a line go from left to right."""
     root = ET.fromstring(plot(found()))  # noqa: S314 - our own text
     lines = root.findall(f"{SVG}polyline")
-    assert sorted(line.get("class") for line in lines) == ["l heap"] * 4 + ["l wheel"] * 4
+    assert sorted(line.get("class") for line in lines) == ["l heap"] * 6 + ["l wheel"] * 6
     for line in lines:
         xs = [float(point.split(",")[0]) for point in line.get("points").split()]
         assert xs == sorted(xs)
@@ -44,7 +46,20 @@ def test_what_was_not_held_is_an_empty_circle():
     """One of two, each time."""
     root = ET.fromstring(plot(found()))  # noqa: S314 - our own text
     kinds = [circle.get("class").split()[1] for circle in root.findall(f"{SVG}circle")]
-    assert kinds.count("empty") == kinds.count("full") == 8
+    assert kinds.count("empty") == kinds.count("full") == 12
+
+
+def test_a_figure_that_was_not_measured_is_not_drawn():
+    """Rather than as zero."""
+    runs = [replace(run, gc_ms=None) for run in found().runs]
+    lines = ET.fromstring(plot(Found(runs))).findall(f"{SVG}polyline")  # noqa: S314 - our own text
+    assert sorted(line.get("class") for line in lines) == ["l heap"] * 4 + ["l wheel"] * 4
+
+
+def test_the_saturation_of_the_papers_designs_is_marked():
+    """A dashed line for each of its three rates."""
+    text = plot(found())
+    assert text.count("stroke-dasharray=") == len(PAPER) == 3
 
 
 def test_everything_lies_inside():

@@ -45,3 +45,4 @@ def test_every_candidate_plays_to_the_end(name, tmp_path):
     assert said["expired"] == 0
     assert said["target"] == 2500
     assert said["cpu_us"] > 0
+    assert (said["blocks"] >= 1) == (name != "loop")  # the request at least
