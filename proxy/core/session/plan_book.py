@@ -90,19 +90,20 @@ class PlanBook:
     def signs_on(self, api_key: int) -> bool:
         """Return whether the next request, of this API, is part of a sign-on, so that no quota counts it.
 
-        These are the first ApiVersions, and a SaslHandshake with its tokens where SASL is expected, once a second.
+        These are the first ApiVersions, and a SaslHandshake where SASL is expected, once a second, with the tokens after
+        it. An exchange that has begun frees no other request: a client may begin one with each write.
         """
         if api_key not in SIGN_ON:
             return False
         speaker = self._speaker
         shared, sasl = speaker.shared, speaker.sasl
-        if sasl is not None and sasl.is_authenticating:
-            return True
+        if api_key == ApiKey.SASL_AUTHENTICATE:
+            return sasl is not None and sasl.is_authenticating
         if api_key == ApiKey.API_VERSIONS:
             return not self._has_greeted
         expects_sasl = shared.sasl_server is not None or not shared.has_custody
         is_early = shared.now_ms - self._handshake_ms < MIN_SIGN_ON_INTERVAL_MS
-        return api_key == ApiKey.SASL_HANDSHAKE and expects_sasl and not is_early
+        return expects_sasl and not is_early
 
     def on_sign_on(self, plan: Plan) -> None:
         """Note that a request of SIGN_ON has arrived."""
