@@ -4,7 +4,7 @@ Rules:
 - A step of a handshake takes a millisecond of CPU for a signature. The steps wait in one queue, and between two
   of them the event loop has its turn, however many clients connect at once.
 - A client has a place (`proxy.shell.tls.places`) only from the end of its ClientHello on. Before that it costs a
-  descriptor, and the bytes of the hello that have arrived, which are counted and bounded
+  descriptor, and the bytes of the hello that have arrived, which are counted and bounded until it has the place
   (`proxy.core.memory.unauthenticated`). However slowly they come, no other client waits for them.
 - The kernel wakes its task only when the rest of a record is there, so bytes that drip cost no CPU time.
 - A client has `timeout_s` for its hello and its place, and again for its handshake.
@@ -53,17 +53,15 @@ class Stepped(Protocol):
 
 
 class Arrival:
-    """A client that sends its hello. It ends if others need the memory."""
+    """A client that sends its hello, or waits with it for a place. It ends if others need the memory."""
 
-    __slots__ = ("gave_way", "scope")
+    __slots__ = ("scope",)
 
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
-        self.gave_way = False
 
     def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """See Unknown."""
-        self.gave_way = True
         self.scope.cancel()
 
 
@@ -101,8 +99,7 @@ class Handshakes:
         """
         try:
             with trio.fail_after(self._timeout_s):
-                hello = await self._receive_hello(accepted)
-                place = await self._places.take(address)
+                hello, place = await self._begin(accepted, address)
         except trio.TooSlowError:
             accepted.close()
             raise HandshakeError(f"no handshake began within {self._timeout_s:g} s") from None
@@ -128,23 +125,28 @@ class Handshakes:
         """Return the connection to a server after its handshake. Raises HandshakeError; `connected` is closed then."""
         return await self._shake(connected, context, server_name=server_name, session=session)
 
-    async def _receive_hello(self, accepted: socket.socket) -> bytes:
-        """Return the ClientHello, whole. Raises HandshakeError."""
+    async def _begin(self, accepted: socket.socket, address: str) -> tuple[bytes, Place]:
+        """Return the ClientHello and the client's place; its bytes count until then. Raises HandshakeError."""
         arrival = Arrival()
-        hello = ClientHello()
         try:
             with arrival.scope:
-                while hello.missing_bytes:
-                    await self._receive_some(accepted, arrival, hello)
+                hello = await self._receive_hello(accepted, arrival)
+                return hello, await self._places.take(address)
+        finally:
+            if self._memory is not None:
+                self._memory.give_back(arrival)
+        raise HandshakeError("it had no place yet, and the memory was needed")
+
+    async def _receive_hello(self, accepted: socket.socket, arrival: Arrival) -> bytes:
+        """Return the ClientHello, whole. Raises HandshakeError."""
+        hello = ClientHello()
+        try:
+            while hello.missing_bytes:
+                await self._receive_some(accepted, arrival, hello)
         except HelloError as error:
             with suppress(OSError):
                 accepted.send(UNEXPECTED_MESSAGE)
             raise HandshakeError(str(error)) from None
-        finally:
-            if self._memory is not None:
-                self._memory.give_back(arrival)
-        if arrival.gave_way:
-            raise HandshakeError("its hello came too slowly, and the memory was needed")
         _wake_at(accepted, 1)
         return bytes(hello.received)
 
@@ -166,7 +168,6 @@ class Handshakes:
             words = "the connection was closed" if received else "the client disconnected"
             raise (HandshakeError if received else PeerGoneError)(f"{words} before its handshake")
         if self._memory is not None and not self._memory.try_add(arrival, len(data)):
-            arrival.gave_way = True
             arrival.scope.cancel()
             return
         hello.feed(data)

@@ -131,7 +131,7 @@ class Places:
 
     def _serve(self) -> None:
         while self._waiting and len(self._held) < self._limit:
-            address = min(self._lines, key=lambda each: self._counts.get(each, 0))
+            address = self._next_address()
             line = self._lines.pop(address)
             waiting = line.popleft()
             if line:
@@ -140,6 +140,13 @@ class Places:
             waiting.place = self._hold(address)
             waiting.granted.set()
         self._arm()
+
+    def _next_address(self) -> str:
+        """Return the address that has the fewest places; no more are looked at than there are places."""
+        for address in self._lines:
+            if address not in self._counts:
+                return address
+        return min(self._lines, key=self._counts.__getitem__)
 
     def _arm(self) -> None:
         """Set the time at which the next place is lost, if none is given back before."""

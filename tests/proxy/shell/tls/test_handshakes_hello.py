@@ -90,7 +90,7 @@ async def test_a_hello_in_any_pieces_and_records_makes_a_connection(
 async def test_the_bytes_of_hellos_are_counted_and_bounded(
     event_loop, server, client, autojump_clock
 ):
-    """Those that are slow lose their connections when others need the memory; a whole hello counts no more."""
+    """Those that are slow lose their connections when others need the memory; no byte counts after the handshake."""
     pool = MemoryPool()
     clock = TrioClock()
     memory = UnauthenticatedBytes(pool, clock, 40_000)
@@ -119,6 +119,38 @@ async def test_the_bytes_of_hellos_are_counted_and_bounded(
     assert len(said) == 12
     assert "the memory was needed" in said[0]
     assert "no handshake began" in said[-1]
+    for each in far:
+        each.close()
+
+
+async def test_the_bytes_of_a_whole_hello_count_until_its_client_has_a_place(
+    event_loop, server, client, autojump_clock
+):
+    """Clients that wait for a place with long hellos are ended like those that send them slowly."""
+    pool = MemoryPool()
+    memory = UnauthenticatedBytes(pool, TrioClock(), 40_000)
+    handshakes = Handshakes(event_loop, memory, limit=1)
+    said: list[str] = []
+    far: list[socket.socket] = []
+    whole = hello(client)
+
+    async def wait() -> None:
+        theirs, ours = pair()
+        far.append(theirs)
+        theirs.send(whole)
+        with pytest.raises(HandshakeError) as caught:
+            await handshakes.accept(ours, server, "")
+        said.append(str(caught.value))
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(200):
+            nursery.start_soon(wait)
+        await trio.sleep(0.05)
+        waiting = 200 - len(said)
+        assert memory.used_bytes == pool.used_bytes == len(whole) * (waiting - 1)
+        assert 0 < memory.used_bytes <= 40_000
+        assert all("the memory was needed" in each for each in said)
+    assert pool.used_bytes == memory.used_bytes == 0
     for each in far:
         each.close()
 
