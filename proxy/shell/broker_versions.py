@@ -8,6 +8,8 @@ Rules:
 - The client's session hears the answer as if its own broker had sent it.
 - When the client has logged in and its broker is dialled, that broker is asked the client's own question first. If it
   supports less than the client was told, the session ends, and the client asks again.
+- Its question is kept until then. Its bytes, whole or not, count as those of a client that is not known
+  (`proxy.core.memory.unauthenticated`) until it has logged in; from then on in the pool of requests alone.
 """
 
 from __future__ import annotations
@@ -42,19 +44,49 @@ class Inquiry(NamedTuple):
 
 
 class _Asker:
-    """The bytes of one session: `received` is not whole yet, `inquiry` is its last question."""
+    """The bytes of one session: `received` is not whole yet, `inquiry` is its last question. See `Unknown`."""
 
-    __slots__ = ("inquiry", "received", "told", "waits")
+    __slots__ = ("_engine", "_known_bytes", "_session", "inquiry", "received", "told", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, engine: Engine, session: Session) -> None:
+        self._engine = engine
+        self._session = session
+        self._known_bytes = 0  # counted for a client that has logged in
         self.received = bytearray()
         self.inquiry: Inquiry | None = None
         self.told: KnownVersions | None = None
         self.waits = False
 
     @property
-    def kept_bytes(self) -> int:
-        return 0 if self.inquiry is None else len(self.inquiry.question.frame)
+    def _kept_bytes(self) -> int:
+        return len(self.received) + (
+            0 if self.inquiry is None else len(self.inquiry.question.frame)
+        )
+
+    def try_count(self) -> bool:
+        """Count the bytes that are kept now; return False if others need the memory more."""
+        if self._session in self._engine.newcomers:
+            return self._engine.unauthenticated.try_keep(self, self._kept_bytes)
+        self._count_as_known(self._kept_bytes)
+        return True
+
+    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+        """End the session, unless it has logged in: then its bytes count elsewhere."""
+        if self._session in self._engine.newcomers:
+            self._session.end_and_attend(reason, detail, now_ms)
+        else:
+            self._count_as_known(self._kept_bytes)
+
+    def release(self) -> None:
+        """Count nothing any more."""
+        self._count_as_known(0)
+
+    def _count_as_known(self, kept_bytes: int) -> None:
+        pool = self._engine.request_pool
+        pool.force_allocate(kept_bytes)
+        counted_bytes, self._known_bytes = self._known_bytes, kept_bytes
+        pool.release(counted_bytes)
+        self._engine.unauthenticated.give_back(self)
 
 
 class BrokerVersions:
@@ -82,7 +114,7 @@ class BrokerVersions:
         """
         asker = self._askers.get(session)
         if asker is None:
-            asker = self._askers[session] = _Asker()
+            asker = self._askers[session] = _Asker(self._engine, session)
         if asker.waits:
             return None  # its next question waits for its turn
         channel = session.broker
@@ -90,27 +122,23 @@ class BrokerVersions:
             part = channel.front(READ_BYTES)
             asker.received += part
             channel.sent(len(part))
-            if not self._engine.unauthenticated.try_add(session, len(part)):
-                raise OverloadedError("its question came too slowly, and others needed the memory")
-        return self._next(session, asker)
+        if not asker.try_count():
+            raise OverloadedError("it has not logged in yet, and others needed the memory")
+        inquiry = self._next(session, asker)
+        asker.try_count()  # of questions that came together only the last one is kept
+        return inquiry
 
     def forget(self, session: Session) -> None:
         """Forget a session that has ended, or has its broker."""
         asker = self._askers.pop(session, None)
         if asker is not None:
-            self._engine.unauthenticated.give_back(session)
-            self._engine.request_pool.release(asker.kept_bytes)
+            asker.release()
 
     def _next(self, session: Session, asker: _Asker) -> Inquiry | None:
         """Answer the questions that are whole; return the one that no broker was asked yet, or None."""
-        pool = self._engine.request_pool
         while (question := take_question(asker.received)) is not None:
-            pool.release(asker.kept_bytes)
             key = session.peer.node_id, question.version
             asker.inquiry = Inquiry(key, question)
-            pool.force_allocate(asker.kept_bytes)
-            if not asker.received:
-                self._engine.unauthenticated.give_back(session)
             known = self._known.get(key)
             if known is None:
                 asker.waits = True
@@ -166,6 +194,7 @@ class BrokerVersions:
             if known is not None:
                 self._tell(session, asker, known)
                 inquiry = self._next(session, asker)
+                asker.try_count()
                 if inquiry is not None:
                     more.append(inquiry)
             elif failed is not None:

@@ -71,6 +71,17 @@ class UnauthenticatedBytes:
         self._pool.force_allocate(size_bytes)
         return self._try_grow(client, kept, size_bytes)
 
+    def try_keep(self, client: Unknown, kept_bytes: int) -> bool:
+        """Count `kept_bytes` as all that is kept for this client, instead of what was counted. Returns as `try_add`."""
+        kept = self._find(client)
+        more_bytes = kept_bytes - kept.size_bytes
+        kept.pool_bytes += more_bytes
+        if more_bytes > 0:
+            self._pool.force_allocate(more_bytes)
+        else:
+            self._pool.release(-more_bytes)
+        return self._try_grow(client, kept, more_bytes)
+
     def try_carry(self, client: Unknown, carried_bytes: int) -> bool:
         """Count all bytes that the client's channel carries, and counts in the pool. Returns as `try_add`."""
         kept = self._find(client)

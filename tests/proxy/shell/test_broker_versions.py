@@ -40,6 +40,54 @@ async def test_many_clients_that_ask_and_do_not_log_in_cost_one_connection(bench
         assert len(proxy.broker.far) == 2
 
 
+async def test_questions_that_are_kept_count_and_their_sum_is_bounded(bench):
+    """Clients that ask with long client ids and do not log in lose their connections; no byte stays counted."""
+    unauthenticated, pool = bench.engine.unauthenticated, bench.engine.request_pool
+    unauthenticated.max_bytes = 200_000
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        honest = proxy.connect(ask(1))
+        await proxy.settle()
+        clients = [proxy.connect(ask(5, client_id="x" * 30_000)) for _ in range(20)]
+        for _ in range(8):
+            await proxy.settle()
+        ended = sum(session.ended for session in bench.engine.sessions)
+        assert 14 <= ended < 20
+        assert unauthenticated.used_bytes == pool.used_bytes <= 200_000
+        assert unauthenticated.used_bytes > (20 - ended) * 30_000
+        assert told(honest, 1)
+        await proxy.log_in(honest, 2)
+        honest.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert proxy.broker.heard[-1].endswith(f.heartbeat(4))
+        for client in clients:
+            client.close()
+        await proxy.settle()
+        assert unauthenticated.used_bytes == pool.used_bytes == 0
+
+
+async def test_a_client_that_has_logged_in_is_not_cut_for_its_question(bench):
+    """Others who need the memory do not end it; its question counts in the pool until its broker has heard it."""
+    unauthenticated, pool = bench.engine.unauthenticated, bench.engine.request_pool
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        question = ask(1, client_id="x" * 30_000)
+        client = proxy.connect(question)
+        await proxy.settle()
+        assert unauthenticated.used_bytes == pool.used_bytes == len(question)
+        assert told(client, 1)
+        await proxy.log_in(client, 2)
+        unauthenticated.max_bytes = 100
+        proxy.connect(ask(1))
+        await proxy.settle()
+        assert pool.used_bytes >= len(question) > unauthenticated.used_bytes
+        unauthenticated.max_bytes = 100_000
+        client.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert proxy.broker.heard[-1] == question + f.heartbeat(4)
+        assert pool.used_bytes == unauthenticated.used_bytes
+
+
 @pytest.mark.parametrize("size", [1, 7, 1000])
 async def test_a_client_that_logs_in_is_served_as_by_its_own_broker(bench, size):
     """It does not matter where a read ends. The broker hears the client's own question first, then its requests."""
