@@ -13,6 +13,12 @@ from tests.support.load import await_that
 from tests.support.raw import receive_until_closed
 from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
 
+SHORT = {
+    "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",
+    "SLUICE_UPSTREAM_SOCKET_CONNECTION_SETUP_TIMEOUT_MS": "300",  # the question where the node is, too
+}
+HEARTBEAT = b"\0\x0c"
+
 
 def wait_for_the_end(port: int, request: bytes) -> tuple[bytes, float]:
     """Return the bytes that arrive before the connection's end, and the seconds that this takes."""
@@ -40,20 +46,28 @@ def test_a_port_that_refuses_ends_the_connection_at_once(start) -> None:
 
 
 def test_a_silent_broker_ends_the_connection_at_the_request_timeout(start) -> None:
-    """An unanswered Heartbeat ends its connection after a second, on both kinds of port."""
-    with StubBroker(lambda _: None) as mute:
-        sluice = start(
-            mute.server,
-            variables={
-                "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",
-                "SLUICE_UPSTREAM_SOCKET_CONNECTION_SETUP_TIMEOUT_MS": "300",  # the question where the node is, too
-            },
-        )
+    """An unanswered Heartbeat ends its connection after a second, on both kinds of port, and not before."""
+
+    def answer(request: bytes) -> bytes | None:
+        return None if request[4:6] == HEARTBEAT else stub.usual(request)
+
+    with StubBroker(answer) as stub:
+        sluice = start(stub.server, variables=SHORT)
         for port in (sluice.port, sluice.node_port(NODE)):
-            answer, seconds = wait_for_the_end(port, f.heartbeat(1))
-            assert answer == b""
-            assert seconds > 0.9  # and not before
-    await_that(lambda: "Heartbeat unanswered" in sluice.said(), "the log to say why")
+            answered, seconds = wait_for_the_end(port, f.heartbeat(1))
+            assert answered == b""
+            assert seconds > 0.9
+    await_that(lambda: sluice.said().count("Heartbeat unanswered") == 2, "the log to say why")
+
+
+def test_brokers_that_say_nothing_at_all_are_no_place_for_a_node(start) -> None:
+    """Where no bootstrap broker tells where a node is, its clients end with the dial; none is led elsewhere."""
+    with StubBroker(lambda _: None) as mute:
+        sluice = start(mute.server, variables=SHORT)
+        answered, _ = wait_for_the_end(sluice.node_port(NODE), f.heartbeat(1))
+        assert answered == b""
+    closed = re.compile(rf"session_closed .* node={NODE} reason=upstream_dial_timeout")
+    await_that(lambda: closed.search(sluice.said()), "the line of log")
 
 
 def test_only_the_unanswered_connection_ends(start) -> None:

@@ -90,8 +90,8 @@ class PlanBook:
     def signs_on(self, api_key: int) -> bool:
         """Return whether the next request, of this API, is part of a sign-on, so that no quota counts it.
 
-        These are the first ApiVersions, and a SaslHandshake where SASL is expected, once a second, with the tokens after
-        it. An exchange that has begun frees no other request: a client may begin one with each write.
+        These are the first ApiVersions, and a SaslHandshake where SASL is expected, once a second, with the tokens
+        after it. An exchange that has begun frees no other request: a client may begin one with each write.
         """
         if api_key not in SIGN_ON:
             return False
