@@ -3,12 +3,9 @@
 Rules:
 - Requests go down the config's order, replies come back up. Entries that are `asked_first` come before the others: they
   count requests that others refuse. Their `on_answer` is called at their place in the config's order.
-- The first verdict that answers or refuses ends the chain; the policies that were called so far get `on_complete`.
-- Of several throttles the largest counts; it applies to every kind of verdict.
-- A Hold pauses the chain: the same entry judges the request again, and the chain continues from there.
+- How the hooks of several entries are joined: `policies.request_hooks`, `policies.reply_hooks`.
 - A policy that raises, or returns something else than a verdict, has a bug and is reported. `on_error` says whether the
   connection closes or the request is forwarded. Every call of a hook is guarded (`policies.hook_runner`).
-- A request completes once: from then on its `asked` is COMPLETED.
 - The interests of an entry (`apis`, `response_apis`, `hears_body`, `needs`, `tick_ms`) are read once, and again at
   `reconsider`.
 - An entry in mode `observe` is called like any other, but its refusals are only reported.
@@ -20,9 +17,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from policies.api import FORWARD, Forward, Hold, Need, Policy, Reject, Throttle
+from policies.api import Need, Policy, Reject
 from policies.decision import PolicyDecision, is_no_op
-from policies.denial import Deny
 from policies.gates import maybe_open_gate
 from policies.hook_runner import HookRunner, PolicyFault, Reporter, refusing_unreadable
 from policies.hooks import (
@@ -36,14 +32,8 @@ from policies.hooks import (
     close_tools,
 )
 from policies.interests import interests_of, joined_need, kinds, offered_below
-from policies.verdicts import (
-    VerdictError,
-    check_connect,
-    check_effective_quota,
-    check_patches,
-    check_request,
-    merge,
-)
+from policies.request_hooks import join_requests, never_holding
+from policies.verdicts import check_connect, check_effective_quota
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -64,8 +54,6 @@ __all__ = [
     "PolicyFault",
     "Reporter",
 ]
-
-_START = ChainPosition()
 
 
 class Chain:
@@ -249,7 +237,9 @@ class Chain:
         )
         using = (e for e in wanted if e in asked or e in heard or e in told)
         needs = {self._interests[e.name].need(api_key) for e in using}
-        on_request, on_hold_over = self._join_requests(asked, steps) if asked else (None, None)
+        on_request, on_hold_over = (
+            join_requests(asked, steps, self.hook_runner, self._observe) if asked else (None, None)
+        )
         is_used = asked or heard or told or hearing
         return Hooks(
             need=joined_need(needs, api_key),
@@ -273,7 +263,7 @@ class Chain:
     ) -> Callable[..., Any]:
         call = self._call(entry, hook, timed=timed)
         if hook == "on_answer":
-            call = _never_holding(call)
+            call = never_holding(call)
         reads = self._interests[entry.name].need(api_key) >= Need.BODY and entry.on_error == "close"
         return refusing_unreadable(call) if reads else call
 
@@ -292,73 +282,6 @@ class Chain:
         steps = first + others
         calls = [self._request_call(*each, api_key, timed=timed) for each in steps]
         return [entry for entry, _ in steps], calls
-
-    def _join_requests(
-        self, asked: Sequence[Entry], calls: Sequence[Callable[..., Any]]
-    ) -> tuple[
-        Callable[[ChainRequest, Peer, int], Verdict],
-        Callable[[ChainRequest, Peer, int, Verdict | None], Verdict],
-    ]:
-        # Not `self`: hooks that refer to the chain would be a cycle, and stay after a reload.
-        hook_runner, observe = self.hook_runner, self._observe
-
-        def judge(
-            request: ChainRequest,
-            peer: Peer,
-            now_ms: int,
-            position: ChainPosition,
-            verdict: Verdict | None,
-        ) -> Verdict:
-            place, joined, throttle_time_ms, why = position
-            for entry in asked[place:]:
-                place += 1
-                if verdict is None:
-                    try:
-                        verdict = calls[place - 1](request, peer, now_ms)
-                        if verdict is not FORWARD:
-                            check_request(verdict)
-                            check_patches(verdict, request)
-                    except BaseException as error:
-                        fault = hook_runner.fault(entry.name, "on_request", error)
-                        if not entry.forwards_on_error:
-                            request.asked = place
-                            raise fault from error
-                        verdict = FORWARD
-                if verdict is not FORWARD:
-                    if entry.mode == "observe":
-                        observe(entry.name, verdict, request.api.name, peer, now_ms)
-                        verdict = FORWARD
-                    if isinstance(verdict, Throttle):
-                        if verdict.throttle_time_ms > throttle_time_ms:
-                            throttle_time_ms, why = verdict.throttle_time_ms, verdict.why
-                        verdict = verdict.forward
-                    if isinstance(verdict, Forward | Deny):
-                        joined = merge(joined, verdict, entry.name)
-                    else:
-                        request.asked = place
-                        if isinstance(verdict, Hold):
-                            request.held = ChainPosition(place - 1, joined, throttle_time_ms, why)
-                            return verdict
-                        if throttle_time_ms:
-                            return Throttle(throttle_time_ms, verdict, why)
-                        return verdict
-                verdict = None
-            return Throttle(throttle_time_ms, joined, why) if throttle_time_ms else joined
-
-        def on_request(request: ChainRequest, peer: Peer, now_ms: int) -> Verdict:
-            return judge(request, peer, now_ms, _START, None)
-
-        def on_hold_over(
-            request: ChainRequest, peer: Peer, now_ms: int, verdict: Verdict | None
-        ) -> Verdict:
-            position, request.held = request.held or _START, None
-            request.asked = ASKED_ALL
-            return judge(request, peer, now_ms, position, verdict)
-
-        if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":
-            # The ordinary case costs one call: the caller passes its exceptions to `attribute_fault`.
-            return calls[0], on_hold_over
-        return on_request, on_hold_over
 
     def _join_responses(
         self,
@@ -425,19 +348,6 @@ class Chain:
         if any(keys is not None and api_key not in keys for keys in wanted):
             return False
         return not hook or _overrides(entry.policy, hook)
-
-
-def _never_holding(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `on_answer` with its own check: the chain resumes a held request at the entry's `on_request`."""
-
-    def on_answer(request: ChainRequest, peer: Peer, now_ms: int) -> Verdict:
-        verdict: Verdict = call(request, peer, now_ms)
-        if isinstance(verdict, Hold | Throttle):
-            kind = type(verdict).__name__
-            raise VerdictError(f"on_answer returned a {kind}, which only on_request may return")
-        return verdict
-
-    return on_answer
 
 
 def _observe(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from proxy.admin.errors import AdminError
 from proxy.admin.schemas import BucketUsage, QuotaChange, QuotaList, QuotaUsage, QuotaValue
 from proxy.shell.driver import nudge
-from proxy.telemetry.metrics.quota_entities import QuotaEntities
+from proxy.telemetry.facts import QuotaEntities
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

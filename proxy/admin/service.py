@@ -22,7 +22,7 @@ from proxy.core.errors import CloseReason
 from proxy.reload import ReloadRunningError
 from proxy.shell.driver import nudge
 from proxy.telemetry import log
-from proxy.telemetry.facts import Facts, Reloads
+from proxy.telemetry.facts import Facts, QuotaEntities, Reloads
 from proxy.telemetry.process import read_process
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from proxy.telemetry.history import History
     from proxy.telemetry.log import Level, LogObserver
     from proxy.telemetry.metrics.metrics_observer import MetricsObserver
-    from proxy.telemetry.metrics.quota_entities import QuotaEntities
 
 VERSION = version("kafka-sluice")
 

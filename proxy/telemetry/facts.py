@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from proxy.telemetry.metrics.quota_entities import QuotaEntities
     from proxy.telemetry.process import ProcessFacts
 
 
@@ -53,6 +52,45 @@ class Facts:
     features: Sequence[Feature] = ()
     certificates_ms: Mapping[str, int] = field(default_factory=dict)
     """When Sluice's own certificates end, in ms since the epoch, by side (`proxy.tls`)."""
+
+
+class EntityFigures(Protocol):
+    """One bucket (`policies.quota.sensors.BucketMetrics`). Rates are per second; None: not throttled lately."""
+
+    @property
+    def user(self) -> str:
+        """Return its user, or "" for none."""
+
+    @property
+    def client_id(self) -> str:
+        """Return its client id, or "" for none."""
+
+    @property
+    def key(self) -> str:
+        """Return the key of its quota."""
+
+    @property
+    def limit(self) -> float:
+        """Return its quota."""
+
+    @property
+    def rate(self) -> float:
+        """Return what it uses."""
+
+    @property
+    def throttle_avg_ms(self) -> float | None:
+        """Return the mean of its throttles."""
+
+    @property
+    def throttle_max_ms(self) -> int | None:
+        """Return the longest of its throttles."""
+
+
+class QuotaEntities(NamedTuple):
+    """The buckets of one policy's entry."""
+
+    policy: str
+    figures: Iterable[EntityFigures]
 
 
 class FactsSource(Protocol):

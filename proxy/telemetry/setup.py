@@ -94,11 +94,7 @@ class Telemetry:
         self.keeps_traces = any((self.tracer, self.monitoring, self.audit))
         self.capture: Capture | None = None
         self.topic_usage: TopicUsage | None = None
-        self.usage_log = (
-            self._make_usage_log(config, clock, effective_quota, token)
-            if config.usage_log.directory
-            else None
-        )
+        self.usage_log = self._make_usage_log(config, clock, effective_quota, token)
         observers: list[Observer] = [self.log]
         if self.tracer is not None:
             observers.append(self.tracer)
@@ -166,14 +162,16 @@ class Telemetry:
         clock: Callable[[], int],
         effective_quota: Callable[[str, str], EffectiveQuota | None],
         token: Callable[[], str],
-    ) -> UsageLogObserver:
+    ) -> UsageLogObserver | None:
+        settings, listen = config.usage_log, config.listen
+        if not settings.directory:
+            return None
         from proxy.core.stats.capture import Capture  # noqa: PLC0415 - see the module
         from proxy.core.stats.topic_usage import TopicUsage  # noqa: PLC0415 - see the module
         from proxy.telemetry.publisher_security import security_settings  # noqa: PLC0415 - see the module
         from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher  # noqa: PLC0415 - see the module
         from proxy.telemetry.usage_log.usage_log import UsageLogObserver  # noqa: PLC0415 - see the module
 
-        settings, listen = config.usage_log, config.listen
         self.capture = Capture() if "capture" in settings.families else None
         self.topic_usage = TopicUsage() if "topic" in settings.families else None
         own = OwnAddresses({listen.address, *listen.advertised_hosts()}, listen.client_ports())
@@ -206,7 +204,7 @@ class Telemetry:
 
 def import_monitoring() -> None:
     """Import the modules of `Monitoring`; any thread may call this."""
-    from proxy.telemetry import (  # noqa: F401, PLC0415 - see the module  # noqa: F401, PLC0415 - see the module
+    from proxy.telemetry import (  # noqa: F401, PLC0415 - see the module
         client_activity,
         connection_times,
         decisions,

@@ -60,8 +60,8 @@ def _on_warning(
     category: type[Warning],
     filename: str,
     lineno: int,
-    file: TextIO | None = None,  # noqa: ARG001 - of the hook, as is the next
-    line: str | None = None,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001 - of the hook
+    line: str | None = None,  # noqa: ARG001 - of the hook
 ) -> None:
     with suppress(Exception):
         words = f"{category.__name__}: {message} ({filename}:{lineno})"

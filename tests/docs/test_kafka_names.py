@@ -26,7 +26,7 @@ NAMED = (
     *("MemoryPoolAvgDepletedPercent", "MemoryPoolAvailable", "MemoryPoolUsed", "fetch.min.bytes"),
     *("PurgatorySize", "NumDelayedRequests", "request-rate", "throttle-time"),
 )
-"""What the papers name."""
+"""The names that the papers use."""
 
 
 def known() -> set[str]:

@@ -7,9 +7,8 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from policies.api import Policy
 from proxy.core.engine import Engine
-from proxy.telemetry.facts import Facts
+from proxy.telemetry.facts import Facts, QuotaEntities
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
-from proxy.telemetry.metrics.quota_entities import QuotaEntities
 from proxy.telemetry.process import ProcessFacts
 from tests.support.sessions import Wire, make_engine
 

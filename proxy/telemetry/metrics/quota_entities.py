@@ -10,7 +10,7 @@ Rules:
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final
 
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.collect import single
@@ -20,40 +20,15 @@ from proxy.telemetry.metrics.users import label_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from proxy.telemetry.facts import EntityFigures, QuotaEntities
     from proxy.telemetry.metrics.metric import Metric
 
 MAX_READ: Final = 2000
 
 
-class _Figures(Protocol):
-    """One bucket (`policies.quota.sensors.BucketMetrics`). Rates are per second; None: not throttled lately."""
-
-    @property
-    def user(self) -> str: ...
-    @property
-    def client_id(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def limit(self) -> float: ...
-    @property
-    def rate(self) -> float: ...
-    @property
-    def throttle_avg_ms(self) -> float | None: ...
-    @property
-    def throttle_max_ms(self) -> int | None: ...
-
-
-class QuotaEntities(NamedTuple):
-    """The buckets of one policy's entry."""
-
-    policy: str
-    figures: Iterable[_Figures]
-
-
 def quota_entities(policies: Iterable[QuotaEntities], max_entities: int) -> Iterator[Family]:
     """Yield the families; nothing without any entity."""
-    rows: dict[tuple[str, ...], _Figures] = {}
+    rows: dict[tuple[str, ...], EntityFigures] = {}
     found = ((each.policy, row) for each in policies for row in each.figures)
     hidden = 0
     for policy, row in islice(found, MAX_READ):

@@ -29,7 +29,7 @@ def test_each_of_our_names_exists(known):
 
 
 def test_a_setting_of_kafkas_is_answered_with_ours(tmp_path):
-    """Whatever its separators are, and in whichever section it stands."""
+    """With any separators, and in any section."""
     wanted = "Kafka's queued.max.request.bytes is memory.queued_max_request_bytes here"
     for section in (
         "queued.max.request.bytes: 1",

@@ -2,8 +2,9 @@
 
 from policies.quota.sensors import BucketMetrics
 from policies.registry import PolicyEntry
+from proxy.telemetry.facts import QuotaEntities
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
-from proxy.telemetry.metrics.quota_entities import MAX_READ, QuotaEntities, quota_entities
+from proxy.telemetry.metrics.quota_entities import MAX_READ, quota_entities
 from tests.support import frames as f
 from tests.support.admin_room import roomy
 from tests.support.metrics_page import FakeFactsSource, hear, read
