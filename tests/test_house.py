@@ -62,11 +62,14 @@ REGISTRY = re.compile(
 )
 _CORE = "proxy/core"
 TESTED_WITH = {
+    f"{_CORE}/auth/users_text.py": f"{_CORE}/auth/test_stored_users.py",
     f"{_CORE}/memory/claim.py": f"{_CORE}/memory/test_slow_clients.py",
+    f"{_CORE}/memory/pool_part.py": f"{_CORE}/memory/test_reservations.py",
     f"{_CORE}/session/engine_options.py": f"{_CORE}/test_engine.py",
     f"{_CORE}/session/exchange_queue.py": f"{_CORE}/session/test_exchange.py",
     f"{_CORE}/session/grace_times.py": f"{_CORE}/session/test_broker_waits.py",
     f"{_CORE}/session/kept_produce.py": f"{_CORE}/session/test_broker_waits_kept.py",
+    f"{_CORE}/session/logins.py": f"{_CORE}/session/test_session_sasl.py",
     f"{_CORE}/session/owner.py": f"{_CORE}/session/test_session_machine.py",
     f"{_CORE}/session/parts.py": f"{_CORE}/session/test_mutes.py",
     f"{_CORE}/session/plan_book.py": f"{_CORE}/session/test_plan.py",
@@ -113,11 +116,13 @@ TESTED_WITH = {
     "proxy/broker_talk.py": "proxy/test_broker_probe.py",
     "proxy/demo/play.py": "proxy/demo/test_scenario.py",
     "policies/host_tools.py": "policies/test_entry_tools.py",
+    "policies/request_hooks.py": "policies/test_chain.py",
     "policies/testing/bench_host.py": "policies/testing/test_policy_bench.py",
     "policies/testing/watched_calls.py": "policies/testing/test_policy_contract.py",
     "policies/testing/bench_request.py": "policies/testing/test_policy_bench.py",
     "proxy/testing.py": "proxy/cli/test_new_policy.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
+    "wire/large_refusals.py": "proxy/core/session/test_large_requests.py",
 }
 """Modules whose tests stand in the file of the concept that they are part of."""
 

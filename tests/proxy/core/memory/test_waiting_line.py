@@ -1,0 +1,100 @@
+"""The line for memory: the claim that is expected to end first comes first, and its place does not move by itself."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.core.memory.waiting_line import WaitingLine
+
+CLAIMS = st.sampled_from("abcdef")
+TIMES_MS = st.integers(0, 20)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), CLAIMS, TIMES_MS),
+        st.tuples(st.just("move"), CLAIMS, TIMES_MS),
+        st.tuples(st.just("discard"), CLAIMS, st.just(0)),
+    ),
+    max_size=80,
+)
+
+
+def drained(line: WaitingLine[str]) -> list[str]:
+    """Return the claims in the order in which they are served; the line is empty then."""
+    found = []
+    while (place := line.first()) is not None:
+        found.append(place.claim)
+        line.discard(place.claim)
+    return found
+
+
+@given(STEPS)
+def test_it_serves_as_a_sorted_list_does(steps: list[tuple[str, str, int]]) -> None:
+    """For claims that come, move and leave in any order: by time, and equal ones by the step that placed them."""
+    line: WaitingLine[str] = WaitingLine()
+    model: dict[str, tuple[int, int]] = {}
+    for number, (verb, claim, ends_ms) in enumerate(steps):
+        if verb == "discard":
+            line.discard(claim)
+            model.pop(claim, None)
+        elif verb == "add":
+            line.add(claim, number, ends_ms)
+            model[claim] = ends_ms, number
+            assert line.size_of(claim) == number
+        elif claim in model:
+            line.move(claim, ends_ms)
+            if model[claim][0] > 0:
+                model[claim] = ends_ms, number
+        expected = min(model, key=model.__getitem__, default=None)
+        first = line.first()
+        assert (None if first is None else first.claim) == expected
+        assert set(line) == set(line.places) == set(model)
+        assert len(line) == len(model)
+    assert drained(line) == sorted(model, key=model.__getitem__)
+
+
+def test_equal_times_are_served_by_arrival() -> None:
+    """None overtakes another that is expected to end at the same time."""
+    line: WaitingLine[str] = WaitingLine()
+    for claim in "abc":
+        line.add(claim, 1, 50)
+
+    assert drained(line) == ["a", "b", "c"]
+
+
+def test_those_that_keep_coming_overtake_until_its_time_only() -> None:
+    """A claim waits for those that would end before it, never for ever."""
+    line: WaitingLine[str] = WaitingLine()
+    line.add("large", 1, 100)
+    for now_ms in range(90, 120, 10):
+        line.add(f"small {now_ms}", 1, now_ms + 5)
+
+    assert drained(line) == ["small 90", "large", "small 100", "small 110"]
+
+
+def test_a_claim_that_was_placed_ahead_stays() -> None:
+    """More is known of its rate, and it is still the first."""
+    line: WaitingLine[str] = WaitingLine()
+    line.add("begun", 7, 0)
+    line.add("other", 7, 10)
+    line.move("begun", 1_000)
+
+    assert drained(line) == ["begun", "other"]
+
+
+def test_a_newcomer_is_compared_with_the_first_that_still_waits() -> None:
+    """One that has left precedes none; an equal time does."""
+    line: WaitingLine[str] = WaitingLine()
+    assert not line.precedes(10)
+    line.add("a", 1, 10)
+    assert [line.precedes(ends_ms) for ends_ms in (9, 10, 11)] == [False, True, True]
+    line.discard("a")
+    assert not line.precedes(11)
+
+
+def test_places_that_claims_have_left_do_not_pile_up() -> None:
+    """A claim that moves on each read would else keep memory that is not counted."""
+    line: WaitingLine[str] = WaitingLine()
+    for ends_ms in range(1, 1_000):
+        line.add("a", 1, ends_ms)
+        assert len(line._heap) <= 2 * len(line) + 17
+
+    assert drained(line) == ["a"]
