@@ -104,7 +104,7 @@ def test_sasl_requests_after_a_login_count() -> None:
 
 @pytest.mark.parametrize("asked", [versions(1, 1), sasl.handshake(1, "PLAIN")])
 def test_an_exchange_that_has_begun_frees_no_other_request(asked: bytes) -> None:
-    """What follows a handshake in the same write counts, although the handshake is not answered yet."""
+    """Requests behind a handshake in the same write count, although the handshake is not answered yet."""
     wire, counter = session()
     wire.client(versions(0, 1)).broker(versions_reply(0, 0, 1, 15))
     wire.client(sasl.handshake(1, "PLAIN") + asked * 20)
