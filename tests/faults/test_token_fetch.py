@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 
 import pytest
 
+from tests.support import frames
 from tests.support.load import await_that
 from tests.support.sluice_process import SluiceProcess
 from tests.support.stub_broker import StubBroker
@@ -69,6 +70,7 @@ def test_a_process_that_is_to_end_does_not_wait_for_a_token(
         variables={"SLUICE_UPSTREAM_SASL_CLIENT_SECRET": "secret"},
     )
     with socket.create_connection(("127.0.0.1", sluice.port), 60) as client:
+        client.sendall(frames.heartbeat(1))  # a client that says nothing costs no token
         await_that(endpoint.asked.is_set, "the request for a token")
         began = time.monotonic()
         sluice.stop()

@@ -6,7 +6,8 @@ Rules:
 - A client has a place (`proxy.shell.tls.places`) only from the end of its ClientHello on. Before that it costs a
   descriptor, and the bytes of the hello that have arrived, which are counted and bounded until it has the place
   (`proxy.core.memory.unauthenticated`). However slowly they come, no other client waits for them.
-- The kernel wakes its task only when the rest of a record is there, so bytes that drip cost no CPU time.
+- The kernel wakes its task only when the rest of a record is there, so bytes that drip cost no CPU time. At most
+  HELLOS_AT_ONCE are read between two turns of the event loop.
 - A client has `timeout_s` for its hello and its place, and again for its handshake.
 - The first byte tells a client that speaks no TLS; the error says what it seems to speak.
 """
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 LIMIT: Final = 64
 TIMEOUT_S: Final = 10.0
+HELLOS_AT_ONCE: Final = 16
 _PEEK_BYTES: Final = 8
 _WAITS: Final[Mapping[ShakeState, _Wait]] = {
     ShakeState.READABLE: trio.lowlevel.wait_readable,
@@ -84,6 +86,7 @@ class Handshakes:
         self._timeout_s = timeout_s
         self._places = Places(limit)
         self._cpu = trio.Lock()
+        self._reads = trio.Semaphore(HELLOS_AT_ONCE)
 
     def limit(self, handshakes: int, timeout_s: float) -> None:
         """Set how many clients make their handshakes at once, and their time, for those that begin from now on."""
@@ -153,9 +156,13 @@ class Handshakes:
     async def _receive_some(
         self, accepted: socket.socket, arrival: Arrival, hello: ClientHello
     ) -> None:
-        received = hello.received
         _wake_at(accepted, hello.missing_bytes)
         await trio.lowlevel.wait_readable(accepted)
+        async with self._reads:
+            self._receive_here(accepted, arrival, hello)
+
+    def _receive_here(self, accepted: socket.socket, arrival: Arrival, hello: ClientHello) -> None:
+        received = hello.received
         try:
             if not received:
                 _check_first(accepted.recv(_PEEK_BYTES, socket.MSG_PEEK))
