@@ -1,7 +1,8 @@
 """Error replies to requests of any size, made in steps: the caller lets others have their turns at each pause.
 
-A large request is split by its topics and partitions. Each part is refused by itself (`wire.replies`), and the items of
-all replies are joined into one.
+A large request is split by its items: topics and partitions, groups, config resources or ACLs. Each part is refused by
+itself (`wire.replies`), and the items of all replies are joined into one. Arrays inside of an item other than its
+partitions are left out, because no reply repeats them.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.errors import BudgetError, WireError
-from wire.primitives import Buffer, encode_compact_count, encode_count
+from wire.primitives import Buffer, encode_compact_count, encode_count, skip_tags
 from wire.replies import error_body, error_items
-from wire.request_layouts import layout_of, names_anything
-from wire.request_parts import STEP_TOPICS, WIDTHS, PartsWalk
+from wire.request_layouts import Part, layout_of, names_anything
+from wire.request_parts import WIDTHS, PartsWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Mapping
 
     from wire.apis import Api
-    from wire.request_layouts import Part
 
 STEP_ITEMS: Final = 50
-"""Topics and partitions of a large request that are answered in one step."""
+"""Topics and partitions, or other items, of a large request that are answered in one step."""
+STEP_ELEMENTS: Final = 512
+"""Array elements of a large request that are walked between two pauses."""
+_ITEMS: Final = "tigra"
+"""Kinds of fields that make an array one of items: topics, groups, config resources, ACLs."""
+_TEXT: Final = Part("s")
 
 
 def refusing(
@@ -31,9 +36,9 @@ def refusing(
     message: str | None = None,
     brokers: Iterable[tuple[int, str, int]] = (),
 ) -> Generator[None, None, bytes]:
-    """Return `error_body` of a request of any size. Pauses after each STEP_ITEMS topics and partitions of a large one.
+    """Return `error_body` of a request of any size. Pauses after each STEP_ITEMS items of a large one.
 
-    Raises `WireError` as `error_body`; for a large request also if its topics are not in one array.
+    Raises `WireError` as `error_body`; for a large request also if its items are not in one array.
     """
     named = tuple(brokers)
     try:
@@ -84,16 +89,16 @@ def refusing_items(
 def splitting(
     api: Api, buf: Buffer, body_at: int, max_items: int
 ) -> Generator[bytes | None, None, None]:
-    """Yield the body without a topic, and then bodies with `max_items` topics and partitions each, until all are there.
+    """Yield the body without an item, and then bodies with `max_items` items or partitions each, until all are there.
 
-    Between them None is yielded as a pause. The fields after the topics are empty. Raises WireError for an API or
-    version whose topics are not in one array of their own.
+    Between them None is yielded as a pause. The fields after the items are empty. Raises WireError if the body is
+    malformed, and for an API or version whose items are not in one array of their own.
     """
-    layout = layout_of(api) if names_anything(api.key) else None
-    place = next((n for n, part in enumerate(layout or ()) if part.names_topics), None)
-    if layout is None or place is None:
-        raise WireError(f"{api.name} v{api.version} cannot be split by topics")
-    walk = PartsWalk(api, buf, {})
+    layout = _flat(layout_of(api) if names_anything(api.key) else None)
+    place = next((n for n, part in enumerate(layout) if _holds_items(part)), None)
+    if place is None:
+        raise WireError(f"{api.name} v{api.version} cannot be split by its items")
+    walk = _ItemsWalk(api, buf, {})
     count_at = walk.skip_all(layout[:place], body_at)
     count, pos = walk.count(count_at)
     before = bytes(buf[body_at:count_at])
@@ -101,21 +106,97 @@ def splitting(
     yield before + walk.counted(0) + after
     pieces: list[bytes] = []
     items = 0
-    for number in range(1, count + 1):
-        if not number % STEP_TOPICS:
-            yield None
-        (_, head, partitions, tail), pos = walk.element(layout[place], pos)
-        left = partitions or [(0, b"")]
+    for _ in range(count):
+        head, partitions, tail, pos = yield from walk.item(layout[place], pos)
+        left = partitions or [b""]
         while left:
             taken, left = left[: max_items - items], left[max_items - items :]
             counted = b"" if partitions is None else walk.counted(len(taken) if partitions else 0)
-            pieces.append(b"".join((head, counted, *(piece for _, piece in taken), tail)))
+            pieces.append(b"".join((head, counted, *taken, tail)))
             items += len(taken)
             if items == max_items:
                 yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
                 pieces, items = [], 0
     if pieces:
         yield b"".join((before, walk.counted(len(pieces)), *pieces, after))
+
+
+class _ItemsWalk(PartsWalk):
+    """Walks the items of a body that may be malformed, with a pause after each STEP_ELEMENTS elements."""
+
+    def __init__(self, api: Api, buf: Buffer, name_of: Mapping[bytes, str]) -> None:
+        super().__init__(api, buf, name_of)
+        self._version = api.version
+        self._steps = 0
+
+    def item(
+        self, part: Part, pos: int
+    ) -> Generator[None, None, tuple[bytes, list[bytes] | None, bytes, int]]:
+        """Return the bytes before an item's partitions, the partitions, the bytes after them, and the offset after it.
+
+        The partitions are None if it has no array of them.
+        """
+        head, pieces = b"", list[bytes]()
+        partitions: list[bytes] | None = None
+        for field in part.parts:
+            if field.kind in "{[" and field.parts[0].kind == "p":
+                head, pieces, partitions = b"".join(pieces), [], []
+                count, pos = self.count(pos)
+                for _ in range(count):
+                    piece, pos = yield from self._lean(field, pos)
+                    partitions.append(piece)
+            else:
+                piece, pos = yield from self._field(field, pos)
+                pieces.append(piece)
+        piece, pos = yield from self._end_of(part, pos)
+        tail = b"".join((*pieces, piece))
+        return (tail, None, b"", pos) if partitions is None else (head, partitions, tail, pos)
+
+    def _lean(self, part: Part, pos: int) -> Generator[None, None, tuple[bytes, int]]:
+        """Return an element with its arrays left empty, and the offset after it."""
+        pieces: list[bytes] = []
+        for field in part.parts:
+            piece, pos = yield from self._field(field, pos)
+            pieces.append(piece)
+        piece, pos = yield from self._end_of(part, pos)
+        return b"".join((*pieces, piece)), pos
+
+    def _field(self, field: Part, pos: int) -> Generator[None, None, tuple[bytes, int]]:
+        if field.kind in "{[":
+            count, pos = self.count(pos)
+            for _ in range(count):
+                _, pos = yield from self._lean(field, pos)
+            return self.counted(0), pos
+        start, pos = pos, self._skip(field, pos)
+        return bytes(self._buf[start:pos]), pos
+
+    def _end_of(self, part: Part, pos: int) -> Generator[None, None, tuple[bytes, int]]:
+        """Step over the tags of an element, and count it."""
+        tags = b""
+        if part.kind == "{" and self._flexible:
+            tags, pos = b"\0", skip_tags(self._buf, pos, self._end)
+        if pos > self._end:
+            raise WireError(f"an item ends at offset {pos}, expected {self._end} at most")
+        self._steps += 1
+        if not self._steps % STEP_ELEMENTS:
+            yield
+        return tags, pos
+
+    def _skip(self, part: Part, pos: int) -> int:
+        if part.kind in "ra":  # a type, a name, and an ACL's pattern type
+            pos = super()._skip(_TEXT, pos + 1)
+            return pos + (part.kind == "a" and self._version >= 1)
+        return super()._skip(part, pos)
+
+
+def _flat(layout: tuple[Part, ...] | None) -> tuple[Part, ...]:
+    """Return the parts with the keys of coordinators as an array of their own."""
+    keys = Part("1"), Part("[", (Part("g"),))
+    return tuple(each for part in layout or () for each in (keys if part.kind == "q" else (part,)))
+
+
+def _holds_items(part: Part) -> bool:
+    return part.kind in "{[" and any(each.kind in _ITEMS for each in part.parts)
 
 
 def _blank(part: Part, api: Api) -> bytes:

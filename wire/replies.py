@@ -181,7 +181,7 @@ def error_body(
         values["brokers"] = _brokers(shape, brokers)
         top = 0
     for below, echo in _ECHOES.get(api.key, ()):
-        if below is not None and api.version >= below:
+        if (below is not None and api.version >= below) or shape.field(echo.answered) is None:
             continue
         request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         earlier = values.get(echo.answered, ())
