@@ -147,12 +147,16 @@ def skip_tags(buf: Buffer, pos: int, end: int) -> int:
     count, pos = uvarint(buf, pos, end)
     last_tag = -1
     for _ in range(check_tag_count(count)):
-        tag, pos = uvarint(buf, pos, end)
+        # Nearly all tags and sizes have one byte: two calls less for each of many.
+        if pos + 1 < end and (tag := buf[pos]) < 0x80 and (size_bytes := buf[pos + 1]) < 0x80:
+            pos += 2
+        else:
+            tag, pos = uvarint(buf, pos, end)
+            size_bytes, pos = uvarint(buf, pos, end)
         if tag <= last_tag:
             raise WireError(f"tag {tag} follows tag {last_tag}, expected a larger one")
         last_tag = tag
-        size_bytes, pos = uvarint(buf, pos, end)
-        pos = skip(pos, size_bytes, end)
+        pos = pos + size_bytes if pos + size_bytes <= end else skip(pos, size_bytes, end)
     return pos
 
 
