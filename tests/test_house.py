@@ -81,6 +81,7 @@ TESTED_WITH = {
     f"{_CORE}/session/throttled_channel.py": f"{_CORE}/session/test_mutes.py",
     f"{_CORE}/session/settled.py": f"{_CORE}/session/test_session.py",
     f"{_CORE}/session/shared_state.py": f"{_CORE}/test_engine.py",
+    f"{_CORE}/session/whole_judgement.py": f"{_CORE}/session/test_large_requests.py",
     "proxy/shell/side_ending.py": "proxy/shell/test_event_loop_wall.py",
     "proxy/shell/system_calls.py": "compiled/test_system_calls.py",
     "pipeline/batches.py": "pipeline/test_added_rows.py",

@@ -17,11 +17,10 @@ Rules:
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from policies.api import FORWARD, Forward, Hold, Need, Outcome, Reject, Respond, Throttle
+from policies.api import FORWARD, Hold, Need, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
-from policies.denial import Deny
 from proxy.core.errors import ClientProtocolError, CloseReason
 from proxy.core.memory.announced import GATHERS, STREAMS, WAITS
 from proxy.core.memory.claim import HEAD_BYTES
@@ -30,34 +29,29 @@ from proxy.core.session.body_walk import (
     on_produced,
     on_unread,
     read_head,
-    reading_whole_head,
     walker_for,
 )
-from proxy.core.session.buffered_request import body_at as whole_body_at
-from proxy.core.session.buffered_request import hide, show
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.held_request import hold
-from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
-from proxy.core.session.local_replies import answered, refuse, refuse_unanswered, respond
+from proxy.core.session.kept_produce import leave_to_broker, on_streamed
+from proxy.core.session.local_replies import answered, refuse_unanswered, respond
 from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head, on_processed
-from proxy.core.session.naming_exchange import MAX_ELEMENTS, NamingExchange
+from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received
-from proxy.core.session.whole_request import WholeOwner, put_whole
+from proxy.core.session.whole_judgement import JudgedOwner, Pending, forward, judging
 from proxy.core.stats.request_trace import Stage
 from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
 from wire import header, produce
 from wire.apis import ApiKey
-from wire.errors import BudgetError, ErrorCode, WireError
-from wire.request_names import TOO_MANY
+from wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from policies.api import Verdict
     from proxy.core.session.settled import Settled
-    from proxy.core.session.shared_state import SharedState
     from wire.produce import ProduceWalker
 
 _REQUEST = Struct(">iii").unpack_from
@@ -73,16 +67,11 @@ MAX_HEAD_BYTES = 65536
 """The longest accepted request head (header, transactional id)."""
 FETCH_HEAD_BYTES = 64
 """The most bytes after the head that have the other fields of a Fetch that a policy may need."""
-_TOO_MANY = Reject(
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    message=f"the request has more than {MAX_ELEMENTS} elements, too many to be judged",
-)
-"""All clients show this error, and none tries again."""
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
-class RequestOwner(WholeOwner, Protocol):
-    """The session as requests see it: a `WholeOwner` with these attributes and methods."""
+class RequestOwner(JudgedOwner, Protocol):
+    """The session as requests see it: a `JudgedOwner` with these attributes and methods."""
 
     @property
     def is_holding(self) -> bool: ...
@@ -93,17 +82,7 @@ class RequestOwner(WholeOwner, Protocol):
     def on_streamed(self) -> None: ...
     def give_back_head(self) -> None: ...
     def keep_off_fast_loop(self) -> None: ...
-    def give_back_claim(self) -> None: ...
     def leave_memory(self) -> None: ...
-
-
-class Pending(NamedTuple):
-    """A request that has not begun, and its verdict, which is applied when its bytes are handled; None before
-    the policies are asked; or the fault of the policy that held it (which is already reported).
-    """
-
-    exchange: ObservedExchange
-    verdict: Verdict | PolicyFault | None
 
 
 class RequestStream:
@@ -389,10 +368,11 @@ class RequestStream:
                 raise ClientProtocolError("the request body is shorter than its fields")
             return None
         owner.on_arrived(exchange)
-        verdict = self._ask(exchange, now_ms)
+        verdict = self.ask(exchange, now_ms)
         return self._apply(exchange, verdict, pos, body_at, end, now_ms)
 
-    def _ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
+    def ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
+        """Ask the policies about a request."""
         if not exchange.plan.simple:
             self.judged = exchange
         return self._owner.calls.ask(exchange, now_ms)
@@ -483,7 +463,7 @@ class RequestStream:
         self, exchange: ObservedExchange, whole: int, pos: int, body_at: int, now_ms: int
     ) -> int:
         """Begin to stream the request; return the offset from which its bytes are streamed."""
-        self._forward(exchange, now_ms)
+        forward(self._owner, exchange, now_ms)
         self._mode = STREAM
         plan = exchange.plan
         if plan.keeps or (plan.topics and plan.api.key == ApiKey.PRODUCE):
@@ -498,13 +478,6 @@ class RequestStream:
             return body_at
         self.left = whole
         return pos
-
-    def _forward(self, exchange: ObservedExchange, now_ms: int) -> None:
-        on_sent(exchange, now_ms)
-        if exchange.plan.silent:
-            self._owner.complete(exchange, Outcome.NO_REPLY, now_ms)
-        else:
-            self._owner.queue.append(exchange)
 
     def _on_granted(self, exchange: ObservedExchange) -> None:
         """Add a memory stage to the request's trace if it had to wait for memory."""
@@ -599,71 +572,7 @@ class RequestStream:
         work, self._work = self._work, None
         if work is None:
             on_processed(self._owner)
-            work = self._settle(frame, pending, now_ms)
+            work = judging(self._owner, self, frame, pending, now_ms)
         for pending in work:
             self.gathered, self.pending, self._work = frame, pending, work
             return
-
-    def _settle(
-        self, frame: bytearray, pending: Pending, now_ms: int
-    ) -> Generator[Pending, None, None]:
-        """Do as `_settle_whole`. Yields the request with its verdict so far where it pauses."""
-        owner, shared = self._owner, self._owner.shared
-        exchange, verdict = pending
-        assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
-        body_at = whole_body_at(exchange, frame)
-        if verdict is None:
-            for _ in _showing(shared, exchange, frame, body_at):
-                yield pending
-            owner.usage.charge(exchange.size_bytes)
-            verdict = self._ask(exchange, shared.now_ms)
-        now_ms = shared.now_ms
-        while owner.ending and isinstance(verdict, Hold):  # no request is held any more
-            verdict = owner.calls.ask_again(exchange, verdict.then, now_ms)
-        if isinstance(verdict, Hold):
-            self.gathered = frame
-            hide(exchange)
-            hold(owner, exchange, verdict, now_ms)
-            return
-        if isinstance(verdict, Throttle):
-            owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
-            verdict = verdict.forward
-        if isinstance(exchange, NamingExchange) and exchange.names is TOO_MANY:
-            verdict = verdict if isinstance(verdict, Reject | Respond) else _TOO_MANY
-        if isinstance(verdict, Deny):  # of the only policy
-            verdict = Forward(denials=(verdict,))
-        judged = Pending(exchange, verdict)
-        if isinstance(verdict, Forward):
-            putting = put_whole(owner, exchange, frame, body_at, verdict, now_ms)
-            is_sent = False
-            while True:
-                try:
-                    next(putting)
-                except StopIteration as end:
-                    is_sent = end.value
-                    break
-                yield judged
-            if is_sent:
-                self._forward(exchange, shared.now_ms)
-        elif isinstance(verdict, Respond):
-            respond(owner, exchange, verdict, now_ms)
-        elif isinstance(verdict, Reject):
-            body = bytes(memoryview(frame)[body_at:])
-            for _ in refuse(owner, exchange, verdict, body, now_ms):
-                yield judged
-        hide(exchange)
-        owner.give_back_claim()
-
-
-def _showing(
-    shared: SharedState, exchange: ObservedExchange, frame: bytearray, body_at: int
-) -> Generator[None, None, None]:
-    """Set what the policies need of a whole request, with pauses in a large one."""
-    end = len(frame)
-    yield from reading_whole_head(shared, exchange, frame, body_at, end)
-    try:
-        show(shared, exchange, frame, body_at, end)
-    except BudgetError:
-        if not isinstance(exchange, NamingExchange):
-            raise
-        yield from exchange.show_in_turns(frame, body_at, end, shared.rewrites.topics)

@@ -9,7 +9,7 @@ from policies.api import FORWARD, Need, Policy, Throttle
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.parts import SessionParts
-from proxy.core.session.request_stream import Pending
+from proxy.core.session.whole_judgement import Pending
 from tests.support import frames as f
 from tests.support import sasl
 from tests.support.policies import Recorder
