@@ -21,7 +21,7 @@ from bench.memory.honest_clients import HonestClients
 from bench.memory.kafka import Kafka
 from bench.memory.proxies import SluiceSetup, Watch
 from bench.running import Running
-from proxy.core.memory.reservations import LARGE_PART
+from proxy.core.memory.pool_part import LARGE_PART
 
 ATTACKERS: Final = 500
 HOSTILE: Final = "127.0.0.2"

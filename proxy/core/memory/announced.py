@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.memory.claim import PROBE_MS
-from proxy.core.memory.reservations import LARGE_PART, ORDINARY_BYTES
+from proxy.core.memory.pool_part import LARGE_PART, ORDINARY_BYTES
 from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:

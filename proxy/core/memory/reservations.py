@@ -5,19 +5,11 @@ Rules:
   refused client is muted (OUT_OF_MEMORY), before or inside its request, keeps the bytes already read, and is placed in
   line by the time at which its request is expected to end (`waiting_line`). A release serves the line at once: it
   reserves the memory there, and the session continues in its own turn.
-- Requests of more than ordinary size (`ordinary_bytes`) get at most LARGE_PART of the pool, so that they leave a part
-  to the others.
-- Each request that has begun can end: in each part one request, the first in line when no memory is left, may take
-  all that it needs (`PoolPart.first`). An ordinary one takes it from a reserve of `ordinary_bytes`, and a larger one
-  exceeds the pool. So the maximum is the pool and one largest request, as in KIP-72; as there, none gets it while no
-  byte is left, unless all bytes are reserved for requests, or are the beginnings of requests that wait.
+- The pool has a part for ordinary requests and one for larger ones (`pool_part`); a claim of a (user, address) over its
+  share of the pool waits in a line of its own (`pair_shares`).
 - Every client is read up to the size of its request, even if no memory is left (see `read_limits`).
 - If the number of requests is at its limit, a client waits at the door with its bytes unprocessed. Such clients are
   called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
-- Claims of a (user, address) over its share of the pool wait in a line of their own. With a share of 1 (the default
-  behind a loopback address), WAITING_SHARE applies instead while clients of another pair wait. The ordinary requests
-  of a pair and its larger ones have a share each. One request that has begun may exceed each; those that have begun are
-  first in its line. The one that may exceed the pool may exceed its share, too: else two could wait for each other.
 - While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in HASTY_MS.
 - The head of a request reserves memory as a body does, once it is longer than any ordinary head.
 """
@@ -26,25 +18,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.memory.claim import Share
+from proxy.core.memory.pair_shares import PairShares
 from proxy.core.memory.pool import NO_BOUND
-from proxy.core.memory.pool_part import PoolPart
-from proxy.core.memory.slow_clients import HASTY_MS, yields
+from proxy.core.memory.pool_part import PoolParts
+from proxy.core.memory.slow_clients import HASTY_MS
+from proxy.core.memory.slow_holders import slowest_holder
 from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom, Pair
+    from proxy.core.memory.claim import Claimant, MemoryClaim, MemoryRoom, Share
     from proxy.core.memory.pool import MemoryPool
 
-WAITING_SHARE = 0.25
-"""The part of the pool that one pair may use while others wait, if its share is otherwise the whole pool."""
 HEAD_RESERVE_BYTES = 64 << 10
 """The maximum size of a request head (`proxy.core.session.request_stream`)."""
-ORDINARY_BYTES = 1 << 20
-"""A request up to this size is ordinary; in a pool of less than 8 MiB, up to an eighth of it."""
-LARGE_PART = 0.75
 MIN_STEP_BYTES = 4 << 10
 MAX_STEP_BYTES = 256 << 10
 
@@ -61,29 +49,25 @@ class Reservations:
     ) -> None:
         self.pool = pool
         self.max_requests = max_requests
-        self.max_share = max_share
         self.requests = 0
         self.reserved_bytes = 0
-        self.ordinary_bytes = _ordinary_bytes(pool)
         self.unread_bytes: Callable[[Claimant], int] | None = None
         self._door: WaitingLine[MemoryClaim] = WaitingLine()
         self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
-        self._ordinary = PoolPart(is_large=False)
-        self._large = PoolPart(is_large=True)
+        self._parts = PoolParts(pool)
+        self._ordinary, self._large = self._parts.ordinary, self._parts.large
         self._lines = (self._door, self._ordinary.line, self._large.line)
         self._door_places, self._ordinary_places = self._door.places, self._ordinary.line.places
         self._large_places = self._large.line.places
-        self._shares: dict[Pair, Share] = {}
-        self._aside: dict[Share, None] = {}  # shares that have a line of their own
-        self._freed: list[Share] = []
-        self._pairs: dict[Pair, int] = {}  # how many of each wait, not for their share
-        self._pair_of: dict[MemoryClaim, Pair] = {}
+        self._shares = PairShares(pool, self._parts, max_share)
         self._room: MemoryRoom | None = None  # while the timer of `_look_at_holders` runs
         pool.on_release = self.serve
 
     def __len__(self) -> int:
         """Return how many claims wait."""
-        shares = sum(len(share.line) for share in self._shares.values() if share.line is not None)
+        shares = sum(
+            len(share.line) for share in self._shares.by_pair.values() if share.line is not None
+        )
         return sum(map(len, self._lines)) + shares
 
     @property
@@ -189,26 +173,19 @@ class Reservations:
         if claim.holds:
             claim.holds = False
             self.requests -= 1
-        if self._ordinary.first is claim:
-            self._ordinary.first = None
-        if self._large.first is claim:
-            self._large.first = None
+        self._parts.drop_first(claim)
         if share is not None:
-            share.used_bytes -= size_bytes
-            del share.holders[claim]
-            if share.first is claim:
-                share.first = None
-            self._freed.append(share)
+            self._shares.free(share, claim, size_bytes)
         return size_bytes
 
     def serve_freed(self) -> None:
         """Serve the claims that wait for a share, or a place, that `hand_over` has freed."""
-        while self._freed:
-            share = self._freed.pop()
+        while self._shares.freed:
+            share = self._shares.freed.pop()
             if share.line is not None:
                 self._serve_share(share)
-            elif not share.used_bytes:
-                self._shares.pop(share.pair, None)
+            else:
+                self._shares.forget_unused(share)
         if self._waits:
             self.serve()
 
@@ -224,7 +201,7 @@ class Reservations:
         if claim.line is not None:
             self._step_out(claim)
             self._tell_pool()
-            if self._aside:
+            if self._shares.aside:
                 self.serve()
         self.give_back(claim)
         self.heard(claim)
@@ -243,9 +220,9 @@ class Reservations:
 
     def look_again(self) -> None:
         """Serve all lines after the pool, and so each share, was resized."""
-        self.ordinary_bytes = _ordinary_bytes(self.pool)
+        self._parts.resize()
         self.serve()
-        for share in tuple(self._shares.values()):
+        for share in tuple(self._shares.by_pair.values()):
             self._serve_share(share)
 
     def serve(self) -> None:
@@ -253,12 +230,12 @@ class Reservations:
         for part in (self._ordinary, self._large):
             while (place := part.line.first()) is not None:
                 claim = place.claim
-                share = self._share_of(claim)
-                if share is not None and self._is_over(share, claim):
+                share = self._shares.find(claim)
+                if share is not None and self._shares.is_over(share, claim):
                     self._step_out(claim)
                     begun = claim.reserved_bytes > 0
-                    claim.stand_in(self._line_of(share), place.size_bytes, ahead=begun)
-                elif self._may_take(part, claim, place.size_bytes):
+                    claim.stand_in(self._shares.line_of(share), place.size_bytes, ahead=begun)
+                elif self._parts.may_take(part, claim, place.size_bytes, self.reserved_bytes):
                     self._grant(claim, place.size_bytes)
                 else:
                     break
@@ -269,7 +246,7 @@ class Reservations:
                 break
             self._step_out(place.claim)
             self._call(place.claim)
-        for share in tuple(self._aside):
+        for share in tuple(self._shares.aside):
             self._serve_share(share)
         self._tell_pool()
 
@@ -277,9 +254,6 @@ class Reservations:
 
     def _has_too_many(self) -> bool:
         return self.max_requests != NO_BOUND and self.requests >= self.max_requests
-
-    def _part_of(self, claim: MemoryClaim) -> PoolPart:
-        return self._large if claim.whole_bytes > self.ordinary_bytes else self._ordinary
 
     def _call(self, claim: MemoryClaim) -> None:
         # its turn comes before any client is read; a client that is muted for another reason has none
@@ -294,52 +268,22 @@ class Reservations:
         if self.pool.size_bytes == NO_BOUND:
             self._book(claim, more_bytes)
             return True
-        share = claim.share or self._share_of(claim)
-        if share is not None and self._is_over(share, claim):
+        share = self._shares.find(claim)
+        if share is not None and self._shares.is_over(share, claim):
             begun = claim.reserved_bytes > 0
-            self._stand(claim, more_bytes, self._line_of(share), here_bytes, ahead=begun)
+            self._stand(claim, more_bytes, self._shares.line_of(share), here_bytes, ahead=begun)
             return False
-        part = self._part_of(claim)
+        part = self._parts.of(claim)
         if part.line.places and part.first is not claim:
             now_ms = claim.room.now_ms
             waits = part.line.precedes(now_ms + claim.rest_ms(now_ms, here_bytes))
         else:
             waits = False
-        if waits or not self._may_take(part, claim, more_bytes):
+        if waits or not self._parts.may_take(part, claim, more_bytes, self.reserved_bytes):
             self._stand(claim, more_bytes, part.line, here_bytes)
             return False
         self._book(claim, more_bytes, share)
         return True
-
-    def _may_take(self, part: PoolPart, claim: MemoryClaim, more_bytes: int) -> bool:
-        """Return whether the claim may take `more_bytes` now. If it waits, or no memory is left, and no other request
-        is the part's first, it becomes that.
-        """
-        if part.first is claim:
-            return True
-        pool = self.pool
-        size_bytes, used_bytes = pool.size_bytes, pool.used_bytes
-        if size_bytes == NO_BOUND:
-            return True
-        if part.is_large:
-            most_bytes = int(size_bytes * LARGE_PART)
-            beyond_bytes = self._ordinary.first_missing_bytes + 1  # while a byte is left
-        else:
-            most_bytes = size_bytes - self.ordinary_bytes
-            beyond_bytes = claim.whole_bytes - claim.reserved_bytes
-            used_bytes -= self._large.first_bytes
-        fits = used_bytes + more_bytes <= most_bytes
-        if (
-            part.first is None
-            and (not fits or part.line.places)
-            and (
-                used_bytes - pool.carried_bytes + beyond_bytes <= size_bytes
-                or pool.used_bytes == pool.carried_bytes + self.reserved_bytes
-            )
-        ):
-            part.first = claim
-            return True
-        return fits
 
     def _stand(
         self,
@@ -354,7 +298,7 @@ class Reservations:
             claim.refuse()
         claim.stand_in(line, size_bytes, here_bytes, ahead=ahead)
         if line in self._lines:
-            self._count(claim)
+            self._shares.on_wait(claim)
             if self._room is None:
                 self._room = claim.room
                 claim.room.timers.arm(claim.room.now_ms + HASTY_MS, self._look_at_holders)
@@ -364,16 +308,7 @@ class Reservations:
     def _step_out(self, claim: MemoryClaim) -> None:
         """Remove the claim from its line."""
         claim.leave_line()
-        pair = self._pair_of.pop(claim, None)
-        if pair is not None:
-            self._pairs[pair] -= 1
-            if not self._pairs[pair]:
-                del self._pairs[pair]
-
-    def _count(self, claim: MemoryClaim) -> None:
-        """Count the claim among those of its pair that wait, and not for their share."""
-        pair = self._pair_of[claim] = self._pair(claim)
-        self._pairs[pair] = self._pairs.get(pair, 0) + 1
+        self._shares.on_wait_over(claim)
 
     def _grant(self, claim: MemoryClaim, more_bytes: int) -> None:
         """Grant memory to a claim in line."""
@@ -390,10 +325,7 @@ class Reservations:
             claim.holds = True
             self.requests += 1
             if share is None and self.pool.size_bytes != NO_BOUND:
-                pair = self._pair(claim)
-                share = self._shares.get(pair)
-                if share is None:
-                    share = self._shares[pair] = Share(pair)
+                share = self._shares.of(claim)
             claim.share = share
         claim.reserved_bytes += more_bytes
         self.reserved_bytes += more_bytes
@@ -401,61 +333,24 @@ class Reservations:
             share.used_bytes += more_bytes
             share.holders[claim] = None
 
-    # -- shares ----------------------------------------------------------------------------------
-
-    def _pair(self, claim: MemoryClaim) -> Pair:
-        peer = claim.owner.peer
-        return peer.user, peer.host, claim.whole_bytes > self.ordinary_bytes
-
-    def _share_of(self, claim: MemoryClaim) -> Share | None:
-        """Return the share of the claim's pair; None when the pair has reserved no bytes."""
-        return claim.share or self._shares.get(self._pair(claim))
-
-    def _line_of(self, share: Share) -> WaitingLine[MemoryClaim]:
-        """Return the line of a share in which a claim begins to wait."""
-        self._aside[share] = None
-        if share.line is None:
-            share.line = WaitingLine()
-        return share.line
-
-    def _others_wait(self, share: Share) -> bool:
-        """Return whether clients of another pair wait, and not for their share."""
-        return len(self._pairs) > (share.pair in self._pairs)
-
-    def _is_over(self, share: Share, claim: MemoryClaim) -> bool:
-        """Return whether the share is used up for this claim. One request that has begun may exceed it."""
-        size_bytes = self.pool.size_bytes
-        if size_bytes == NO_BOUND or claim in (share.first, self._part_of(claim).first):
-            return False
-        part = self.max_share if self.max_share < 1 else WAITING_SHARE
-        if share.used_bytes < part * size_bytes:
-            return False
-        if self.max_share >= 1 and not self._others_wait(share):
-            return False
-        if share.first is None and claim.reserved_bytes:
-            share.first = claim
-            return False
-        return True
-
     def _serve_share(self, share: Share) -> None:
         """Serve the claims that wait for this share; if there is no memory for them, they join the other claims."""
         line = share.line
         while (
             line is not None
             and (place := line.first()) is not None
-            and not self._is_over(share, place.claim)
+            and not self._shares.is_over(share, place.claim)
         ):
-            claim, part = place.claim, self._part_of(place.claim)
-            if part.line or not self._may_take(part, claim, place.size_bytes):
+            claim, part = place.claim, self._parts.of(place.claim)
+            if part.line or not self._parts.may_take(
+                part, claim, place.size_bytes, self.reserved_bytes
+            ):
                 claim.stand_in(part.line, place.size_bytes)
-                self._count(claim)
+                self._shares.on_wait(claim)
             else:
                 self._grant(claim, place.size_bytes)
         if not line:
-            share.line = None
-            self._aside.pop(share, None)
-            if not share.used_bytes:
-                self._shares.pop(share.pair, None)
+            self._shares.close_line(share)
         self._tell_pool()
 
     # -- slow holders ----------------------------------------------------------------------------
@@ -468,40 +363,13 @@ class Reservations:
         for line in self._lines:
             place = line.first()
             if place is not None and now_ms - place.claim.waits_since_ms >= HASTY_MS:
-                slowest = self._slowest(place.claim, now_ms)
+                first = self._parts.of(place.claim).first
+                slowest = slowest_holder(self._shares, place.claim, first, now_ms)
                 if slowest is not None:
                     slowest.end_slow(now_ms, ", while others need its memory")
         if self._waits and self._room is None:
             self._room = room
             room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
-
-    def _slowest(self, waiting: MemoryClaim, now_ms: int) -> MemoryClaim | None:
-        """Return the request that yields to `waiting`: of those over an equal share, or over their time, the one that
-        may exceed the part, whose place it needs; else the slowest.
-        """
-        timeout_ms = waiting.room.slow_client_limits.timeout_ms
-        own = self._share_of(waiting)
-        fair_bytes = self.pool.size_bytes / (len(self._shares) + (own is None))
-        first = self._part_of(waiting).first
-        found: MemoryClaim | None = None
-        found_ms = 0
-        for share in self._shares.values():
-            is_over = share.used_bytes > fair_bytes and share is not own
-            for claim in share.holders:
-                if claim is waiting or claim.owner.ended or not claim.owner.request_left:
-                    continue
-                if not (is_over or 0 < timeout_ms <= now_ms - claim.since_ms):
-                    continue
-                if claim.line is None and claim.owner.is_kept_waiting:
-                    continue  # for its broker
-                rest_ms = claim.rest_ms(now_ms)
-                if not yields(rest_ms, waiting.left_ms):
-                    continue
-                if claim is first:
-                    return claim
-                if rest_ms > found_ms:
-                    found, found_ms = claim, rest_ms
-        return found
 
     def _tell_pool(self) -> None:
         """Let the pool count the time in which claims wait for memory, and serve them on each release."""
@@ -511,12 +379,6 @@ class Reservations:
             pool.refuse()
         elif pool.is_depleted:
             pool.recover()
-
-
-def _ordinary_bytes(pool: MemoryPool) -> int:
-    """Return the size up to which a request is ordinary."""
-    size_bytes = pool.size_bytes
-    return ORDINARY_BYTES if size_bytes == NO_BOUND else min(ORDINARY_BYTES, size_bytes >> 3)
 
 
 def _with_step(arrived_bytes: int, whole_bytes: int) -> int:

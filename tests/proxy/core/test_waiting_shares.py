@@ -35,7 +35,7 @@ def test_a_session_that_leaves_the_queue_of_a_share_keeps_no_memory():
         == engine.request_pool.used_bytes
         == 0
     )
-    assert engine.reservations._shares == {}
+    assert engine.reservations._shares.by_pair == {}
 
 
 def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_queue():
@@ -122,11 +122,11 @@ def test_at_a_loopback_address_a_share_applies_while_others_wait():
         assert not greedy[n].waits
         finish(greedy[n], n, 500)
     assert engine.request_pool.used_bytes == 0
-    assert engine.reservations._shares == {}
+    assert engine.reservations._shares.by_pair == {}
     assert (
-        engine.reservations._aside
-        == engine.reservations._pairs
-        == engine.reservations._pair_of
+        engine.reservations._shares.aside
+        == engine.reservations._shares._pairs
+        == engine.reservations._shares._pair_of
         == {}
     )
 

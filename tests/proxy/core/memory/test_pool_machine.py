@@ -212,13 +212,15 @@ class MemoryMachine(RuleBasedStateMachine):
             assert part.first is None or (part.first.reserved_bytes and part.first.line is None)
             place, first = part.line.first(), part.first
             if place is not None:
-                assert not room._may_take(part, place.claim, place.size_bytes)
+                assert not room._parts.may_take(
+                    part, place.claim, place.size_bytes, room.reserved_bytes
+                )
                 assert part.first is first is not place.claim
         assert not room._door or room._called or room._has_too_many()
-        for share in room._shares.values():
+        for share in room._shares.by_pair.values():
             for claim in share.line or ():
                 assert share.first is not claim
-                assert room._is_over(share, claim)
+                assert room._shares.is_over(share, claim)
             assert share.used_bytes == sum(claim.reserved_bytes for claim in share.holders)
             assert share.used_bytes or share.line
         for link in waiting:
@@ -263,7 +265,7 @@ class MemoryMachine(RuleBasedStateMachine):
         for link in list(self.links):
             self.bury(link)
         assert self.pool.used_bytes == self.engine.reply_pool.used_bytes == 0
-        assert self.engine.reservations._shares == {}
+        assert self.engine.reservations._shares.by_pair == {}
         assert not self.pool.is_depleted
         self.engine.advance(self.engine.now_ms + HASTY_MS)  # the look at slow clients, not repeated
         assert self.engine.timers.next_ms() is None
@@ -330,9 +332,11 @@ def walk(machine: MemoryMachine, steps: int, seed: int) -> Counter[str]:
             link.waits and link.session.request_left for link in machine.links
         )
         seen["beyond its part"] += bool(room._ordinary.first or room._large.first)
-        seen["beyond its share"] += any(share.first for share in room._shares.values())
+        seen["beyond its share"] += any(share.first for share in room._shares.by_pair.values())
         seen["waiting to be read"] += bool(room._door)
-        seen["waiting for their share"] += any(share.line for share in room._shares.values())
+        seen["waiting for their share"] += any(
+            share.line for share in room._shares.by_pair.values()
+        )
         seen["held"] += any(link.session.held is not None for link in machine.links)
         seen["broker stuck"] += any(link.session.broker.outbox for link in machine.links)
         seen["too many"] += room._has_too_many()

@@ -270,7 +270,7 @@ def test_one_user_at_one_address_has_a_share_of_the_pool():
     for link in greedy[1:]:
         finish(link, size=400)
     finish(other, size=200)
-    assert engine.reservations._shares == {}
+    assert engine.reservations._shares.by_pair == {}
 
 
 def test_the_ordinary_requests_of_a_pair_have_a_share_of_their_own():
@@ -298,7 +298,7 @@ def test_one_request_that_has_begun_may_exceed_its_share():
             if not link.unread and link.session.request_left:
                 link.client(kept(1, size)[-link.session.request_left :])
     assert [link.to_broker for link in links] == [kept(1, size)] * 4
-    assert engine.reservations._shares == {}
+    assert engine.reservations._shares.by_pair == {}
 
 
 def test_a_client_that_waited_for_its_share_queues_for_the_pool():

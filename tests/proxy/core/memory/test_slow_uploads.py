@@ -11,7 +11,8 @@ import pytest
 from policies.api import Need
 from proxy.core.errors import CloseReason
 from proxy.core.memory.announced import MAX_GATHERED_BYTES
-from proxy.core.memory.reservations import MIN_STEP_BYTES, ORDINARY_BYTES
+from proxy.core.memory.pool_part import ORDINARY_BYTES
+from proxy.core.memory.reservations import MIN_STEP_BYTES
 from proxy.core.memory.slow_clients import START_MS, ReadLimits
 from tests.support import frames as f
 from tests.support.measured import scaled
@@ -111,7 +112,7 @@ def test_all_requests_end_and_no_fast_one_is_closed(seed: int) -> None:
     engine.advance(engine.now_ms + 60_000)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
     assert len(engine.reservations) == engine.reservations.reserved_bytes == 0
-    assert engine.reservations._shares == engine.announced._nodes == {}
+    assert engine.reservations._shares.by_pair == engine.announced._nodes == {}
     assert not engine.request_pool.is_depleted
     assert engine.timers.next_ms() is None
 
