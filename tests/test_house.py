@@ -125,7 +125,6 @@ TESTED_WITH = {
     "policies/testing/bench_request.py": "policies/testing/test_policy_bench.py",
     "proxy/testing.py": "proxy/cli/test_new_policy.py",
     "proxy/engine_settings.py": "proxy/test_app.py",
-    "wire/large_refusals.py": "proxy/core/session/test_large_requests.py",
 }
 """Modules whose tests stand in the file of the concept that they are part of."""
 

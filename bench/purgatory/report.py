@@ -33,7 +33,7 @@ completion; for Kafka it includes three threads, the compiler and the garbage co
 timeouts. Memory is the peak of the process, which includes the benchmark's own lists. The collector's time is the \
 sum of its pauses, from Java's own log; Python's is measured by its callbacks. Blocks are those of Python's \
 allocator (512 bytes at most) that a request holds while it waits, by `sys.getallocatedblocks` before and after \
-thousands of them, outside the measured time. What is allocated and freed at once is not counted: Python has no \
+thousands of them, outside the measured time. Memory that is allocated and freed at once is not counted: Python has no \
 counter for it, and `tracemalloc` would slow the run. Java's allocations are in its collector's time alone.
 
 The old design is a port (`bench/purgatory/OldPurgatory.java`, which says what differs) of Kafka's purgatory as it was \

@@ -89,7 +89,7 @@ LARGE = {api: body(api, MAX_REFUSED_ELEMENTS + 100) for api in MALFORMED}
 @given(st.sampled_from(list(LARGE)), st.data())
 @settings(max_examples=60)
 def test_a_malformed_one_is_refused_by_its_own_error_alone(api, data):
-    """Whatever its bytes are: a policy that judges by the header has not seen them."""
+    """With any bytes: a policy that judges by the header has not seen them."""
     good = LARGE[api]
     stop = data.draw(st.integers(0, len(good)))
     at = data.draw(st.integers(0, len(good) - 1))
