@@ -74,6 +74,7 @@ class BrokerRoutes:
         "_again",
         "_begun_ms",
         "_left",
+        "_misled",
         "_moves",
         "_retirements",
         "_room",
@@ -94,6 +95,7 @@ class BrokerRoutes:
         self._retirements = retirements
         self._time = time
         self._unconfirmed: dict[object, Routed] = {}
+        self._misled: dict[object, Callable[[], None]] = {}  # they wait for their end
         self._moves: dict[int, _Move] = {}
         self._left: list[Routed] = []  # of the review that is under way
         self._again = False  # whether another review follows
@@ -115,25 +117,27 @@ class BrokerRoutes:
         """Return this session if its broker must be asked where the node is, once its client has authenticated."""
         return self._unconfirmed.get(session)
 
-    def confirm(self, session: Routed) -> bool:
-        """Judge a session by the broker's answer; return whether it is led right.
+    def confirm(self, session: Routed, on_confirmed: Callable[[], None]) -> None:
+        """Judge a session by the broker's answer, and call `on_confirmed` if it is led right.
 
-        If not, it ends in its turn. Until then nothing of its client may be forwarded.
+        If not, it ends in its turn. Until then nothing of its client may be forwarded. If its node moves to its broker
+        before that, it is led right after all.
         """
         node_id = session.peer.node_id
         known = None if node_id is None else self._topology.address_of(node_id)
         if known == session.route:
             self._unconfirmed.pop(session, None)
-            return True
-        if known is None:
+            on_confirmed()
+        elif known is None:
             session.end_after_replies(CloseReason.UNKNOWN_NODE, f"no broker has the id {node_id}")
         else:
+            self._misled[session] = on_confirmed
             self._review(self._time.now_ms)
-        return False
 
     def discard(self, session: Routed) -> None:
         """Forget a session that has ended. After the last one nothing is left to follow."""
         self._unconfirmed.pop(session, None)
+        self._misled.pop(session, None)
         if not self.sessions:
             for move in self._moves.values():
                 if move.timer is not None:
@@ -202,7 +206,13 @@ class BrokerRoutes:
                 self._timer = self._timers.arm(next_ms, self._step)
 
     def _look_at(self, session: Routed, now_ms: int) -> None:
-        if session.ending or session in self._retirements or not self._is_elsewhere(session):
+        if session.ending or session in self._retirements:
+            return
+        if not self._is_elsewhere(session):
+            on_confirmed = self._misled.pop(session, None)
+            if on_confirmed is not None:
+                self.confirm(session, on_confirmed)
+                session.attend()
             return
         self._room -= 1
         patience_ms = 0 if session in self._unconfirmed else PATIENCE_MS

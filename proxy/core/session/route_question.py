@@ -35,8 +35,7 @@ def try_ask_route(owner: Owner) -> bool:
         if frame is None:  # the connection ends
             return
         lookup.feed(frame)  # a malformed answer ends the session: it raises BrokerProtocolError
-        if routes.confirm(session):
-            session.unmute(Mute.UPSTREAM_AUTH)
+        routes.confirm(session, lambda: session.unmute(Mute.UPSTREAM_AUTH))
 
     session.inquire(lookup.question, CORRELATION_ID, on_answer)
     return True

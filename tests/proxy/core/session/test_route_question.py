@@ -77,6 +77,19 @@ def test_one_answer_leads_all_sessions_that_wait_elsewhere(engine):
     assert other.session.reason is CloseReason.ROUTE_CHANGED
 
 
+def test_a_client_whose_node_moves_to_its_broker_before_it_ends_stays(engine):
+    """It was led elsewhere when it asked, and is not any more: else it would be muted, and never end."""
+    wire = authenticate(led(engine, BOOTSTRAP, confirmed=False))
+    wire.broker(answer((1, *HOME)))
+    tell(engine, BOOTSTRAP)
+    pass_time(wire, 3_000)
+    wire.settle()
+    wire.proceed()
+    assert not wire.session.ended
+    assert wire.to_broker.endswith(f.produce(3))
+    assert engine.routes.maybe_unconfirmed(wire.session) is None
+
+
 def test_a_refused_client_is_not_asked_for(engine):
     """It may try again; only an authenticated connection can ask."""
     wire = led(engine, BOOTSTRAP, confirmed=False)
