@@ -145,21 +145,16 @@ class Handshakes:
         hello = ClientHello()
         try:
             while hello.missing_bytes:
-                await self._receive_some(accepted, arrival, hello)
+                _wake_at(accepted, hello.missing_bytes)
+                await trio.lowlevel.wait_readable(accepted)
+                async with self._reads:
+                    self._receive_here(accepted, arrival, hello)
         except HelloError as error:
             with suppress(OSError):
                 accepted.send(UNEXPECTED_MESSAGE)
             raise HandshakeError(str(error)) from None
         _wake_at(accepted, 1)
         return bytes(hello.received)
-
-    async def _receive_some(
-        self, accepted: socket.socket, arrival: Arrival, hello: ClientHello
-    ) -> None:
-        _wake_at(accepted, hello.missing_bytes)
-        await trio.lowlevel.wait_readable(accepted)
-        async with self._reads:
-            self._receive_here(accepted, arrival, hello)
 
     def _receive_here(self, accepted: socket.socket, arrival: Arrival, hello: ClientHello) -> None:
         received = hello.received

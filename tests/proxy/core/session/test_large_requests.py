@@ -1,36 +1,24 @@
 """Requests of thousands of topics: judged and refused in turns, so that no other client waits for one of them."""
 
-import struct
-
 import pytest
 
 from policies import messages
 from policies.api import FORWARD, Hold, Need, Policy, Reject, Throttle
 from policies.limits import Limits, LimitsConfig
 from policies.testing import BenchHost
-from policies.topics import TopicRules
-from policies.validation import try_convert
 from proxy.core.session.naming_exchange import MAX_ELEMENTS
 from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support import frames as f
 from tests.support.kafka_messages import api_of
+from tests.support.large_requests import FEWER, answer, names_of, rules
 from tests.support.sessions import Wire, make_engine
 from tests.support.throttled import versions
-from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 METADATA, FETCH, PRODUCE = (ApiKey.METADATA, 12), (ApiKey.FETCH, 12), (ApiKey.PRODUCE, 9)
 LARGE = 10_000
 """Partitions of one broker of a real cluster."""
-FEWER = 1_050
-
-
-def rules(*topics: str) -> TopicRules:
-    """Return the policy that allows these patterns."""
-    settings, problems = try_convert(TopicRules.Config, {"rules": [{"topics": topics}]}, "config")
-    assert not problems
-    return TopicRules(settings, BenchHost("topics"))
 
 
 def request(kind: tuple[ApiKey, int], names: list[str], correlation_id: int = 7) -> bytes:
@@ -51,18 +39,6 @@ def request(kind: tuple[ApiKey, int], names: list[str], correlation_id: int = 7)
     }
     body = messages.encode(messages.make_request(api, by_api[kind[0]]))
     return f.request(*kind, correlation_id, body, tagged=True)
-
-
-def names_of(count: int, prefix: str = "t") -> list[str]:
-    """Return so many names."""
-    return [f"{prefix}-{number}" for number in range(count)]
-
-
-def answer(wire: Wire, kind: tuple[ApiKey, int]) -> object:
-    """Return the only reply that the client has got."""
-    (size,) = struct.unpack_from(">i", wire.to_client)
-    assert len(wire.to_client) == 4 + size
-    return codec._decode(codec.response_shape(api_of(*kind)), wire.to_client[9:], 1 << 20)[0]
 
 
 def codes_of(reply: object) -> list[int]:
@@ -133,61 +109,6 @@ def test_a_request_beyond_the_budget_gets_an_error_that_clients_show(kind) -> No
     reply = answer(wire, kind)
     assert codes_of(reply) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * (MAX_ELEMENTS + 1)
     assert not wire.session.ended
-
-
-ADMINISTRATIVE = {
-    (ApiKey.DESCRIBE_GROUPS, 5): ("groups", list, "groups"),
-    (ApiKey.DELETE_GROUPS, 2): ("groups_names", list, "results"),
-    (ApiKey.CONSUMER_GROUP_DESCRIBE, 0): ("group_ids", list, "groups"),
-    (ApiKey.OFFSET_FETCH, 8): (
-        "groups",
-        lambda names: [{"group_id": each, "topics": None} for each in names],
-        "groups",
-    ),
-    (ApiKey.FIND_COORDINATOR, 4): ("coordinator_keys", list, "coordinators"),
-    (ApiKey.DESCRIBE_CONFIGS, 4): (
-        "resources",
-        lambda names: [{"resource_type": 2, "resource_name": each} for each in names],
-        "results",
-    ),
-    (ApiKey.CREATE_ACLS, 3): (
-        "creations",
-        lambda names: [
-            {
-                "resource_type": 2,
-                "resource_name": each,
-                "resource_pattern_type": 3,
-                "principal": "User:a",
-                "host": "*",
-            }
-            for each in names
-        ],
-        "results",
-    ),
-}
-"""By API and version: the array of the request, its items of these names, and the array of the reply."""
-
-
-@pytest.mark.parametrize("kind", ADMINISTRATIVE)
-@pytest.mark.parametrize("count", [FEWER, MAX_ELEMENTS + 1])
-def test_a_large_request_about_groups_configs_or_acls_is_answered_with_an_error_for_each(
-    kind, count
-) -> None:
-    """In turns, also beyond the budget, and the connection stays: it used to end without a word."""
-    array, items, answers = ADMINISTRATIVE[kind]
-    wire = Wire(make_engine([rules("other-*")]))
-    message = messages.make_request(api_of(*kind), {array: items(names_of(count))})
-    wire.client(f.request(*kind, 7, messages.encode(message), tagged=True))
-    assert wire.to_broker == b""
-    codes = {int(each.error_code) for each in getattr(answer(wire, kind), answers)}
-    assert codes <= {
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-        ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    }
-    assert len(getattr(answer(wire, kind), answers)) == count
-    assert wire.held_bytes == 0
-    wire.client(versions(8, 1))
-    assert wire.to_broker == versions(8, 1)
 
 
 def one_turn(wire: Wire, data: bytes = b"") -> None:
