@@ -463,8 +463,8 @@ class SessionParts(ScheduledSession):
 
     def leave_memory(self) -> None:
         """Stop waiting for memory, and release the memory that was reserved."""
+        self.shared.unauthenticated.give_back(self)
         if self._claim is not None:
-            self.shared.unauthenticated.give_back(self)
             self.shared.announced.leave(self._claim)
             self.shared.reservations.leave(self._claim)
 

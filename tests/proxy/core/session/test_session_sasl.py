@@ -139,6 +139,20 @@ def test_a_client_whose_login_is_slow_gives_way_to_others() -> None:
     assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
 
 
+@pytest.mark.parametrize("size", [1, 700, 9000])
+def test_a_client_that_gives_way_with_its_first_head_leaves_no_byte_counted(size: int) -> None:
+    """It has reserved no memory yet; it is forgotten as others are."""
+    engine = make_engine()
+    engine.unauthenticated.max_bytes = 8000
+    wire = Wire(engine=engine)
+    asked = f.request(f.API_VERSIONS, 3, 1, b"\0\x04lib\x041.0\0", client_id="x" * 30_000)
+    wire.client(asked[:9000], size)
+    assert wire.session.reason is CloseReason.AUTHENTICATION_OVERLOADED
+    wire.settle()
+    wire.session.release(engine.now_ms)
+    assert len(engine.unauthenticated) == engine.unauthenticated.used_bytes == 0
+
+
 def test_a_token_in_any_pieces_is_counted_until_it_is_whole() -> None:
     """No byte stays counted, and it does not matter where a read ends."""
     token = sasl.authenticate(2, bytes(3000))
