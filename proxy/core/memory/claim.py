@@ -131,8 +131,11 @@ class MemoryClaim:
         "line",
         "owner",
         "probed_id",
+        "recent_ms",
         "reserved_bytes",
         "room",
+        "seen_bytes",
+        "seen_ms",
         "share",
         "short_since_us",
         "since_ms",
@@ -156,6 +159,9 @@ class MemoryClaim:
         self.announced_bytes = 0  # of the request that streams (`proxy.core.memory.announced`)
         self.probed_id = 0  # of the request whose first bytes show its rate (`announced`)
         self.since_ms = 0  # when the time began in which its request must arrive
+        self.seen_bytes = 0  # that had arrived when others needed its memory, and when that was
+        self.seen_ms = -1
+        self.recent_ms = 0  # how long the rest takes at the rate since then (`slow_holders`)
         self.timer: Timer | None = None
 
     # -- waiting ---------------------------------------------------------------------------------

@@ -1,14 +1,24 @@
-"""Which request yields its memory to one that waits (rules: `proxy.core.memory.slow_clients`)."""
+"""Which request yields its memory to one that waits (rules: `proxy.core.memory.slow_clients`).
+
+A client may send most of its request at once, and the rest hardly at all. So the rate of the last RECENT_MS counts if
+it is lower than the mean one.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.memory.slow_clients import yields
+from proxy.core.memory.slow_clients import SLOWER, START_MS, yields
 
 if TYPE_CHECKING:
     from proxy.core.memory.claim import MemoryClaim
     from proxy.core.memory.pair_shares import PairShares
+
+RECENT_MS = 2_000
+STALLED_MS = 2 * START_MS
+"""The one that may exceed the part yields, too, if the rest of it takes longer at its recent rate, and that has become
+SLOWER times lower.
+"""
 
 
 def slowest_holder(
@@ -27,11 +37,15 @@ def slowest_holder(
         for claim in share.holders:
             if claim is waiting or claim.owner.ended or not claim.owner.request_left:
                 continue
-            if not (is_over or 0 < timeout_ms <= now_ms - claim.since_ms):
-                continue
             if claim.line is None and claim.owner.is_kept_waiting:
                 continue  # for its broker
-            rest_ms = claim.rest_ms(now_ms)
+            recent_ms = _recent_rest_ms(claim, now_ms)
+            mean_ms = claim.rest_ms(now_ms)
+            stalls = claim is first and recent_ms > max(STALLED_MS, SLOWER * mean_ms)
+            is_late = 0 < timeout_ms <= now_ms - claim.since_ms
+            if not (is_over or is_late or stalls):
+                continue
+            rest_ms = max(mean_ms, recent_ms)
             if not yields(rest_ms, waiting.left_ms):
                 continue
             if claim is first:
@@ -39,3 +53,23 @@ def slowest_holder(
             if rest_ms > found_ms:
                 found, found_ms = claim, rest_ms
     return found
+
+
+def _recent_rest_ms(claim: MemoryClaim, now_ms: int) -> int:
+    """Return how long the rest of a request takes at the rate of the last RECENT_MS or more; 0: that is unknown yet."""
+    arrived_bytes = claim.arrived_bytes()
+    elapsed_ms = now_ms - claim.seen_ms
+    if (
+        claim.line is not None  # it waits for us
+        or claim.seen_ms
+        < max(claim.since_ms, now_ms - 2 * RECENT_MS)  # of an earlier request, or not seen lately
+        or arrived_bytes < claim.seen_bytes
+    ):
+        claim.recent_ms = 0
+    elif elapsed_ms < RECENT_MS:
+        return claim.recent_ms
+    else:
+        missing_bytes = claim.whole_bytes - arrived_bytes
+        claim.recent_ms = missing_bytes * elapsed_ms // max(arrived_bytes - claim.seen_bytes, 1)
+    claim.seen_bytes, claim.seen_ms = arrived_bytes, now_ms
+    return claim.recent_ms

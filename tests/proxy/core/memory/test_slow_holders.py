@@ -1,0 +1,64 @@
+"""A request that came fast at first, and hardly comes any more, yields its memory to those that wait."""
+
+import pytest
+
+from proxy.core.errors import CloseReason
+from proxy.core.memory.slow_clients import ReadLimits
+from tests.support.memory import Keeper, kept, small_engine, unread_bytes
+from tests.support.uploads import Crowd, Upload
+
+KIB = 1 << 10
+ALMOST = 990 * KIB
+STEADY = 300
+"""Bytes per millisecond: such a request needs less than five seconds, and is never closed for others."""
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    """Clients of a pool of 8 MiB, in which each request is kept whole."""
+    engine = small_engine(8 << 20, Keeper(), limits=ReadLimits())
+    engine.reservations.unread_bytes = unread_bytes
+    return Crowd(engine, 20)
+
+
+def stall(crowd: Crowd, number: int, size: int = 1000 * KIB, sent: int = ALMOST) -> Upload:
+    """Let a client send most of its request at once, and then 50 bytes per second."""
+    upload = Upload(crowd.engine, kept(number, size), 0.05, f"10.1.0.{number}")
+    crowd.uploads.append(upload)
+    upload.credit = sent
+    upload.send(0)
+    return upload
+
+
+@pytest.mark.parametrize("size", [2 * KIB, 900 * KIB])
+def test_others_wait_seconds_for_those_that_stall_near_their_ends(crowd, size: int) -> None:
+    """Their mean rates stay high for minutes; what they send now is next to nothing."""
+    stalled = [stall(crowd, number) for number in range(10)]
+    for _ in range(100):
+        crowd.step()
+    steady = crowd.add(kept(50, 1000 * KIB), STEADY, "10.2.0.1")
+    honest = crowd.add(kept(60, size), 10_000, "10.3.0.1")
+    assert crowd.await_done(honest, 60_000) <= 5_000
+    crowd.await_done(steady, 60_000)
+    assert not steady.is_cut
+    reasons = {each.link.session.reason for each in stalled if each.is_cut}
+    assert reasons == {CloseReason.REQUEST_READ_TIMEOUT}
+
+
+def test_one_that_holds_the_last_place_yields_even_below_its_share(crowd) -> None:
+    """Many small holders fill the pool; the one that may exceed it stalls, and would keep all others out."""
+    for number in range(19):
+        stall(crowd, number, 400 * KIB, 390 * KIB)
+    for _ in range(100):
+        crowd.step()
+    assert not any(each.is_cut for each in crowd.uploads)
+    honest = crowd.add(kept(60, 2 * KIB), 10_000, "10.3.0.1")
+    assert crowd.await_done(honest, 60_000) <= 5_000
+
+
+def test_nobody_is_closed_while_no_other_waits(crowd) -> None:
+    """A request that stalls keeps its memory while there is enough."""
+    stalled = stall(crowd, 1)
+    for _ in range(1000):
+        crowd.step()
+    assert not stalled.is_cut
