@@ -6,7 +6,7 @@ Rules:
 - A body that arrives at the minimum rate or faster is never closed while no other request needs its memory.
 - If a request has waited for HASTY_MS, one that arrives much more slowly than that one would is closed: the slowest
   of those whose (user, address) has more than an equal part of the pool, or that are older than the read timeout. Each
-  HASTY_MS one is closed, while a request waits. What counts is the lower of the mean and the recent rate
+  HASTY_MS one is closed, while a request waits. The lower of the mean and the recent rate counts
   (`slow_holders`).
 """
 

@@ -56,7 +56,7 @@ def test_one_that_holds_the_last_place_yields_even_below_its_share(crowd) -> Non
     assert crowd.await_done(honest, 60_000) <= 5_000
 
 
-def test_nobody_is_closed_while_no_other_waits(crowd) -> None:
+def test_none_is_closed_while_no_other_waits(crowd) -> None:
     """A request that stalls keeps its memory while there is enough."""
     stalled = stall(crowd, 1)
     for _ in range(1000):
