@@ -66,7 +66,6 @@ TESTED_WITH = {
     f"{_CORE}/memory/claim.py": f"{_CORE}/memory/test_slow_clients.py",
     f"{_CORE}/memory/pair_shares.py": f"{_CORE}/test_waiting_shares.py",
     f"{_CORE}/memory/pool_part.py": f"{_CORE}/memory/test_reservations.py",
-    f"{_CORE}/memory/slow_holders.py": f"{_CORE}/memory/test_slow_clients.py",
     f"{_CORE}/session/engine_options.py": f"{_CORE}/test_engine.py",
     f"{_CORE}/session/exchange_queue.py": f"{_CORE}/session/test_exchange.py",
     f"{_CORE}/session/grace_times.py": f"{_CORE}/session/test_broker_waits.py",

@@ -43,8 +43,8 @@ TELLINGS = {
     "on_slow_step": (50, ["mine"]),
 }
 HOOKS = {name for name in vars(Observer) if name.startswith("on_")}
-OFTEN = {"on_trace", "on_unmuted", "on_second", "on_audited", "on_authentication_failed"}
-"""Reported very often, each second, or again by `on_session_closed`: for metrics, traces and the audit log, not for the
+OFTEN = {"on_trace", "on_unmuted", "on_audited", "on_authentication_failed"}
+"""Reported very often, or again by `on_session_closed`: for metrics, traces and the audit log, not for the
 log."""
 
 
@@ -62,7 +62,7 @@ def test_a_hook_that_is_not_overridden_does_nothing(name):
 
 
 def test_the_log_overrides_every_hook_for_rare_events():
-    """An event without a listener would be lost; frequent events are not logged."""
+    """An event without a listener would be lost; frequent events are not logged, but it sums up by the second."""
     assert {name for name in HOOKS if name in vars(LogObserver)} == HOOKS - OFTEN
 
 
