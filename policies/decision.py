@@ -62,7 +62,7 @@ class PolicyDecision(NamedTuple):
         """Kafka's name of the error code of the refusal; empty if it does not refuse."""
         verdict = self._ends
         if isinstance(verdict, Deny):
-            return ", ".join(sorted({error_name(code) for code in verdict.codes.values()}))
+            return ", ".join(sorted({error_name(code) for code in verdict.used_codes}))
         return error_name(verdict.code) if isinstance(verdict, Reject) else ""
 
     @property

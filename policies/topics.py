@@ -11,7 +11,8 @@
 
 Rules:
 - A topic or group is judged by its name; an id without a known name is refused until the client has asked for it.
-- Topics that the client may not use are denied, and the rest of the request reaches the broker (`policies.denial`).
+- Topics and groups that the client may not use are denied, and the rest of the request reaches the broker
+  (`policies.denial`).
 - To see a topic, any access is enough: its metadata, its offsets, its settings.
 - A request about topics that it does not name needs the right to manage all of them, unless its reply is cut or its
   topics are judged elsewhere (`topic_access.OPEN`).
@@ -107,7 +108,7 @@ class TopicRules(Policy):
         )
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Deny | Reject:
-        """Deny the topics that the client may not touch; refuse a request of a group that it may not use."""
+        """Deny the topics and groups that the client may not touch."""
         key = request.api_key
         if key in _LISTING:
             return FORWARD
@@ -116,9 +117,10 @@ class TopicRules(Policy):
         if not request.topics_complete and key not in OPEN and not self._may_manage_all(steps):
             self._denied.add(1, "unnamed")
             return _NOT_ALL
-        for group in request.groups:
-            if not self._allows(steps, _GROUPS, group, needed):
-                self._denied.add(1, "group")
+        groups = [each for each in request.groups if not self._allows(steps, _GROUPS, each, needed)]
+        if groups:
+            self._denied.add(len(groups), "group")
+            if len(groups) == len(request.groups):
                 return _NO_GROUP
         denied: dict[TopicKey | tuple[TopicKey, int], int] = {}
         for topic in request.topics:
@@ -135,6 +137,9 @@ class TopicRules(Policy):
             self._denied.add(len(creates), "creation")
             denied |= dict.fromkeys(creates, ErrorCode.UNSUPPORTED_VERSION)
             return Deny(denied, _CREATES)
+        if groups:
+            codes = dict.fromkeys(groups, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            return Deny(denied, _NO_GROUP.message, self.host.name, codes)
         deny = Deny(denied, _NO_TOPIC, self.host.name)
         if creates and (patches := _without_creation(request)):
             return Forward(patches, denials=(deny,) if denied else ())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.errors import BudgetError, WireError
+from wire.group_parts import flat
 from wire.primitives import Buffer, encode_compact_count, encode_count, skip_tags
 from wire.replies import error_body, error_items
 from wire.request_layouts import Part, layout_of, names_anything
@@ -94,7 +95,7 @@ def splitting(
     Between them None is yielded as a pause. The fields after the items are empty. Raises WireError if the body is
     malformed, and for an API or version whose items are not in one array of their own.
     """
-    layout = _flat(layout_of(api) if names_anything(api.key) else None)
+    layout = flat(layout_of(api) if names_anything(api.key) else None)
     place = next((n for n, part in enumerate(layout) if _holds_items(part)), None)
     if place is None:
         raise WireError(f"{api.name} v{api.version} cannot be split by its items")
@@ -187,12 +188,6 @@ class _ItemsWalk(PartsWalk):
             pos = super()._skip(_TEXT, pos + 1)
             return pos + (part.kind == "a" and self._version >= 1)
         return super()._skip(part, pos)
-
-
-def _flat(layout: tuple[Part, ...] | None) -> tuple[Part, ...]:
-    """Return the parts with the keys of coordinators as an array of their own."""
-    keys = Part("1"), Part("[", (Part("g"),))
-    return tuple(each for part in layout or () for each in (keys if part.kind == "q" else (part,)))
 
 
 def _holds_items(part: Part) -> bool:

@@ -1,4 +1,4 @@
-"""Adds items to the array of topics in a reply: those that Sluice has refused, before those of the broker.
+"""Adds items to the array of topics or groups in a reply: those that Sluice has refused, before those of the broker.
 
 - They come first, so that the rest of a reply can stream. Clients read the items in any order.
 - A topic of which the broker got some partitions then occurs twice, which clients accept.
@@ -31,12 +31,20 @@ _THROTTLED_SINCE: Final = {
     ApiKey.DELETE_TOPICS: 1,
     ApiKey.OFFSET_COMMIT: 3,
     ApiKey.FETCH: 1,
+    ApiKey.FIND_COORDINATOR: 1,
+    ApiKey.OFFSET_FETCH: 3,
+    ApiKey.DESCRIBE_GROUPS: 1,
+    ApiKey.DELETE_GROUPS: 0,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: 0,
+    ApiKey.SHARE_GROUP_DESCRIBE: 0,
+    ApiKey.STREAMS_GROUP_DESCRIBE: 0,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: 0,
 }
 """The first version with throttle_time_ms before the other fields."""
 
 
 def insert_items(api: Api, buf: Buffer, start: int, end: int, items: bytes, count: int) -> bytes:
-    """Return the body in `buf[start:end]` with `count` encoded `items` before those of its array of topics.
+    """Return the body in `buf[start:end]` with `count` encoded `items` before those of its array of topics or groups.
 
     The part of the body up to the array's count is enough. Raises WireError if it is not there.
     """

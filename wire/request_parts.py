@@ -181,6 +181,18 @@ class PartsWalk:
         head, tail = bytes(self._buf[start:head_end]), bytes(self._buf[tail_at:pos])
         return _Element(topic, head, partitions, tail), pos
 
+    def group(self, part: Part, pos: int) -> tuple[str | None, int]:
+        """Return the name in one element of the array of groups, and the offset after the element."""
+        name = None
+        for field in part.parts:
+            if field.kind == "g":
+                name, pos = self._text(pos)
+            else:
+                pos = self._skip(field, pos)
+        if part.kind == "{" and self._flexible:
+            pos = skip_tags(self._buf, pos, self._end)
+        return name, pos
+
     def skip_all(self, parts: tuple[Part, ...], pos: int) -> int:
         """Return the offset after these fields."""
         for part in parts:

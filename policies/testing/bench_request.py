@@ -143,7 +143,7 @@ def refusals(request: BenchRequest, verdict: Verdict) -> Iterator[PolicyRefusal]
     denials = ends.denials if isinstance(ends, Forward) else (ends,)
     for denial in denials:
         if isinstance(denial, Deny):
-            for code in sorted(set(denial.codes.values())):
+            for code in sorted(denial.used_codes):
                 yield PolicyRefusal(denial.policy or name, code, denial.message)
 
 

@@ -19,9 +19,12 @@ pytestmark = pytest.mark.kafka
 
 GOOD, BAD = "good-1", "bad-1"
 """Client ids. The rules allow the first everything below `t-`; the second may read it in no group."""
+SOME = "some-1"
+"""It may use some groups."""
 RULES = [
     {"client_id": "good-*", "topics": ["*"], "groups": ["*"]},
     {"client_id": "bad-*", "topics": ["*"], "access": ["read"]},
+    {"client_id": "some-*", "topics": ["*"], "groups": ["mine-*"]},
 ]
 LONG_SECONDS = 60
 Attempt = Callable[[str, str, str], str]
@@ -136,6 +139,21 @@ def test_a_client_sees_why_it_may_not(
 
     assert attempt(guarded.bootstrap, BAD, topic) == error
     assert attempt(guarded.bootstrap, GOOD, topic) == ""
+
+
+def test_a_request_of_several_groups_is_divided(guarded: SluiceProcess) -> None:
+    """The broker answers for those that the client may use, and Sluice for the others, as Kafka would."""
+    admin = KafkaAdminClient(bootstrap_servers=guarded.bootstrap, client_id=SOME)
+    try:
+        (node,) = [each["broker_id"] for each in admin.describe_cluster()["brokers"]]
+        groups = ["mine-a", "not-mine", "mine-b"]
+        found = admin.delete_groups(groups, group_coordinator_id=node)
+    finally:
+        admin.close()
+    assert found.pop("not-mine") == "GroupAuthorizationFailedError"
+    assert found.keys() == {"mine-a", "mine-b"}
+    # the second if the broker has not yet had a group, and so no topic of offsets
+    assert set(found.values()) <= {"GroupIdNotFoundError", "NotCoordinatorError"}
 
 
 def test_java_sees_why_it_may_not(

@@ -96,3 +96,19 @@ def test_a_wrong_denial_fails_when_it_is_made(make):
     """The message names the field."""
     with pytest.raises(TypeError, match=r"Deny\.(codes|message)"):
         make()
+
+
+@pytest.mark.parametrize(
+    "groups", [["g"], {b"g": CODE}, {"g": 0}, {"g": True}, {"g": 999}, {"g": "x"}], ids=repr
+)
+def test_groups_need_names_and_codes(groups):
+    """A policy's mistake is told where it makes it."""
+    with pytest.raises(TypeError, match=r"Deny\.groups"):
+        Deny({}, groups=groups)
+
+
+def test_a_decision_names_the_codes_of_topics_and_groups():
+    """For logs and metrics."""
+    denial = Deny({"x": CODE}, groups={"g": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    decision = PolicyDecision("topics", denial, PEER, "OffsetFetch", 0)
+    assert decision.error == "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED"

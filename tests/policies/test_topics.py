@@ -99,7 +99,6 @@ def test_an_id_without_a_name_is_refused_until_the_client_has_asked_for_it() -> 
         ("ConsumerGroupHeartbeat", {"group_id": "h"}, ["owner"]),
         ("DeleteGroups", {"groups_names": ("g-1",)}, ["owner"]),
         ("DescribeGroups", {"groups": ("g-1",)}, ["reader", "owner"]),
-        ("DescribeGroups", {"groups": ("g-1", "h")}, ["owner"]),
         ("AddOffsetsToTxn", {"group_id": "h"}, ["owner"]),
     ],
 )
@@ -111,6 +110,35 @@ def test_a_group_is_judged_as_a_topic_is(
     for user in ("reader", "writer", "owner", "other"):
         got = denied(bench, user, api, fields=fields)
         assert got == (None if user in passing else GROUP)
+
+
+@pytest.mark.parametrize(
+    ("api", "fields"),
+    [
+        ("DescribeGroups", {"groups": ("g-1", "h", "i")}),
+        ("OffsetFetch", {"groups": [{"group_id": each, "topics": None} for each in "hig"]}),
+        ("FindCoordinator", {"key_type": 0, "coordinator_keys": ("h", "g-1", "i")}),
+    ],
+)
+def test_some_of_several_groups_are_denied(api: str, fields: dict[str, object]) -> None:
+    """The others pass, as in Kafka; a client of which no group is allowed is refused whole."""
+    rules = {"rules": [{"user": "reader", "groups": ["g*"], "topics": ["*"]}]}
+    bench = PolicyBench(TopicRules, rules)
+    request = bench.request(api, fields=fields)
+    reader = replace(bench.peer, user="reader")
+    verdict = bench.ask(request, reader)
+    assert verdict == Deny({}, groups={"h": GROUP, "i": GROUP})
+    assert bench.ask(request, replace(bench.peer, user="other")).code == GROUP  # type: ignore[union-attr]
+
+
+def test_the_topics_of_an_allowed_group_are_judged_beside_a_denied_group() -> None:
+    """Else a denied group would hide a denied topic from its judgement."""
+    bench = PolicyBench(TopicRules, RULES)
+    topics = [{"name": "secret", "partition_indexes": [0]}]
+    groups = [{"group_id": "g-1", "topics": topics}, {"group_id": "h", "topics": None}]
+    request = bench.request("OffsetFetch", 8, fields={"groups": groups})
+    verdict = bench.ask(request, replace(bench.peer, user="reader"))
+    assert verdict == Deny({"secret": TOPIC}, groups={"h": GROUP})
 
 
 def test_a_request_about_all_topics_needs_the_right_to_manage_all() -> None:

@@ -8,6 +8,7 @@ from tests.support.kafka_messages import apis_known, messages_of, name, survives
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION
 from wire.errors import WireError
+from wire.group_parts import GROUPED
 from wire.reply_joins import insert_items
 from wire.request_parts import DIVISIBLE
 
@@ -37,7 +38,7 @@ def test_the_other_fields_and_items_stay(api, data):
 
 
 @pytest.mark.parametrize(
-    "api", [a for a in BY_KEY_AND_VERSION.values() if a.key in DIVISIBLE], ids=name
+    "api", [a for a in BY_KEY_AND_VERSION.values() if a.key in DIVISIBLE | GROUPED], ids=name
 )
 @settings(max_examples=20, deadline=None)
 @given(data=st.binary(max_size=60))

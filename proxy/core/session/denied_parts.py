@@ -1,7 +1,7 @@
 """A request of which policies deny a part: the rest is forwarded, and the reply is joined.
 
 Rules:
-- Denied topics and partitions never reach the broker. The others keep their bytes and their order.
+- Denied topics, partitions and groups never reach the broker. The others keep their bytes and their order.
 - The first policy that denies a partition names its code. If no item is left the reply is made here.
 - The items that are added to the reply are counted in the pool of requests until the request ends.
 - With acks=0 there is no reply: the session ends after the rest was sent, as a broker ends it.
@@ -22,6 +22,7 @@ from proxy.core.session.traces import on_refused, refuser
 from wire import large_refusals
 from wire.apis import ApiKey
 from wire.errors import WireError
+from wire.group_parts import dividing_by_group
 from wire.reply_joins import insert_items
 from wire.request_parts import dividing
 
@@ -69,14 +70,33 @@ def without_denied(
                 return place, code
         return None
 
+    def label_of_group(group: str | None) -> Label:
+        for place, denial in enumerate(denials):
+            code = denial.groups.get(group) if group is not None else None
+            if code is not None:
+                return place, code
+        return None
+
+    groups: set[Label] = set()
+    for number, group in enumerate(names.groups, 1):
+        groups.add(label_of_group(group))
+        if not number % LABELLED_TOPICS:
+            yield
+    by_group = bool(groups - {None})
     labels: set[Label] = set()
     for number, topic in enumerate(names.topics, 1):
         labels.update(label_of(topic, each) for each in topic.partitions or (None,))
         if not number % LABELLED_TOPICS:
             yield
+    of_topics = sorted(label for label in labels if label is not None)
+    if by_group:
+        labels = groups
     denied = sorted(label for label in labels if label is not None)
     if not denied:
         return frame
+    if by_group and of_topics:  # which of them are those of a denied group is not known
+        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        return None
     everything = labels == set(denied)
     if everything and exchange.plan.silent:
         yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
@@ -84,7 +104,11 @@ def without_denied(
     try:
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
         # by the names that the policies saw
-        parts = yield from dividing(api, frame, at, name_of, label_of)
+        parts = yield from (
+            dividing_by_group(api, frame, at, label_of_group)
+            if by_group
+            else dividing(api, frame, at, name_of, label_of)
+        )
         rest = parts.get(None)
         base = b""
         if rest is None:  # a reply to one part, to which the other parts are added
