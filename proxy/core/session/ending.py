@@ -110,11 +110,12 @@ class Ending:
     def on_client_gone(self, owner: EndingOwner, now_ms: int) -> None:
         """End this session after its replies: the client has closed its sending side, and may still be reading."""
         requests = owner.requests
-        if requests is not None and requests.left:
-            if requests.streams:
-                requests.lose_half_sent(now_ms)
-            else:
-                owner.forget_requests(now_ms)
+        if requests is not None and requests.left and requests.streams:
+            requests.lose_half_sent(now_ms)
+        elif owner.is_inside_request and owner.held is None:
+            # Part of a request that is kept, or too little of it to begin. A muted client is not read up to its end.
+            owner.client.take()
+            owner.forget_requests(now_ms)
         self.end_after_replies(owner, CloseReason.CLIENT_CLOSED)
         self.maybe_end(owner)
 

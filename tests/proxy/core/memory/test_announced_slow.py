@@ -55,6 +55,23 @@ def test_a_request_streams_as_soon_as_enough_of_it_is_here():
     assert wire.to_broker == large(1, 1_000_000)
 
 
+@pytest.mark.parametrize("probed", [False, True])
+def test_a_client_that_leaves_before_its_request_begins_is_let_go(probed):
+    """What it has sent of the request is dropped; replies that are due still come."""
+    recorder = Recorder()
+    engine = bounded(BOUND, recorder)
+    wire = Wire(engine, 1).client(f.heartbeat(1) + large(2)[:SLOW])
+    if probed:
+        wire.advance(PROBE_MS // 2)
+        wire.client(large(2)[SLOW : 2 * SLOW])
+    wire.session.client_gone(wire.now_ms)
+    assert not wire.session.ended
+    wire.broker(f.heartbeat_reply(1))
+    assert wire.session.ended
+    assert wire.to_broker == f.heartbeat(1)
+    assert engine.request_pool.used_bytes == 0
+
+
 def test_slow_requests_that_are_too_large_to_be_gathered_stream_one_after_the_other():
     """They leave the place beyond the bound to a quick one."""
     engine = bounded(LARGE + 1000)
