@@ -56,8 +56,8 @@ def test_a_request_streams_as_soon_as_enough_of_it_is_here():
 
 
 @pytest.mark.parametrize("probed", [False, True])
-def test_a_client_that_leaves_before_its_request_begins_is_let_go(probed):
-    """What it has sent of the request is dropped; replies that are due still come."""
+def test_a_client_that_leaves_before_its_request_begins_is_closed(probed):
+    """The part of the request that it has sent is dropped; replies that are due still come."""
     recorder = Recorder()
     engine = bounded(BOUND, recorder)
     wire = Wire(engine, 1).client(f.heartbeat(1) + large(2)[:SLOW])
