@@ -9,8 +9,9 @@ import pytest
 from bench.harness.ports import free_ports
 from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
+from policies.quota.sensors import BucketMetrics
 from proxy.core.stats.histogram import bucket_of
-from proxy.telemetry.facts import Facts, Feature, Reloads
+from proxy.telemetry.facts import Facts, Feature, QuotaEntities, Reloads
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.push import MetricPush
@@ -53,12 +54,15 @@ class Traced(MetricsObserver):
 
 def lively(push: MetricPush | None = None) -> MetricsObserver:
     """Return the MetricsObserver of an engine with an event of every kind, at the present time."""
-    metrics = Traced(push=push)
+    metrics = Traced(push=push, max_quota_entities=1)
     policy = Holding(Hold(1000, "key"), *[FORWARD] * REQUESTS, Throttle(50))
     now_ms = time.time_ns() // 1_000_000
     engine = make_engine([policy], keeps_traces=True, now_ms=now_ms)
     hear(engine, metrics)
-    metrics.attach(engine, FakeFactsSource(FACTS, {"ANONYMOUS": 100.0}))
+    facts_source = FakeFactsSource(FACTS, {"ANONYMOUS": 100.0})
+    figures = BucketMetrics("alice", "", "request_rate", 10.0, 5.0, 20.0, 50, 0)
+    facts_source.entities = [QuotaEntities("quota", [figures])]
+    metrics.attach(engine, facts_source)
     for pool in (engine.request_pool, engine.reply_pool):
         pool.resize(1 << 20)
     wire = Wire(engine).client(f.heartbeat(0))
@@ -70,9 +74,10 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
     wire.client(f.beat(REQUESTS)).broker(f.beat_reply(REQUESTS))
     engine.meters.step_us[bucket_of(70)] += 1
     metrics.on_internal_error(ValueError())
-    metrics.on_policy_error("quota", "on_request", ValueError())
+    name = engine.chain.entries[0].name
+    metrics.on_policy_error(name, "on_request", ValueError())
     decision = PolicyDecision(
-        "limits", Reject(44), Peer(1, "127.0.0.1", 50_000), "DeleteTopics", now_ms
+        name, Reject(44), Peer(1, "127.0.0.1", 50_000), "DeleteTopics", now_ms
     )
     metrics.on_policy_observed(decision)
     metrics.on_policy_refused(decision)
