@@ -182,7 +182,7 @@ async def test_a_lifetime_that_cannot_be_is_refused_and_asked_for_later(
 @pytest.mark.parametrize(
     ("told", "used_s"), [(1, 1.0), (1.5, 1.5), (86_401, 86_400.0), (315_360_000, 86_400.0)]
 )
-async def test_a_lifetime_that_can_be_is_used_for_a_day_at_most(told: float, used_s: float) -> None:
+async def test_a_possible_lifetime_is_used_for_a_day_at_most(told: float, used_s: float) -> None:
     """Fractions and years too."""
     body = json.dumps({"access_token": "a.b.c", "expires_in": told}).encode()
     assert tokens._read_answer(200, body).lifetime_s == used_s
