@@ -32,6 +32,7 @@ from proxy.host_port import host_port
 from proxy.policy_services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.shell.acceptor import Acceptor
+from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.clock import Clock
 from proxy.shell.descriptors import connection_limit
 from proxy.shell.dialer import Dialer
@@ -106,11 +107,13 @@ class App:
             self._tls.connector,
             self._custody,
         )
+        self._dials = BrokerDials(
+            self._engine, self._event_loop, self._dialer, observer, self._clock
+        )
         others = len(self._ports) + config.admin.max_connections()
         self._acceptor = Acceptor(
             self._engine,
             self._event_loop,
-            self._dialer,
             observer,
             self._clock,
             connection_limit(config.limits.max_connections, others),
@@ -160,6 +163,7 @@ class App:
                     nursery.start_soon(self._tls.watch)
                     if self._custody is not None:
                         await nursery.start(self._custody.serve)
+                    await nursery.start(self._dials.serve)
                     if (
                         self._engine.chain.entries
                     ):  # so that the first refusal does not wait for the codec

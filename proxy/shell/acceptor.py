@@ -1,8 +1,9 @@
 """Accept clients: each is counted at once, and handed to the event loop.
 
 A load balancer's header comes first (`proxied_clients`), then the TLS handshake; its client is counted while it lasts.
-No broker is dialled before there is a byte for it (`broker_dials`). So none is for a probe of the port, nor for a
-connection of our own to it that the dialer has closed (`Dialer.is_own`), which would lead to the next one.
+Brokers are dialled elsewhere, and not before there is a byte for them (`broker_dials`). So none is for a probe of the
+port, nor for a connection of our own to it that the dialer has closed (`Dialer.is_own`), which would lead to the next
+one. A drain ends the acceptor, and not the dials: requests that were taken are still answered.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import trio
 
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
-from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.proxied_clients import ProxiedClients
 from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.observer import Observer
     from proxy.core.session.session import Session
-    from proxy.shell.dialer import Dialer
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
     from proxy.shell.proxied_clients import Address
@@ -43,7 +42,6 @@ class Acceptor:
         self,
         engine: Engine,
         event_loop: EventLoop,
-        dialer: Dialer,
         observer: Observer,
         now_ms: Callable[[], int],
         max_connections: int,
@@ -52,7 +50,6 @@ class Acceptor:
     ) -> None:
         self._engine = engine
         self._event_loop = event_loop
-        self._dials = BrokerDials(engine, event_loop, dialer, observer, now_ms)
         self._observer = observer
         self._now_ms = now_ms
         self._tls = tls
@@ -80,7 +77,7 @@ class Acceptor:
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
             )
-            await self._dials.serve(until)
+            await until.wait()
             serving.cancel_scope.cancel()
 
     def _may_accept(self) -> bool:

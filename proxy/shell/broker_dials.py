@@ -6,6 +6,7 @@ Rules:
 - Meanwhile the client is not read, because bytes wait for its broker. Its time for the first request does not run.
 - If the client leaves, or loses its place, the dial is cancelled.
 - A broker that cannot be reached ends the session.
+- A drain cancels no dial: a request that was taken before it has a reply to come. Its deadline ends them.
 """
 
 from __future__ import annotations
@@ -50,13 +51,15 @@ class BrokerDials:
         self._nursery: trio.Nursery | None = None
         event_loop.brokers = self
 
-    async def serve(self, until: trio.Event) -> None:
-        """Dial until the event is set; then cancel the dials, and end each session that needs one."""
+    async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Dial until cancelled; then each session that needs a broker ends."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            await until.wait()
-            self._nursery = None
-            nursery.cancel_scope.cancel()
+            task_status.started()
+            try:
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
 
     def need(self, session: Session) -> None:
         """Begin to dial the session's broker, unless that has begun."""

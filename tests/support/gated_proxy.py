@@ -11,6 +11,7 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.acceptor import Acceptor
+from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.dial import DialError
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
@@ -129,13 +130,13 @@ async def running(bench: Bench) -> AsyncIterator[GatedProxy]:
     bench.engine.newcomers.authenticates = True
     bench.engine.authenticate_clients(server)
     proxy = GatedProxy(bench, checker)
-    acceptor = Acceptor(
-        bench.engine, bench.event_loop, proxy.broker, proxy.observer, bench.clock, 1000
-    )
+    acceptor = Acceptor(bench.engine, bench.event_loop, proxy.observer, bench.clock, 1000)
+    dials = BrokerDials(bench.engine, bench.event_loop, proxy.broker, proxy.observer, bench.clock)
     async with trio.open_nursery() as nursery:
+        await nursery.start(dials.serve)
         nursery.start_soon(acceptor.serve, proxy.listeners, proxy.until)
         yield proxy
-        proxy.until.set()
+        nursery.cancel_scope.cancel()
     proxy.listeners.close()
     bench.far += proxy.broker.far
     assert proxy.observer.internal == []

@@ -12,25 +12,22 @@ from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.acceptor import EVICTION_MS, Acceptor
-from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import TlsListener
-from proxy.shell.transport import PlainTransport
 from tests.support import frames as f
 from tests.support.sessions import Watcher
-from tests.support.sockets import tcp_pair
 from tests.support.tls import Contexts
 
 if TYPE_CHECKING:
-    import socket
+    pass
 
 
 def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
     """The limit holds while brokers are being dialled."""
     delays = Delays()
-    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, 1)
+    acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, 1)
     assert acceptor._may_accept()
     session = bench.engine.connect("10.0.0.9", 40000, None)
     assert not acceptor._may_accept()
@@ -42,7 +39,7 @@ def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
 
 def test_the_proxy_is_full_of_clients_that_have_sent_a_request(bench):
     """Others may have to yield their places, so a flood of them does not make the proxy unready."""
-    acceptor = Acceptor(bench.engine, bench.event_loop, None, Observer(), bench.clock, 1)
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1)
     client, _, session = bench.link()
     assert not acceptor.is_full
     client.sendall(f.heartbeat(1))
@@ -58,7 +55,7 @@ def test_the_oldest_client_without_a_request_yields_its_place(bench, limit):
     if limit != "max_connections":
         bench.engine.limit_connections(ConnectionLimits(max_unauthenticated=2))
     delays = Delays()
-    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, most)
+    acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, most)
     speaker, _, spoken = bench.link()
     speaker.sendall(f.heartbeat(1))
     bench.run()
@@ -77,7 +74,7 @@ def test_a_rate_of_connections_delays_the_next_client(bench):
     """It waits in the kernel until its second's share has come."""
     bench.engine.limit_connections(ConnectionLimits(max_rate=2))
     delays = Delays()
-    acceptor = Acceptor(bench.engine, bench.event_loop, None, delays, bench.clock, 100)
+    acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, 100)
     assert [acceptor._may_accept() for _ in range(3)] == [True, True, False]
     assert delays.told == [("max_connection_creation_rate", 2)]
     bench.clock.now_ms += 500
@@ -94,25 +91,13 @@ class Delays(Observer):
         self.told.append((limit, value))
 
 
-class Dials:
-    """A dialer whose brokers are the far ends of pairs."""
-
-    def __init__(self) -> None:
-        self.far: list[socket.socket] = []
-
-    async def reach(self, node_id: int | None) -> Upstream:
-        far, near = tcp_pair()
-        self.far.append(far)
-        return Upstream(PlainTransport(near), ("", 0))
-
-
 @pytest.mark.parametrize("place", ["connect", "attach"])
 async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client(
     bench, monkeypatch, place
 ):
     """The first client is closed and forgotten, and the fault is reported; the second one is served."""
-    observer, dials = Watcher(), Dials()
-    acceptor = Acceptor(bench.engine, bench.event_loop, dials, observer, bench.clock, 10)
+    observer = Watcher()
+    acceptor = Acceptor(bench.engine, bench.event_loop, observer, bench.clock, 10)
     room = {"connect": bench.engine, "attach": bench.event_loop}[place]
     whole = getattr(room, place)
     calls: list[object] = []
@@ -141,12 +126,11 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     for stream in (first, second):
         await stream.aclose()
     listeners.close()
-    bench.far += dials.far
 
 
 async def test_a_silent_client_yields_its_place(bench):
     """At once: no broker is dialled for it, so nothing has to end first."""
-    acceptor = Acceptor(bench.engine, bench.event_loop, Dials(), Observer(), bench.clock, 1)
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1)
     listeners = Listeners("127.0.0.1", [(None, 0)])
     port = listeners._bound[0][1].getsockname()[1]
     until = trio.Event()
@@ -173,9 +157,7 @@ async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_pa
     principals = CertificatePrincipals("subject", str)
     listener = TlsListener(Contexts.make(tmp_path).server, handshakes, principals, bench.clock)
     bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=3))
-    acceptor = Acceptor(
-        bench.engine, bench.event_loop, Dials(), Observer(), bench.clock, 1, listener
-    )
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1, listener)
     assert handshakes._places._limit == 3
     bench.engine.limit_connections(ConnectionLimits(max_tls_handshakes=5))
     acceptor.limit(7)
@@ -190,9 +172,7 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_pat
         CertificatePrincipals("subject", str),
         bench.clock,
     )
-    acceptor = Acceptor(
-        bench.engine, bench.event_loop, Dials(), Observer(), bench.clock, 1, listener
-    )
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1, listener)
     listeners = Listeners("127.0.0.1", [(None, 0)])
     port = listeners._bound[0][1].getsockname()[1]
     until = trio.Event()

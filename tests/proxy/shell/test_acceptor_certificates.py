@@ -10,11 +10,9 @@ from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.acceptor import Acceptor
-from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.tls.listener import SecureClient
 from proxy.shell.transport import PlainTransport
-from tests.support.sockets import tcp_pair
 
 LASTS_MS = 60_000
 
@@ -34,22 +32,10 @@ class Secured:
         return SecureClient(PlainTransport(accepted), node_id, "app", self._ends_ms)
 
 
-class Dials:
-    """A dialer whose brokers are silent."""
-
-    def __init__(self) -> None:
-        self.far: list[socket.socket] = []
-
-    async def reach(self, node_id: int | None) -> Upstream:
-        far, near = tcp_pair()
-        self.far.append(far)
-        return Upstream(PlainTransport(near), ("", 0))
-
-
 async def test_a_connection_ends_when_the_certificate_of_its_client_does(bench):
     """The session has the certificate's user from its beginning."""
-    tls, dials = Secured(bench.clock() + LASTS_MS), Dials()
-    acceptor = Acceptor(bench.engine, bench.event_loop, dials, Observer(), bench.clock, 10, tls)
+    tls = Secured(bench.clock() + LASTS_MS)
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 10, tls)
     listeners = Listeners("127.0.0.1", [(None, 0)])
     client = socket.create_connection(listeners._bound[0][1].getsockname())
     until = trio.Event()
@@ -67,5 +53,5 @@ async def test_a_connection_ends_when_the_certificate_of_its_client_does(bench):
         assert session.reason is CloseReason.CERTIFICATE_EXPIRED
         assert client.recv(1) == b""
         until.set()
-    for each in (client, *dials.far, listeners):
+    for each in (client, listeners):
         each.close()

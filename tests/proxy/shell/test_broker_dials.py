@@ -12,6 +12,7 @@ import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.acceptor import Acceptor
+from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.dial import DialError
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
@@ -19,6 +20,7 @@ from proxy.shell.transport import PlainTransport
 from tests.support import frames as f
 from tests.support.sessions import Watcher
 from tests.support.sockets import arrived, reset, tcp_pair
+from tests.support.waiting import fetch_waiting
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,13 +79,13 @@ class Proxy:
 @asynccontextmanager
 async def running(bench: Bench) -> AsyncIterator[Proxy]:
     proxy = Proxy(bench)
-    acceptor = Acceptor(
-        bench.engine, bench.event_loop, proxy.dials, proxy.observer, bench.clock, 100
-    )
+    acceptor = Acceptor(bench.engine, bench.event_loop, proxy.observer, bench.clock, 100)
+    dials = BrokerDials(bench.engine, bench.event_loop, proxy.dials, proxy.observer, bench.clock)
     async with trio.open_nursery() as nursery:
+        await nursery.start(dials.serve)
         nursery.start_soon(acceptor.serve, proxy.listeners, proxy.until)
         yield proxy
-        proxy.until.set()
+        nursery.cancel_scope.cancel()
     proxy.listeners.close()
     bench.far += proxy.dials.far
 
@@ -170,16 +172,50 @@ async def test_a_broker_that_cannot_be_reached_ends_the_session(bench, error, re
         assert bench.held_bytes == 0
 
 
-async def test_a_drain_cancels_dials_and_makes_no_more(bench):
-    """A client whose broker is dialled is told so, and one that sends its first request after that."""
+async def test_a_drain_waits_for_brokers_that_are_being_dialled(bench):
+    """A request that was taken before it is sent and answered; one that came after it is not taken."""
+    async with running(bench) as proxy:
+        late, client = proxy.connect(), proxy.connect(f.heartbeat(1))
+        await proxy.settle()
+        proxy.until.set()
+        bench.engine.drain()
+        late.sendall(f.heartbeat(2))
+        await proxy.settle()
+        assert late.recv(1) == b""
+        proxy.dials.may.set()
+        await proxy.settle()
+        (broker,) = proxy.dials.far
+        assert arrived(broker) == f.heartbeat(1)
+        broker.sendall(f.reply(1, b"\0" * 6))
+        await proxy.settle()
+        assert arrived(client) == f.reply(1, b"\0" * 6)
+        assert client.recv(1) == b""
+
+
+async def test_a_long_poll_whose_broker_is_being_dialled_is_answered_at_once_by_a_drain(bench):
+    """Empty, as those that wait at their brokers; the dial is cancelled, because nothing is left to send."""
+    async with running(bench) as proxy:
+        client = proxy.connect(fetch_waiting(7, 10_000))
+        await proxy.settle()
+        bench.engine.drain()
+        await proxy.settle()
+        assert struct.unpack_from(">ii", arrived(client))[1] == 7
+        assert client.recv(1) == b""
+        assert proxy.dials.cancelled == 1
+        client.close()
+        await proxy.settle()
+        assert bench.engine.sessions == set()
+        assert bench.held_bytes == 0
+
+
+async def test_the_end_of_a_drain_cancels_dials_and_makes_no_more(bench):
+    """A client whose broker is dialled is disconnected, and one that sends its first request after that."""
     async with running(bench) as proxy:
         late = proxy.connect()
         proxy.connect(f.heartbeat(1))
         await proxy.settle()
-        proxy.until.set()
-        await proxy.settle()
-        late.sendall(f.heartbeat(2))
-        await proxy.settle()
-        assert proxy.dials.asked == [7]
-        bench.event_loop.close_all(CloseReason.DRAIN_TIMEOUT)
+    late.sendall(f.heartbeat(2))
+    bench.run()
+    assert proxy.dials.asked == [7]
+    bench.event_loop.close_all(CloseReason.DRAIN_TIMEOUT)
     assert [reason for reason, _ in bench.engine.observer.closed] == [CloseReason.DRAINED] * 2

@@ -174,20 +174,38 @@ async def test_more_versions_and_another_throttle_time_are_no_reason_to_end(benc
         assert struct.pack(">hhh", 3, 0, 9) in told(another, 1)
 
 
-@pytest.mark.parametrize("drained", [False, True])
-async def test_clients_that_wait_for_an_answer_end_with_the_dial(bench, drained):
+async def test_clients_that_wait_for_an_answer_end_with_the_dial(bench):
     """All of them, with the reason of the dial; those that have left are forgotten."""
     async with running(bench) as proxy:
         clients = [proxy.connect(ask(1)) for _ in range(3)]
         clients[0].close()
         await proxy.settle()
         proxy.broker.error = DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, "too late")
-        (proxy.until if drained else proxy.broker.may).set()
+        proxy.broker.may.set()
         await proxy.settle()
         for client in clients[1:]:
             assert client.recv(1) == b""
             client.close()
         await proxy.settle()
-        reason = CloseReason.DRAINED if drained else CloseReason.UPSTREAM_DIAL_TIMEOUT
-        assert proxy.closed.count(reason) >= 2
+        assert proxy.closed.count(CloseReason.UPSTREAM_DIAL_TIMEOUT) >= 2
         assert proxy.broker.far == []
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_drain_waits_for_the_answer_that_clients_wait_for(bench, answered):
+    """They get it and are disconnected then; at the end of the drain they are disconnected without it."""
+    async with running(bench) as proxy:
+        clients = [proxy.connect(ask(1)) for _ in range(3)]
+        await proxy.settle()
+        proxy.until.set()
+        bench.engine.drain()
+        await proxy.settle()
+        assert proxy.closed == []
+        if answered:
+            proxy.broker.may.set()
+            await proxy.settle()
+            for client in clients:
+                assert told(client, 1)
+                assert client.recv(1) == b""
+    assert [session.reason for session in bench.engine.sessions] == []
+    assert proxy.closed == [CloseReason.DRAINED] * 3

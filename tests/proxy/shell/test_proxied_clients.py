@@ -23,23 +23,16 @@ from tests.support.proxy_headers import SIGNATURE, binary, line
 from tests.support.tls import Contexts
 
 if TYPE_CHECKING:
-    from proxy.shell.dialer import Upstream
+    pass
 
 HERE = ("127.0.0.0/8",)
-
-
-class NeverDials:
-    """A dialer whose brokers do not answer."""
-
-    async def reach(self, node_id: int | None) -> Upstream:
-        await trio.sleep_forever()
 
 
 @asynccontextmanager
 async def accepting(bench, *, proxies=HERE, places: int = 100, tls=None):
     """Return an acceptor at work, and a function that connects a client that sends these bytes."""
     acceptor = Acceptor(
-        bench.engine, bench.event_loop, NeverDials(), Observer(), bench.clock, places, tls, proxies
+        bench.engine, bench.event_loop, Observer(), bench.clock, places, tls, proxies
     )
     listeners = Listeners("127.0.0.1", [(None, 0)])
     port = listeners._bound[0][1].getsockname()[1]
