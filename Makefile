@@ -26,7 +26,7 @@ report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the dat
 	$(BIN)/sluice-pipeline all $(REPORT)/log $(REPORT) --traces $(REPORT)/log/traces.jsonl
 
 screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
-	$(BIN)/python -m tests.support.report_pictures $(REPORT)/report.html docs/img
+	$(BIN)/python -m tests.support.pages.report_pictures $(REPORT)/report.html docs/img
 
 # The suites that talk to brokers and processes are idle half of the time. Three that never wait run below them (`nice`),
 # so that they get what is left of two cores and delay no other. The longest start first; four at once fit in 8 GiB.
@@ -44,7 +44,7 @@ check: $(STAMP)-test  ## style, types, import contracts
 PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tests/threats
 
 clients: $(STAMP)-test  ## five client libraries that no test runs, directly and through Sluice with a quota; needs Go, Node and a JDK
-	$(BIN)/python -m tests.support.smoke_clients
+	$(BIN)/python -m tests.support.kafka.smoke_clients
 
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
 	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES)) -q
@@ -135,7 +135,7 @@ sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packag
 	@$(BIN)/python .ci/sbom
 
 helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests; their archives in dist/
-	$(BIN)/python -m tests.support.chart_files
+	$(BIN)/python -m tests.support.kubernetes.chart_files
 
 checkov: $(STAMP)-test  ## the rendered charts by checkov; "not checked" (exit code 2) where it is not installed
 	@PATH="$(BIN):$$PATH" $(BIN)/python .ci/checkov

@@ -33,10 +33,10 @@ from bench.kafka_clients import LISTENER, AdvertisedListener, Client, Sent, awai
 from bench.peer_commands import maybe_haproxy, parse_peer
 from bench.running import Running
 from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line
-from tests.support.java import Java, KafkaUnavailableError, kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_jars import KAFKA_VERSION
-from tests.support.topics import Topics
+from tests.support.kafka.java import Java, KafkaUnavailableError, kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_jars import KAFKA_VERSION
+from tests.support.kafka.topics import Topics
 
 NETWORK: Final = 0
 """The third byte of the broker's address, 127.0.0.1."""

@@ -18,8 +18,8 @@ from bench.harness.figures import spread
 from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_table, table, write_section
 from bench.harness.usage import cpu_ns
-from tests.support.image import SUITE, BuiltImage, ImageUnavailableError, built_image
-from tests.support.image_container import EVERYTHING, ImageContainer
+from tests.support.kubernetes.image import SUITE, BuiltImage, ImageUnavailableError, built_image
+from tests.support.kubernetes.image_container import EVERYTHING, ImageContainer
 
 METHOD = """\
 Made by `make bench-image`. *Ready* is the time from the start of runc to the first 200 of `/ready`, polled every 5 ms.

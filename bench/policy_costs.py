@@ -30,7 +30,7 @@ from policies.records import RecordRules, RecordRulesConfig
 from policies.testing import BenchHost
 from policies.testing.message_builder import request_body, response_body, topic_fields
 from policies.testing.record_writer import record_batch
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 from wire import codec
 from wire.apis import ApiKey, known
 

@@ -16,17 +16,17 @@ from bench.harness.command import options
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.quota_report import LIMIT, Both, Client, Found, Way, section
-from tests.support.franz_go import FranzUnavailableError, franz_program
-from tests.support.java import kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_jars import KAFKA_VERSION
-from tests.support.kafka_sasl import SaslListener
-from tests.support.quota_joined import LIMITS, measure_joined
-from tests.support.quota_load import Load, run
-from tests.support.quota_rows import Row
-from tests.support.quota_rule import answered_by_rule
-from tests.support.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
-from tests.support.quota_together import (
+from tests.support.kafka.franz_go import FranzUnavailableError, franz_program
+from tests.support.kafka.java import kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_jars import KAFKA_VERSION
+from tests.support.kafka.kafka_sasl import SaslListener
+from tests.support.quotas.quota_joined import LIMITS, measure_joined
+from tests.support.quotas.quota_load import Load, run
+from tests.support.quotas.quota_rows import Row
+from tests.support.quotas.quota_rule import answered_by_rule
+from tests.support.quotas.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
+from tests.support.quotas.quota_together import (
     FRANZ,
     GROUP_LIMIT,
     GROUPS,

@@ -27,8 +27,8 @@ from policies.testing import BenchHost
 from proxy.core.stats.usage import MAX_KEYS, UsageRow
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.traces import batch_processor
-from tests.support.sessions import make_engine
-from tests.support.telemetry import PARTS, Listeners
+from tests.support.core.sessions import make_engine
+from tests.support.telemetry.telemetry import PARTS, Listeners
 
 ROUNDS: Final = 25
 SLOW_SHARE: Final = 10

@@ -11,7 +11,7 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from tests.support.golden import GOLDEN, Case, cases, table
+from tests.support.messages.golden import GOLDEN, Case, cases, table
 from wire import fetch
 from wire.apis import OFFERED, ApiKey, find
 

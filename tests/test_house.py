@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
-from tests.support.house import (
+from tests.support.house.house import (
     FILES,
     MODULES,
     ROOM_MODULES,
@@ -44,7 +44,7 @@ STATE_MACHINES = {
     "proxy/core/session/request_stream.py",
     "proxy/core/session/parts.py",
     "proxy/core/session/session.py",
-    "tests/support/reference_model.py",
+    "tests/support/model/reference_model.py",
 }
 """To split one of these would cut one thought."""
 # Written in parts, so that this file does not find itself.

@@ -20,7 +20,7 @@ from bench.memory import burst, container, mixed, slow, slowloris, unread
 from bench.memory.figures import Case
 from bench.memory.kafka import Kafka, running_kafka
 from bench.memory.report import with_cases
-from tests.support.kafka_jars import KAFKA_VERSION
+from tests.support.kafka.kafka_jars import KAFKA_VERSION
 
 CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {
     "a": mixed.measure,

@@ -9,7 +9,7 @@ from typing import Final
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from tests.support import frames as f
+from tests.support.messages import frames as f
 
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20

@@ -11,9 +11,9 @@ from typing import Final
 
 from bench.harness import BenchError
 from bench.memory.frames import MIB
-from tests.support.java import KafkaUnavailableError, kafka_java
-from tests.support.kafka_cluster import Broker, KafkaCluster
-from tests.support.topics import Topics
+from tests.support.kafka.java import KafkaUnavailableError, kafka_java
+from tests.support.kafka.kafka_cluster import Broker, KafkaCluster
+from tests.support.kafka.topics import Topics
 
 HEAP: Final = "6g"
 """An unbounded burst puts 200 requests of 16 MiB into it at once; a third of the heap cannot hold such."""

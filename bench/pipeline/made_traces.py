@@ -7,7 +7,7 @@ from typing import Final
 from policies.api import QuotaViolation
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.spans import Span, mute_span, spans_of
-from tests.support.request_traces import EPOCH_US, trace, waits
+from tests.support.telemetry.request_traces import EPOCH_US, trace, waits
 
 BATCH_SPANS: Final = 512
 """In a line, as Sluice writes them."""

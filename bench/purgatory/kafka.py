@@ -25,7 +25,7 @@ OLD_SOURCE: Final = Path(__file__).with_name(f"{OLD_MAIN}.java")
 HEAP: Final = "-Xmx200m"
 _LEFT = re.compile(r"^# (\d+) operations are left$", re.MULTILINE)
 _PAUSE = re.compile(r"Pause .* ([\d.]+)ms$", re.MULTILINE)
-LOCK: Final = ROOT / "tests" / "support" / "locks" / f"purgatory-{VERSION}.lock"
+LOCK: Final = ROOT / "tests" / "support" / "kafka" / "locks" / f"purgatory-{VERSION}.lock"
 
 
 def kafka_command() -> list[str]:
@@ -36,8 +36,8 @@ def kafka_command() -> list[str]:
     """
     # Only this function needs the download's modules, which may not be installed.
     from pipeline.jars import JarsUnavailableError  # noqa: PLC0415
-    from tests.support.java import KafkaUnavailableError, find_java  # noqa: PLC0415
-    from tests.support.kafka_jars import kafka_jars  # noqa: PLC0415
+    from tests.support.kafka.java import KafkaUnavailableError, find_java  # noqa: PLC0415
+    from tests.support.kafka.kafka_jars import kafka_jars  # noqa: PLC0415
 
     try:
         return [find_java(), HEAP, "-cp", f"{kafka_jars(LOCK)}/*", MAIN]
@@ -51,7 +51,7 @@ def old_command(folder: Path) -> list[str]:
     Raises:
         BenchError: there is no Java, or no compiler beside it.
     """
-    from tests.support.java import KafkaUnavailableError, find_java  # noqa: PLC0415 - as above
+    from tests.support.kafka.java import KafkaUnavailableError, find_java  # noqa: PLC0415 - as above
 
     try:
         java = Path(find_java())

@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from bench.harness.compiled_build import missing, unpack_compiled
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
 
 BUILD = """\
 import sys

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
 
 
 @pytest.fixture

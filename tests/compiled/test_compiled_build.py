@@ -14,11 +14,11 @@ from typing import Final
 import pytest
 
 from bench.harness.compiled_build import unpack_compiled
-from tests.support import quota_counts
-from tests.support.differential_counts import digest
-from tests.support.house import ROOT
-from tests.support.sluice_process import COMMAND
-from tests.support.type_files import type_files
+from tests.support.house.house import ROOT
+from tests.support.house.type_files import type_files
+from tests.support.model.differential_counts import digest
+from tests.support.processes.sluice_process import COMMAND
+from tests.support.quotas import quota_counts
 
 pytestmark = pytest.mark.timeout(3600)  # the build may be part of any of these tests
 WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
@@ -94,14 +94,14 @@ def test_a_sluice_that_a_test_starts_is_compiled(compiled: Path) -> None:
 
 def test_both_builds_do_the_same(run_compiled) -> None:
     """The same bytes, verdicts, counters and reports in each of the scripts of the differential test."""
-    told = run_compiled("tests.support.differential_counts", "0", str(SCRIPTS))
+    told = run_compiled("tests.support.model.differential_counts", "0", str(SCRIPTS))
 
     assert told.stdout.split() == ["compiled", digest(0, SCRIPTS)], told.stderr
 
 
 def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
     """The same bytes, delays, rates and debts, to the last digit, in random plays of a quota."""
-    told = run_compiled("tests.support.quota_counts", "0", str(QUOTA_PLAYS))
+    told = run_compiled("tests.support.quotas.quota_counts", "0", str(QUOTA_PLAYS))
 
     assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proxy.shell import system_calls
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP
 from proxy.shell.system_calls import BROKEN, NOT_NOW
-from tests.support.sockets import reset, tcp_pair
+from tests.support.shell.sockets import reset, tcp_pair
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the system has no epoll")
 LONG_S = 60.0

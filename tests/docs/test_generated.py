@@ -6,7 +6,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.house import ROOMS
+from tests.support.house.house import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
 HOOKS = ROOT / "docs" / "hooks"

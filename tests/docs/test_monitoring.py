@@ -12,7 +12,7 @@ import yaml
 
 from proxy.telemetry.metrics.metric import MetricKind
 from proxy.telemetry.metrics.names import ALL
-from tests.support.prometheus import program
+from tests.support.telemetry.prometheus import program
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "examples" / "monitoring"

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support import frames as f
-from tests.support.raw import receive
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.processes.sluice_process import SluiceProcess
 
 ROOT = Path(__file__).parents[2]
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)

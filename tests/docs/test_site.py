@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, ViewportSize
 
-from tests.support.browser import NARROW, PATIENCE_MS, NoBrowserError, chromium
+from tests.support.pages.browser import NARROW, PATIENCE_MS, NoBrowserError, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
 DESK: ViewportSize = {"width": 1280, "height": 900}

@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 from cryptography import x509
 
-from tests.support.certificates import Authority, Pair
-from tests.support.load import await_that
-from tests.support.raw import api_versions_request, receive
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.load import await_that
+from tests.support.messages.raw import api_versions_request, receive
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority, Pair
 
 API = x509.UniformResourceIdentifier("spiffe://prod/ns/pay/sa/api")
 WEB = x509.UniformResourceIdentifier("spiffe://prod/ns/pay/sa/web")

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import psutil
 
-from tests.support.honest import Honest
+from tests.support.faults.honest import Honest
 
 TOGETHER = 500
 ROUNDS = 6

@@ -5,8 +5,8 @@ import socket
 import time
 from contextlib import ExitStack
 
-from tests.support.honest import Crowd, Honest
-from tests.support.load import await_that
+from tests.support.faults.honest import Crowd, Honest
+from tests.support.kafka.load import await_that
 
 PLACES = 40
 FLOOD = 120

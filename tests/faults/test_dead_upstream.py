@@ -7,11 +7,11 @@ import time
 import pytest
 
 from bench.harness.ports import free_ports
-from tests.support import frames as f
-from tests.support.honest import Honest
-from tests.support.load import await_that
-from tests.support.raw import receive_until_closed
-from tests.support.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
+from tests.support.faults.honest import Honest
+from tests.support.faults.stub_broker import ADDRESS, CLOSE, NODE, StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
 
 SHORT = {
     "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",

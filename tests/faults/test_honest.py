@@ -1,4 +1,4 @@
-"""The figures of `tests/support/honest.py`, beside a process whose work is known."""
+"""The figures of `tests/support/faults/honest.py`, beside a process whose work is known."""
 
 import subprocess
 import sys
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.support import honest
-from tests.support.honest import Honest
-from tests.support.house import ROOT
+from tests.support.faults import honest
+from tests.support.faults.honest import Honest
+from tests.support.house.house import ROOT
 
 WORK_S = 0.2
 """Of CPU, that the process spends before or after its reply."""
 SERVER = """
 import socket, sys, time
-from tests.support import frames as f
-from tests.support.stub_broker import body_of
-from tests.support.honest import receive_frames
+from tests.support.messages import frames as f
+from tests.support.faults.stub_broker import body_of
+from tests.support.faults.honest import receive_frames
 
 def work(seconds):
     until = time.process_time() + seconds

@@ -3,10 +3,10 @@
 import socket
 from pathlib import Path
 
-from tests.support import frames as f
-from tests.support.honest import Honest
-from tests.support.load import await_that
-from tests.support.raw import receive_until_closed
+from tests.support.faults.honest import Honest
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
 
 TLS_HELLO = bytes.fromhex("160301020001000001fc0303") + bytes(48)
 DESCRIPTORS = 256

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.support.honest import Honest
-from tests.support.load import await_that
+from tests.support.faults.honest import Honest
+from tests.support.kafka.load import await_that
 
 POLICY = '''
 """A policy."""

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.support import frames as f
-from tests.support.honest import Honest
-from tests.support.load import await_that
-from tests.support.raw import receive_until_closed
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.honest import Honest
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
 
 DRAIN = {"timeout_ms": 5_000}
 FIND_COORDINATOR = 10

@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.long_polls import unread_bytes
-from tests.support.raw import receive_until_closed
-from tests.support.sluice_process import SluiceProcess
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.kafka.load import await_that
+from tests.support.kafka.long_polls import unread_bytes
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.sluice_process import SluiceProcess
 
 RATE: Final = 400
 """Requests per second of all clients together."""

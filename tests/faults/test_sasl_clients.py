@@ -11,13 +11,13 @@ from pathlib import Path
 
 from proxy.core.auth.scram import SCRAM_SHA_256
 from proxy.core.auth.stored_users import new_credential
-from tests.support import sasl
-from tests.support.certificates import Authority
-from tests.support.load import await_that
-from tests.support.sasl import plain
-from tests.support.sasl_talk import Talk
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.messages import sasl
+from tests.support.messages.sasl import plain
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority
 
 FLOOD = 300
 SLOW_ITERATIONS = 20_000

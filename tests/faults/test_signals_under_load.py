@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from tests.support import frames as f
-from tests.support.honest import Crowd, Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.honest import Crowd, Honest, receive_frames
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
 
 SIGNALS: Final = 300
 CLIENTS: Final = 8

@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from bench.harness.processes import suspended
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.raw import receive_until_closed
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker, body_of
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.faults.stub_broker import StubBroker, body_of
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.sluice_process import SluiceProcess
 
 CLIENTS: Final = 100
 """Of each kind: more than one poll brings."""

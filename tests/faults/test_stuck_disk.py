@@ -9,12 +9,12 @@ from prometheus_client.parser import text_string_to_metric_families as read_metr
 
 from bench.harness.ports import free_ports
 from proxy.telemetry.usage_log.writer_thread import MAX_QUEUED_ROWS
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stuck_disk import StuckDisk
-from tests.support.usage_log import shown
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.processes.stuck_disk import StuckDisk
+from tests.support.telemetry.usage_log import shown
 
 PIPELINED = 2_000
 FAMILIES = ("entity", "instance", "capture")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.load import await_that
-from tests.support.raw import api_versions_request, receive, receive_until_closed
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
-from tests.support.tls import hello_asking_for
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages.raw import api_versions_request, receive, receive_until_closed
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority
+from tests.support.shell.tls import hello_asking_for
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 BOOTSTRAP = "kafka.test"

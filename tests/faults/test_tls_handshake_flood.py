@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.dripping import Dripping
-from tests.support.honest import Honest
-from tests.support.load import await_that
-from tests.support.measured import scaled, tell
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.honest import Honest
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.processes.measured import scaled, tell
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority
+from tests.support.shell.dripping import Dripping
 
 CLIENTS = 2_000
 PATIENCE_S = 200

@@ -5,8 +5,8 @@ import ssl
 import threading
 from pathlib import Path
 
-from tests.support.raw import api_versions_request, receive_until_closed
-from tests.support.sluice_process import SluiceProcess
+from tests.support.messages.raw import api_versions_request, receive_until_closed
+from tests.support.processes.sluice_process import SluiceProcess
 
 CLIENTS = 20
 

@@ -8,10 +8,10 @@ from contextlib import closing, suppress
 
 import pytest
 
-from tests.support import frames
-from tests.support.load import await_that
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames
+from tests.support.processes.sluice_process import SluiceProcess
 
 LONGEST_S = 120
 """Below the time that Sluice has for a token (20 s)."""

@@ -16,7 +16,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.stats.topic_usage import TopicUsage
 from tests.fuzz.whims import HearingWhim, Whim
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 
 _TIMEOUT_MS: Final = 30_000
 _SMALL: Final = PoolLimits(

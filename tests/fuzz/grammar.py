@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from tests.support import frames as f
-from tests.support.stub_broker import ADDRESS
+from tests.support.faults.stub_broker import ADDRESS
+from tests.support.messages import frames as f
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api
 from wire.primitives import encode_compact, encode_compact_count, encode_string

@@ -17,8 +17,8 @@ from tests.fuzz.grammar import ADDRESS, LYING_HOST, Host
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import is_silent
 from tests.fuzz.stock import Stock
-from tests.support import frames as f
-from tests.support.stub_broker import CLOSE, StubBroker
+from tests.support.faults.stub_broker import CLOSE, StubBroker
+from tests.support.messages import frames as f
 from wire.apis import BY_KEY_AND_VERSION
 
 CLIENT_SHIFT: Final = 8

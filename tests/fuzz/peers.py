@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Final, NamedTuple
 
-from tests.support.stub_broker import ADDRESS
+from tests.support.faults.stub_broker import ADDRESS
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import WireError

@@ -23,10 +23,10 @@ import psutil
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import module_process
-from tests.support.honest import Crowd, Honest
-from tests.support.load import await_that
-from tests.support.measured import metrics_of
-from tests.support.sluice_process import NODES, SluiceProcess
+from tests.support.faults.honest import Crowd, Honest
+from tests.support.kafka.load import await_that
+from tests.support.processes.measured import metrics_of
+from tests.support.processes.sluice_process import NODES, SluiceProcess
 
 HONEST: Final = 3
 PAUSE_SECONDS: Final = 0.005

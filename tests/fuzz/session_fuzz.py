@@ -21,7 +21,7 @@ from tests.fuzz.grammar import LYING_HOST, TRUE_HOST
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import Answered, Asked
 from tests.fuzz.whims import STOCK, Whim
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.sessions import Watcher, Wire
 
 CHUNKS: Final = (1, 2, 3, 7, 50, 300, 4096, 64 << 10, 256 << 10)
 STEPS_MAX: Final = 30

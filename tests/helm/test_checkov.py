@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
 
 FAILED = [
     *(("CKV_K8S_11", "Deployment.shop.orders"), ("CKV_K8S_15", "Deployment.shop.orders")),

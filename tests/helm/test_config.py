@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.certificates import Authority
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.command_line import invoke
-from tests.support.pods import Pod, pods
-from tests.support.security_setups import write_users
+from tests.support.kafka.security_setups import write_users
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.pods import Pod, pods
+from tests.support.processes.command_line import invoke
+from tests.support.shell.certificates import Authority
 
 SETS = value_sets()
 UNITS = {"Mi": 1 << 20, "Gi": 1 << 30}

@@ -8,9 +8,9 @@ import yaml
 
 from proxy.cli.ping import ping
 from proxy.config.sections import ListenSettings
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import Object
-from tests.support.gateway import CHART, SERVER, Release, values
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.charts import Object
+from tests.support.kubernetes.gateway import CHART, SERVER, Release, values
 
 SETS = value_sets(CHART)
 IDS = [each.name.removeprefix("sluice/") for each in SETS]

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import Object
-from tests.support.gateway import CHART, SERVER, Release, values
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.charts import Object
+from tests.support.kubernetes.gateway import CHART, SERVER, Release, values
 
 SETS = value_sets(CHART)
 IDS = [each.name.removeprefix("sluice/") for each in SETS]

@@ -6,9 +6,9 @@ from pathlib import Path
 import helm_python
 import pytest
 
-from tests.support.charts import metadata, render
-from tests.support.gateway import CHART, values
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
+from tests.support.kubernetes.charts import metadata, render
+from tests.support.kubernetes.gateway import CHART, values
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.charts import Object
-from tests.support.gateway import Release, refused, values
+from tests.support.kubernetes.charts import Object
+from tests.support.kubernetes.gateway import Release, refused, values
 
 QUOTA = {"policies": [{"use": "quota", "name": "fair"}]}
 SECRET = "/etc/sluice/secrets"  # noqa: S105 - a folder

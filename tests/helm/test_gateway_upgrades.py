@@ -9,9 +9,9 @@ import pytest
 
 from proxy.config import Config
 from proxy.dynamic_config import LIVE_SETTINGS
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import Object
-from tests.support.gateway import CHART, Release, values
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.charts import Object
+from tests.support.kubernetes.gateway import CHART, Release, values
 
 SETS = value_sets(CHART)
 IDS = [each.name.removeprefix("sluice/") for each in SETS]

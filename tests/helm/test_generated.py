@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chart_files import GOLDEN, made
-from tests.support.house import name
+from tests.support.house.house import name
+from tests.support.kubernetes.chart_files import GOLDEN, made
 
 MADE = dict(made())
 

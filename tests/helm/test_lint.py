@@ -7,10 +7,10 @@ import helm_python
 import pytest
 import yaml
 
-from tests.support.chart_examples import APPLICATION
-from tests.support.chart_files import CHARTS, ValueSet, value_sets
-from tests.support.charts import HELM, LIBRARY, copied, lint, render
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
+from tests.support.kubernetes.chart_examples import APPLICATION
+from tests.support.kubernetes.chart_files import CHARTS, ValueSet, value_sets
+from tests.support.kubernetes.charts import HELM, LIBRARY, copied, lint, render
 
 SETS = value_sets()
 

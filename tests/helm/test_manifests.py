@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart_examples import (
+from tests.support.kubernetes.chart_examples import (
     APPLICATION,
     EXAMPLES,
     JAVA_APPLICATION,
@@ -19,8 +19,8 @@ from tests.support.chart_examples import (
     kustomized,
     plain,
 )
-from tests.support.charts import KUBERNETES, Object, problems
-from tests.support.pods import problems as pod_problems
+from tests.support.kubernetes.charts import KUBERNETES, Object, problems
+from tests.support.kubernetes.pods import problems as pod_problems
 
 FIRST_WITH_COMPONENTS = (3, 7)
 """The version of kustomize."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import KUBERNETES, NATIVE_FROM, problems
-from tests.support.pods import pods
-from tests.support.pods import problems as pod_problems
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.charts import KUBERNETES, NATIVE_FROM, problems
+from tests.support.kubernetes.pods import pods
+from tests.support.kubernetes.pods import problems as pod_problems
 
 SETS = value_sets()
 SUPPORTED = [v for v in KUBERNETES if tuple(map(int, v.split(".")[:2])) >= NATIVE_FROM]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.chart_examples import APPLICATION
-from tests.support.charts import Object, copied, refusal, render
+from tests.support.kubernetes.chart_examples import APPLICATION
+from tests.support.kubernetes.charts import Object, copied, refusal, render
 
 QUOTA = {"use": "quota", "config": {"quotas": [{"user": "x", "request_rate": 1}]}}
 

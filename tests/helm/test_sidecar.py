@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.chart_examples import APPLICATION
-from tests.support.charts import (
+from tests.support.kubernetes.chart_examples import APPLICATION
+from tests.support.kubernetes.charts import (
     KUBERNETES,
     LIBRARY,
     Object,
@@ -16,7 +16,7 @@ from tests.support.charts import (
     refusal,
     render,
 )
-from tests.support.pods import Pod, pods
+from tests.support.kubernetes.pods import Pod, pods
 
 SERVERS = {"upstream": {"bootstrap_servers": ["kafka-1:9092"]}}
 OLD = [version for version in KUBERNETES if version < "1.29"]

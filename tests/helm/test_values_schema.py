@@ -11,8 +11,8 @@ from jsonschema import Draft7Validator
 from helm.values_schema import comments, values_schema
 from policies.discovery import available
 from proxy.config.json_schema import json_schema
-from tests.support.chart_files import CHARTS
-from tests.support.charts import LIBRARY
+from tests.support.kubernetes.chart_files import CHARTS
+from tests.support.kubernetes.charts import LIBRARY
 
 OPEN = {
     *("/global", "/sluice-sidecar"),  # other charts' values

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.support.house import ROOM_MODULES, ROOT
+from tests.support.house.house import ROOM_MODULES, ROOT
 
 DIVIDED = ("proxy", "proxy.core")
 """Each folder in these is a room, and so is each of their own modules."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
 
 HADOLINT = shutil.which("hadolint", path=str(Path(sys.executable).parent))
 pytestmark = pytest.mark.skipif(HADOLINT is None, reason="hadolint is not installed")

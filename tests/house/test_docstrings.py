@@ -4,7 +4,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator
 
-from tests.support.house import ROOM_MODULES, ROOT, name
+from tests.support.house.house import ROOM_MODULES, ROOT, name
 
 # How many public functions of a room do not name what they raise. The figures may only go down.
 SILENT = {"wire": 23, "policies": 2, "proxy": 4}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT, files_below, name
+from tests.support.house.house import ROOT, files_below, name
 
 LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
 
@@ -86,7 +86,7 @@ def named_files(tree: ast.Module) -> list[re.Pattern[str]]:
 
 def test_every_list_of_the_tests_is_used() -> None:
     """Each lock list of the tests is opened by its name in a helper."""
-    lists = files_below(ROOT / "tests" / "support" / "locks")
+    lists = files_below(ROOT / "tests" / "support" / "kafka" / "locks")
     named = [
         pattern
         for path in files_below(ROOT / "tests" / "support")

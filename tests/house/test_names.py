@@ -4,7 +4,7 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.house import ROOM_MODULES, ROOT, name
+from tests.support.house.house import ROOM_MODULES, ROOT, name
 
 STEMS_BY_FOLDER = {
     "__init__",  # Python's own

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from tests.support.house import MODULES, name
+from tests.support.house.house import MODULES, name
 
 WANTED_LINES = 250
 # How many files of each folder are longer. The figures may only go down.

@@ -6,7 +6,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from tests.support.house import FILES, ROOT
+from tests.support.house.house import FILES, ROOT
 
 BUILD = (
     "import sys; sys.path.insert(0, '.ci'); import build_backend; build_backend.build_sdist('out')"

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.house import ROOT
+from tests.support.house.house import ROOT
 
 THREATS = [f"T{number}" for number in range(1, 31)]
 ROW = re.compile(r"^\| (T\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from tests.support.house import ROOT
-from tests.support.type_files import LIBRARIES, TypeFile, declared_fields, read, type_files
+from tests.support.house.house import ROOT
+from tests.support.house.type_files import LIBRARIES, TypeFile, declared_fields, read, type_files
 
 FILES = type_files()
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]

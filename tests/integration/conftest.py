@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.command_line import invoke
-from tests.support.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import EveryListener
-from tests.support.kafka_sasl import (
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import EveryListener
+from tests.support.kafka.kafka_sasl import (
     MECHANISMS,
     OAUTH,
     PLAIN,
@@ -26,11 +23,9 @@ from tests.support.kafka_sasl import (
     SaslListener,
     usual_users,
 )
-from tests.support.kerberos import Kerberos, kerberos_is_missing
-from tests.support.one_kafka import java, kafka_one, running, topics_one, work  # noqa: F401 - fixtures
-from tests.support.quota_setup import quota_users
-from tests.support.releases import helm, namespace, plane  # noqa: F401 - fixtures
-from tests.support.security_setups import (
+from tests.support.kafka.kerberos import Kerberos, kerberos_is_missing
+from tests.support.kafka.one_kafka import java, kafka_one, running, topics_one, work  # noqa: F401 - fixtures
+from tests.support.kafka.security_setups import (
     CANARY,
     CAROL,
     LIFETIME_MS,
@@ -38,9 +33,14 @@ from tests.support.security_setups import (
     Files,
     write_users,
 )
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.witness import Witnessed, install
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.releases import helm, namespace, plane  # noqa: F401 - fixtures
+from tests.support.pages.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
+from tests.support.plugins.witness import Witnessed, install
+from tests.support.processes.command_line import invoke
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.quotas.quota_setup import quota_users
+from tests.support.shell.certificates import Authority
 
 ONLY_THROUGH_SLUICE = pytest.mark.parametrize("way_three", ["sluice"], indirect=True)
 """For a test whose expectation needs no comparison: that it also holds without Sluice is Kafka's own business."""

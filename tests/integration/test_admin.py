@@ -16,11 +16,11 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 
 from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.python_clients import Librdkafka, poll_records
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.kafka.python_clients import Librdkafka, poll_records
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

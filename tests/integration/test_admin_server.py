@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from proxy.admin.client import AdminAddress, AdminClient
-from tests.support.admin_process import TOKEN, Sluice, sluice, wait_for
-from tests.support.load import await_that
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.processes.admin_process import TOKEN, Sluice, sluice, wait_for
+from tests.support.processes.sluice_process import SluiceProcess
 
 ALONE = """\
 import sys

@@ -15,13 +15,13 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition
 
-from tests.support import frames as f
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.long_polls import PRODUCE_VERSION, Talk, batch, read_produce
-from tests.support.slow_relay import SlowRelay
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.witness import install
+from tests.support.faults.slow_relay import SlowRelay
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.long_polls import PRODUCE_VERSION, Talk, batch, read_produce
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.plugins.witness import install
+from tests.support.processes.sluice_process import SluiceProcess
 from wire.errors import ErrorCode
 
 pytestmark = pytest.mark.kafka

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from bench.memory.frames import error_of, produce_frame
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chart_examples import EXAMPLES, JAVA_APPLICATION
-from tests.support.chart_files import ValueSet, value_sets
-from tests.support.charts import HELM
-from tests.support.helm_cli import Helm
-from tests.support.kube import ControlPlane
-from tests.support.kube_api import Object, objects
-from tests.support.load import await_that
-from tests.support.releases import kubectl, prepared
+from tests.support.kafka.load import await_that
+from tests.support.kubernetes.chart_examples import EXAMPLES, JAVA_APPLICATION
+from tests.support.kubernetes.chart_files import ValueSet, value_sets
+from tests.support.kubernetes.charts import HELM
+from tests.support.kubernetes.helm_cli import Helm
+from tests.support.kubernetes.kube import ControlPlane
+from tests.support.kubernetes.kube_api import Object, objects
+from tests.support.kubernetes.releases import kubectl, prepared
 
 GATEWAY = HELM / "sluice"
 ACCOUNTS = ("kafka-gateway",)

@@ -15,9 +15,9 @@ from kafka.admin import NewTopic as PythonNewTopic
 from kafka.errors import PolicyViolationError
 
 from bench.harness.ports import free_ports
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.rights_service import rights_service
-from tests.support.sluice_process import SluiceProcess
+from tests.support.faults.rights_service import rights_service
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ask_first"

@@ -10,7 +10,7 @@ from bench.clients import Clients, variants
 from bench.clients_report import choose
 from bench.harness.usage import cpu_ns
 from bench.variants import DIRECT, SLUICE
-from tests.support.java import Java
+from tests.support.kafka.java import Java
 
 
 def test_records_flow_through_each_proxy_in_both_directions(java: Java, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from bench.harness.ports import free_ports
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.raw import api_versions_request, receive_until_closed
-from tests.support.relay import Relay
-from tests.support.sluice_process import SluiceProcess
+from tests.support.faults.relay import Relay
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.messages.raw import api_versions_request, receive_until_closed
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from proxy.cli.main import main
 from proxy.config.upstream import UpstreamSettings
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import MTLS, SASL_SSL, SSL
-from tests.support.kafka_sasl import OAUTH, SCRAM_512
-from tests.support.security_setups import NONE, Files, SetUp
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import MTLS, SASL_SSL, SSL
+from tests.support.kafka.kafka_sasl import OAUTH, SCRAM_512
+from tests.support.kafka.security_setups import NONE, Files, SetUp
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

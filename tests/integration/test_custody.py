@@ -16,15 +16,15 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as PythonPartition
 
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256
-from tests.support.load import await_that
-from tests.support.sasl import unsigned_token
-from tests.support.sasl_talk import Talk
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_sasl import MECHANISMS, OAUTH, PLAIN, SCRAM_256
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import unsigned_token
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

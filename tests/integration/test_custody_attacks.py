@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
-from tests.support.custody_attacks import (
+from tests.support.kafka.custody_attacks import (
     ATTACKS,
     BROKER,
     REFUSED,
@@ -34,14 +34,14 @@ from tests.support.custody_attacks import (
     offered,
     resource,
 )
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT
-from tests.support.kafka_sasl import SCRAM_256, SCRAM_512
-from tests.support.sasl import Scram
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, LIFETIME_MS, SLUICE, Files
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.kafka_sasl import SCRAM_256, SCRAM_512
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import ALICE, LIFETIME_MS, SLUICE, Files
+from tests.support.messages.sasl import Scram
+from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.custody_attacks import (
+from tests.support.kafka.custody_attacks import (
     BROKER,
     BROKER_LOGGER,
     CLIENT_METRICS,
@@ -18,12 +18,12 @@ from tests.support.custody_attacks import (
     offered,
     resource,
 )
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import SLUICE, Files
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import SLUICE, Files
+from tests.support.kafka.topics import Topics
+from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

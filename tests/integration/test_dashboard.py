@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from tests.support.browser import (
+from tests.support.pages.browser import (
     NARROW,
     PATIENCE_MS,
     WIDE,
     keep,
     violations,
 )
-from tests.support.dashboard_feed import DashboardFeed
-from tests.support.made_up_states import State
+from tests.support.pages.dashboard_feed import DashboardFeed
+from tests.support.pages.made_up_states import State
 
 Open = Callable[..., Page]
 Serve = Callable[..., DashboardFeed]

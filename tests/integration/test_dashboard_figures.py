@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page
 
 from proxy.telemetry.escaping import escaped
-from tests.support.browser import NARROW, keep
-from tests.support.dashboard_feed import DashboardFeed
-from tests.support.made_up_states import State
+from tests.support.pages.browser import NARROW, keep
+from tests.support.pages.dashboard_feed import DashboardFeed
+from tests.support.pages.made_up_states import State
 
 Open = Callable[..., Page]
 Serve = Callable[..., DashboardFeed]

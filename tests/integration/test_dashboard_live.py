@@ -17,8 +17,9 @@ from playwright.sync_api import Page
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import module_process
-from tests.support import frames as f
-from tests.support.browser import (
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.pages.browser import (
     PATIENCE_MS,
     WIDE,
     Complaints,
@@ -27,8 +28,7 @@ from tests.support.browser import (
     keep,
     violations,
 )
-from tests.support.raw import receive
-from tests.support.sluice_process import SluiceProcess
+from tests.support.processes.sluice_process import SluiceProcess
 
 Open = Callable[..., Page]
 
@@ -55,7 +55,7 @@ def sluice(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
         pytest.skip(f"fewer than {2 * wanted} open files are allowed here")
     folder = tmp_path_factory.mktemp("dashboard")
     (folder / "token").write_text(TOKEN, "ascii")
-    with module_process("tests.support.stub_broker") as server:
+    with module_process("tests.support.faults.stub_broker") as server:
         proxy = SluiceProcess(server, folder)
         proxy.variables |= {
             "SLUICE_ADMIN_CONTROL": f"127.0.0.1:{free_ports()}",

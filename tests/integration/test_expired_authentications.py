@@ -13,12 +13,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import PLAINTEXT, SASL_SSL
-from tests.support.kafka_sasl import ITERATIONS, SCRAM_512
-from tests.support.sasl import plain
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, LIFETIME_MS, NONE, OURS, SLUICE, Files, SetUp
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import PLAINTEXT, SASL_SSL
+from tests.support.kafka.kafka_sasl import ITERATIONS, SCRAM_512
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import ALICE, LIFETIME_MS, NONE, OURS, SLUICE, Files, SetUp
+from tests.support.messages.sasl import plain
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import EXPIRED
-from tests.support.load import await_that
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import Files
-from tests.support.sluice_process import COMMAND, SluiceProcess
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import EXPIRED
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import Files
+from tests.support.processes.sluice_process import COMMAND, SluiceProcess
 
 pytestmark = [pytest.mark.kafka]
 

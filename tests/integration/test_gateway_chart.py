@@ -7,10 +7,10 @@ from urllib.request import urlopen
 import pytest
 
 from bench.harness.ports import accepts, free_ports
-from tests.support.command_line import invoke
-from tests.support.gateway import FILE, Release, values
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kubernetes.gateway import FILE, Release, values
+from tests.support.processes.command_line import invoke
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

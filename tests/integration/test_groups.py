@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
 from tests.integration.conftest import Way
-from tests.support.python_clients import Librdkafka, read_of
+from tests.support.kafka.python_clients import Librdkafka, read_of
 
 pytestmark = pytest.mark.kafka
 

@@ -10,15 +10,15 @@ from typing import Final
 
 import pytest
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import GSSAPI
-from tests.support.kerberos import CLIENT, SERVICE, Kerberos, kerberos_is_missing
-from tests.support.sluice_process import SluiceProcess
-from tests.support.three_libraries import by_java
-from tests.support.topics import Topics
-from tests.support.verifiable import config_file
-from tests.support.witness import install
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import GSSAPI
+from tests.support.kafka.kerberos import CLIENT, SERVICE, Kerberos, kerberos_is_missing
+from tests.support.kafka.three_libraries import by_java
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import config_file
+from tests.support.plugins.witness import install
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [
     pytest.mark.kafka,

@@ -20,14 +20,14 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaAdminClient
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.reply_editor import KEY, SHOWN
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.plugins.reply_editor import KEY, SHOWN
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
-EDITOR = "tests.support.reply_editor:ReplyEditor"
+EDITOR = "tests.support.plugins.reply_editor:ReplyEditor"
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 CONFIG_COMMAND = "kafka.admin.ConfigCommand"
 SECRET = "s3cret-value-of-a-config"  # noqa: S105 - a canary

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT
-from tests.support.image import (
+from tests.support.house.house import ROOT
+from tests.support.house.type_files import type_files
+from tests.support.kafka.load import await_that
+from tests.support.kubernetes.image import (
     IMAGE_TIMEOUT_SECONDS,
     BuiltImage,
     ImageUnavailableError,
     build,
     built_image,
 )
-from tests.support.image_container import EVERYTHING, MEMORY_BYTES, ImageContainer
-from tests.support.load import await_that
-from tests.support.type_files import type_files
+from tests.support.kubernetes.image_container import EVERYTHING, MEMORY_BYTES, ImageContainer
 
 pytestmark = pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)
 

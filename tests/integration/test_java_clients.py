@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
-from tests.support.java import Java
-from tests.support.python_clients import COMPRESSIONS, Librdkafka
-from tests.support.verifiable import (
+from tests.support.kafka.java import Java
+from tests.support.kafka.python_clients import COMPRESSIONS, Librdkafka
+from tests.support.kafka.verifiable import (
     CONSUMER,
     PRODUCER,
     SHARE_CONSUMER,

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from proxy.telemetry.usage_log.segment import parse_name
-from tests.support import frames as f
-from tests.support.raw import receive
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
-from tests.support.usage_log import shown
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.telemetry.usage_log import shown
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.segment import new_boot
-from tests.support.usage_log import START_MS, shown
+from tests.support.telemetry.usage_log import START_MS, shown
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "tests" / "support" / "row_writer.py"
+SCRIPT = ROOT / "tests" / "support" / "processes" / "row_writer.py"
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from bench.harness.ports import free_ports
-from tests.support.chart_examples import EXAMPLES, MANIFESTS
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.pods import pods
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.chart_examples import EXAMPLES, MANIFESTS
+from tests.support.kubernetes.pods import pods
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT
-from tests.support.sluice_process import SluiceProcess
+from tests.support.house.house import ROOT
+from tests.support.processes.sluice_process import SluiceProcess
 
 CONFIGURATION = (ROOT / "examples" / "deployment" / "logrotate.conf").read_text("utf-8")
 SIGNAL = "systemctl kill --kill-whom=main --signal=HUP sluice.service"

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.python_clients import Librdkafka
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.python_clients import Librdkafka
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

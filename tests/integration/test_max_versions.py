@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import witness
-from tests.support.client_security import ClientSecurity
-from tests.support.java import kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
-from tests.support.three_libraries import LIBRARIES, move
-from tests.support.topics import Topics
+from tests.support.kafka.client_security import ClientSecurity
+from tests.support.kafka.java import kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.three_libraries import LIBRARIES, move
+from tests.support.kafka.topics import Topics
+from tests.support.plugins import witness
+from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey
 
 pytestmark = pytest.mark.kafka

@@ -21,9 +21,9 @@ import pytest
 from bench.harness.usage import peak_bytes
 from bench.memory import whole
 from bench.memory.cgroup import Cgroup, NoCgroupError, memory_cgroup
-from tests.support import frames as f
-from tests.support.rewritten import share_fetch
-from tests.support.sluice_process import COMMAND, SluiceProcess
+from tests.support.messages import frames as f
+from tests.support.messages.rewritten import share_fetch
+from tests.support.processes.sluice_process import COMMAND, SluiceProcess
 
 MIB: Final = 1 << 20
 USABLE_PART: Final = 0.85

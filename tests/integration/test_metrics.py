@@ -16,18 +16,18 @@ from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.push import MetricPush
 from proxy.telemetry.process import read_process
-from tests.support import frames as f
-from tests.support.collectors import rotel_agent
-from tests.support.holding import Holding
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.metrics_collector import Heard, attributes, listening
-from tests.support.metrics_page import FakeFactsSource, hear
-from tests.support.prometheus import check_metrics, scraping, serving
-from tests.support.python_clients import CLIENTS
-from tests.support.sessions import Wire, make_engine
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.core.holding import Holding
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.kafka.python_clients import CLIENTS
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.telemetry.collectors import rotel_agent
+from tests.support.telemetry.metrics_collector import Heard, attributes, listening
+from tests.support.telemetry.metrics_page import FakeFactsSource, hear
+from tests.support.telemetry.prometheus import check_metrics, scraping, serving
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 REQUESTS = 5

@@ -13,14 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.connections import ConnectionWatch
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.relay import Relay
-from tests.support.sluice_process import NODES, SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import (
+from tests.support.faults.relay import Relay
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import (
     CONSUMER,
     IDEMPOTENT,
     PRODUCER,
@@ -29,6 +27,8 @@ from tests.support.verifiable import (
     config_file,
     consumed_values,
 )
+from tests.support.processes.connections import ConnectionWatch
+from tests.support.processes.sluice_process import NODES, SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
@@ -156,7 +156,7 @@ def _run_python_clients(
 ) -> None:
     """Run the clients, and keep their last connections open until the process is `seen`."""
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.support.every_client", bootstrap, topic],
+        [sys.executable, "-m", "tests.support.kafka.every_client", bootstrap, topic],
         cwd=Path(__file__).resolve().parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from bench.harness.ports import free_ports
-from tests.support.canaries import loud, new_secret
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT
-from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
-from tests.support.load import await_that
-from tests.support.relay import Relay
-from tests.support.sasl import unsigned_token
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import CANARY, Files
-from tests.support.token_endpoint import TokenEndpoint
+from tests.support.faults.relay import Relay
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAMS
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import CANARY, Files
+from tests.support.messages.sasl import unsigned_token
+from tests.support.processes.canaries import loud, new_secret
+from tests.support.shell.token_endpoint import TokenEndpoint
 
 USER, PASSWORD = CANARY
 

@@ -12,15 +12,15 @@ from typing import Final
 
 import pytest
 
-from tests.support.canaries import Canaries, Loud, forms, loud, new_secret
-from tests.support.command_line import invoke, written
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT
-from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAMS
-from tests.support.load import await_that
-from tests.support.sasl import FAILED, Scram, bearer, plain, unsigned_token
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import CANARY, write_users
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAMS
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import CANARY, write_users
+from tests.support.messages.sasl import FAILED, Scram, bearer, plain, unsigned_token
+from tests.support.processes.canaries import Canaries, Loud, forms, loud, new_secret
+from tests.support.processes.command_line import invoke, written
 from wire.sasl import AuthenticateReply
 
 USER, PASSWORD = CANARY

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import invoke
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.security_setups import ALICE, Files
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.security_setups import ALICE, Files
+from tests.support.kafka.topics import Topics
+from tests.support.processes.command_line import invoke
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

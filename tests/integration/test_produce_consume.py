@@ -3,7 +3,7 @@
 import pytest
 
 from tests.integration.conftest import Way
-from tests.support.python_clients import ACKS, CLIENTS, COMPRESSIONS
+from tests.support.kafka.python_clients import ACKS, CLIENTS, COMPRESSIONS
 
 pytestmark = pytest.mark.kafka
 

@@ -10,11 +10,11 @@ from proxy.config.upstream import UpstreamSettings
 from proxy.telemetry.publisher_security import security_settings
 from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher
 from proxy.upstream_credentials import fetch_token
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import MTLS, SASL_PLAINTEXT, SASL_SSL
-from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
-from tests.support.security_setups import NONE, Files, SetUp
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import MTLS, SASL_PLAINTEXT, SASL_SSL
+from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
+from tests.support.kafka.security_setups import NONE, Files, SetUp
+from tests.support.kafka.topics import Topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 CLOSE_S = 30.0

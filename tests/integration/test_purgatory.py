@@ -16,11 +16,10 @@ from kafka import KafkaProducer
 
 from bench.harness.usage import cpu_ns
 from tests.integration.conftest import Way
-from tests.support import frames as f
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import LoadProducer, await_that
-from tests.support.long_polls import (
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import LoadProducer, await_that
+from tests.support.kafka.long_polls import (
     TIMEOUT_SECONDS,
     Crowd,
     Fetched,
@@ -32,10 +31,11 @@ from tests.support.long_polls import (
     read_produce,
     unread_bytes,
 )
-from tests.support.raw import api_versions_request
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import IDEMPOTENT, PRODUCER, config_file, events
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import IDEMPOTENT, PRODUCER, config_file, events
+from tests.support.messages import frames as f
+from tests.support.messages.raw import api_versions_request
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

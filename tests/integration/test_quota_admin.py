@@ -14,10 +14,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from policies.quota.quota_file import QuotaFile, QuotaFileLine, render_quota_file
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.quota_setup import quota_users
-from tests.support.sluice_process import COMMAND, SluiceProcess
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.processes.sluice_process import COMMAND, SluiceProcess
+from tests.support.quotas.quota_setup import quota_users
 
 pytestmark = pytest.mark.kafka
 

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.support.franz_go import FranzUnavailableError, franz_program
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.quota_joined import LIMITS, Joined, measure_joined
-from tests.support.quota_together import (
+from tests.support.kafka.franz_go import FranzUnavailableError, franz_program
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.quotas.quota_joined import LIMITS, Joined, measure_joined
+from tests.support.quotas.quota_together import (
     FRANZ,
     GROUP_LIMIT,
     GROUPS,

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.quota_load import Load, run
-from tests.support.quota_rows import BURST_SECONDS, Row, Tally
-from tests.support.quota_rule import answered_by_rule
-from tests.support.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.quotas.quota_load import Load, run
+from tests.support.quotas.quota_rows import BURST_SECONDS, Row, Tally
+from tests.support.quotas.quota_rule import answered_by_rule
+from tests.support.quotas.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

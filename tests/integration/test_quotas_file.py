@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.sluice_process import COMMAND, SluiceProcess
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.processes.sluice_process import COMMAND, SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

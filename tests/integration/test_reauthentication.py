@@ -15,14 +15,13 @@ from typing import Final
 
 import pytest
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_SSL
-from tests.support.kafka_sasl import OAUTH, SCRAM_512
-from tests.support.load import LoadProducer
-from tests.support.sasl import Scram, plain, unsigned_token
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import (
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_SSL
+from tests.support.kafka.kafka_sasl import OAUTH, SCRAM_512
+from tests.support.kafka.load import LoadProducer
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import (
     ALICE,
     LIFETIME_MS,
     NONE,
@@ -32,9 +31,10 @@ from tests.support.security_setups import (
     Files,
     SetUp,
 )
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER, acked_values, config_file
-from tests.support.witness import Sightings, Witnessed, install
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file
+from tests.support.messages.sasl import Scram, plain, unsigned_token
+from tests.support.plugins.witness import Sightings, Witnessed, install
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

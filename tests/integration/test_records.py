@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 LONG_SECONDS = 60

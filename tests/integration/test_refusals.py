@@ -19,8 +19,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka.errors import PolicyViolationError
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

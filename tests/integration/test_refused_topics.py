@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.franz_go import FranzUnavailableError, franz_program
-from tests.support.java import kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.refused_clients import (
+from tests.support.kafka.franz_go import FranzUnavailableError, franz_program
+from tests.support.kafka.java import kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.refused_clients import (
     NOTHING,
     Show,
     franz_client,
@@ -17,8 +17,8 @@ from tests.support.refused_clients import (
     kafka_python,
     librdkafka,
 )
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.topics import Topics
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,7 @@ def test_each_library_shows_what_the_page_says(
     topic = Topics(kafka_one.bootstrap, 1).make()
     expected = {case: shown for case, shown in stated().items() if case[2] == library}
     variables = {
-        "SLUICE_POLICIES": "[{use: 'tests.support.refuser:Refuser'}]",
+        "SLUICE_POLICIES": "[{use: 'tests.support.plugins.refuser:Refuser'}]",
         "PYTHONPATH": str(ROOT),
     }
     with (

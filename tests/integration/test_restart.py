@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bench.harness.ports import accepts
-from tests.support.connections import peers_of
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import GroupReader, LoadProducer
-from tests.support.raw import api_versions_request, receive
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import GroupReader, LoadProducer
+from tests.support.kafka.topics import Topics
+from tests.support.messages.raw import api_versions_request, receive
+from tests.support.processes.connections import peers_of
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import GroupReader, LoadProducer, await_that
-from tests.support.verifiable import IDEMPOTENT, PRODUCER, acked_values, config_file
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import GroupReader, LoadProducer, await_that
+from tests.support.kafka.verifiable import IDEMPOTENT, PRODUCER, acked_values, config_file
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, ONLY_THROUGH_SLUICE]
 

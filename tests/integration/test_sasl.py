@@ -18,11 +18,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
-from tests.support.sasl import (
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
+from tests.support.kafka.sasl_talk import Talk, Token
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import (
     FAILED,
     ILLEGAL_STATE,
     UNSUPPORTED,
@@ -32,9 +33,8 @@ from tests.support.sasl import (
     saslname,
     unsigned_token,
 )
-from tests.support.sasl_talk import Talk, Token
-from tests.support.sluice_process import SluiceProcess
-from tests.support.witness import Sightings, Witnessed
+from tests.support.plugins.witness import Sightings, Witnessed
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

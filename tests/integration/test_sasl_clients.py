@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as PythonKafkaError
 
-from tests.support.client_security import ClientSecurity
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_sasl import MECHANISMS, SCRAM_256
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER, acked_values, config_file
-from tests.support.witness import Sighting, Witnessed
+from tests.support.kafka.client_security import ClientSecurity
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_sasl import MECHANISMS, SCRAM_256
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file
+from tests.support.plugins.witness import Sighting, Witnessed
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,11 +13,10 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sasl import plain
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import (
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import (
     ALICE,
     BEGIN,
     END,
@@ -27,10 +26,11 @@ from tests.support.security_setups import (
     SetUp,
     table,
 )
-from tests.support.sluice_process import SluiceProcess
-from tests.support.three_libraries import LIBRARIES, move
-from tests.support.topics import Topics
-from tests.support.witness import Sightings, install
+from tests.support.kafka.three_libraries import LIBRARIES, move
+from tests.support.kafka.topics import Topics
+from tests.support.messages.sasl import plain
+from tests.support.plugins.witness import Sightings, install
+from tests.support.processes.sluice_process import SluiceProcess
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "combinations.md"
 BEFORE_A_NAME: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}

@@ -10,21 +10,21 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.certificates import Authority
-from tests.support.client_security import ClientSecurity
-from tests.support.custody_attacks import succeeded
-from tests.support.java import HOSTS, Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import MTLS, SASL_SSL
-from tests.support.kafka_sasl import SCRAM_512
-from tests.support.sasl import FAILED, Scram
-from tests.support.sasl_talk import Talk
-from tests.support.security_setups import ALICE, SLUICE, Files, write_users
-from tests.support.sluice_process import SluiceProcess
-from tests.support.three_libraries import COUNT, LIBRARIES, move
-from tests.support.token_endpoint import TokenEndpoint
-from tests.support.topics import Topics
-from tests.support.usage_log import shown
+from tests.support.kafka.client_security import ClientSecurity
+from tests.support.kafka.custody_attacks import succeeded
+from tests.support.kafka.java import HOSTS, Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import MTLS, SASL_SSL
+from tests.support.kafka.kafka_sasl import SCRAM_512
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.kafka.security_setups import ALICE, SLUICE, Files, write_users
+from tests.support.kafka.three_libraries import COUNT, LIBRARIES, move
+from tests.support.kafka.topics import Topics
+from tests.support.messages.sasl import FAILED, Scram
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority
+from tests.support.shell.token_endpoint import TokenEndpoint
+from tests.support.telemetry.usage_log import shown
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -8,11 +8,11 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import SHARE_CONSUMER, events
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import SHARE_CONSUMER, events
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

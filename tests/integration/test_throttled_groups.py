@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.load import await_that
-from tests.support.quota_groups import Feeder, KafkaPythonMember, LibrdkafkaMember, Member
-from tests.support.quota_setup import quota_sluice, quota_users
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.quotas.quota_groups import Feeder, KafkaPythonMember, LibrdkafkaMember, Member
+from tests.support.quotas.quota_setup import quota_sluice, quota_users
 
 pytestmark = pytest.mark.kafka
 

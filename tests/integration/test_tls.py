@@ -6,11 +6,11 @@ from random import Random
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SSL
-from tests.support.security_setups import Files
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SSL
+from tests.support.kafka.security_setups import Files
+from tests.support.kafka.topics import Topics
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 RECORDS = 200

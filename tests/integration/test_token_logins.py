@@ -10,13 +10,13 @@ from typing import Final
 
 import pytest
 
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_listeners import SASL_PLAINTEXT
-from tests.support.kafka_sasl import SCRAM_256
-from tests.support.sasl import Scram
-from tests.support.sasl_talk import Talk, Token
-from tests.support.security_setups import ALICE, CAROL, PASSTHROUGH, Files, SetUp
-from tests.support.witness import Witnessed, install
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.kafka_sasl import SCRAM_256
+from tests.support.kafka.sasl_talk import Talk, Token
+from tests.support.kafka.security_setups import ALICE, CAROL, PASSTHROUGH, Files, SetUp
+from tests.support.messages.sasl import Scram
+from tests.support.plugins.witness import Witnessed, install
 
 pytestmark = pytest.mark.kafka
 

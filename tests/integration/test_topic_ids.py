@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.java import kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER, acked_values, config_file, events
+from tests.support.kafka.java import kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file, events
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

@@ -14,12 +14,12 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError as PythonError
 
-from tests.support.java import kafka_java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.one_kafka import running
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER, config_file
+from tests.support.kafka.java import kafka_java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.one_kafka import running
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER, config_file
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = pytest.mark.kafka
 

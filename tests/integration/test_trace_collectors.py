@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from proxy.telemetry.traces.tracer import CLOSE_TIMEOUT_S, Tracer
-from tests.support.collectors import BlackHole, Collector, exporting, refusing
-from tests.support.request_traces import trace
+from tests.support.telemetry.collectors import BlackHole, Collector, exporting, refusing
+from tests.support.telemetry.request_traces import trace
 
 CLOSE_S = 60.0
 """Sluice waits for two seconds; a shutdown that waited for its collector would wait for ever."""

@@ -16,10 +16,10 @@ from proxy.core.engine import Engine
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
 from proxy.telemetry.traces.tracer import Tracer
-from tests.support.collectors import Collector, Seen, children, exporting, rotel
-from tests.support.frames import FETCH, beat, beat_reply, produce, produce_reply, request
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages.frames import FETCH, beat, beat_reply, produce, produce_reply, request
+from tests.support.telemetry.collectors import Collector, Seen, children, exporting, rotel
 
 EPOCH_MS = 1_790_000_000_000
 MS = 1_000_000  # nanoseconds

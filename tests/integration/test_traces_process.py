@@ -15,13 +15,13 @@ import pytest
 import requests
 from kafka import KafkaProducer
 
-from tests.support import frames as f
-from tests.support.collectors import BlackHole, Collector, Seen, children, refusing, rotel
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.raw import receive
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
-from tests.support.topics import Topics
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.telemetry.collectors import BlackHole, Collector, Seen, children, refusing, rotel
 
 MS = 1_000_000  # nanoseconds
 SERVER = 2

@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
 from tests.integration.conftest import Way
-from tests.support.java import Java
-from tests.support.python_clients import Librdkafka, poll_records
+from tests.support.kafka.java import Java
+from tests.support.kafka.python_clients import Librdkafka, poll_records
 
 pytestmark = pytest.mark.kafka
 

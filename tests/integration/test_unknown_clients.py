@@ -10,14 +10,14 @@ from typing import Final
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from tests.support import frames as f
-from tests.support.command_line import invoke
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_sasl import PLAIN, SCRAM_256
-from tests.support.load import await_that
-from tests.support.sluice_process import SluiceProcess
-from tests.support.sockets import receive
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_sasl import PLAIN, SCRAM_256
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.processes.command_line import invoke
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.sockets import receive
 
 pytestmark = pytest.mark.kafka
 

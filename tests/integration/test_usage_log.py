@@ -15,14 +15,14 @@ from confluent_kafka import Producer
 from pipeline.whatif.capture import recorded as delays_of
 from pipeline.whatif.capture import replay
 from policies.quota.config import QuotaConfig
-from tests.support import frames as f
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.python_clients import KafkaPython, Librdkafka
-from tests.support.raw import receive
-from tests.support.recorded_run import recorded_run
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.usage_log import shown
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.python_clients import KafkaPython, Librdkafka
+from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.processes.recorded_run import recorded_run
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.telemetry.usage_log import shown
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kafka_sasl import LISTENER, MODULES, PLAIN
-from tests.support.load import await_that
-from tests.support.quota_setup import quota_users
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER, config_file, events
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_sasl import LISTENER, MODULES, PLAIN
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER, config_file, events
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.quotas.quota_setup import quota_users
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -3,7 +3,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.spark import spark_session
+from tests.support.pipeline.spark import spark_session
 
 
 @pytest.fixture(scope="session")

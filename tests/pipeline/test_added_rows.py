@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipeline import batches
 from pipeline.added_rows import HOUR_MS, Addition, FamilyPart
 from pipeline.schema import FAMILIES
-from tests.support.usage_rows import START_MS, Row, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, usage_row
 
 ADDITION = Addition(
     ("user", "client_id", "hour"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.jars import Jar, JarsUnavailableError, provide_jars, read_lock
-from tests.support.kafka_jars import KAFKA_LOCK, KAFKA_VERSION
+from tests.support.kafka.kafka_jars import KAFKA_LOCK, KAFKA_VERSION
 
 CONTENT = b"a jar"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -18,7 +18,7 @@ from pipeline.schema import API, ENTITY
 from pipeline.table_files import TableFiles, rows_of_files
 from pipeline.time_range import TimeRange
 from pipeline.whatif.client_rows import packed_clients, unpack_rows
-from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, frame, numbered, usage_row
 
 LATER_MS = START_MS + 7_000
 KINDS = to_arrow_schema(ENTITY)

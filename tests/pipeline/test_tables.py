@@ -8,7 +8,7 @@ from pyspark.sql.functions import lit
 
 from pipeline import tables
 from pipeline.errors import PipelineError
-from tests.support.usage_rows import frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import frame, numbered, usage_row
 
 
 def test_a_table_is_read_with_the_columns_of_its_family(

@@ -12,7 +12,7 @@ from pipeline.errors import PipelineError
 from pipeline.time_range import TimeRange
 from pipeline.usage import families_for, sorted_by, usage
 from proxy.core.stats import histogram
-from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, frame, numbered, usage_row
 
 HOUR_MS = 3_600_000
 

@@ -7,7 +7,7 @@ from policies.api import FORWARD, Hold, Need, Outcome, Policy, Reject
 from policies.chain import Chain, Entry
 from policies.responses import UNKNOWN
 from policies.validation import try_convert
-from tests.support.admitting import Room
+from tests.support.core.admitting import Room
 from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode
 from wire.fetch import FetchHead

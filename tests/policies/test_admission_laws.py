@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from policies.admission import SHED
 from policies.api import FORWARD, Hold, Outcome
-from tests.support.admitting import Room
+from tests.support.core.admitting import Room
 
 USERS = st.sampled_from(["ANONYMOUS", "vip", "low"])
 STEPS = st.lists(

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from policies.admission import Admission, AdmissionConfig, ImportanceRule
 from policies.testing import BenchHost
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
 VIP = ImportanceRule(client_id="vip", level=1)

@@ -5,7 +5,7 @@ import pytest
 from policies.api import FORWARD, Hold, Policy, Respond, Throttle
 from policies.chain import ChainPosition, PolicyFault
 from policies.hooks import ASKED_ALL
-from tests.support.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
+from tests.support.core.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
 from wire.apis import ApiKey
 
 

@@ -17,7 +17,7 @@ from policies.api import (
 )
 from policies.chain import Hooks
 from policies.testing import BenchHost
-from tests.support.chains import REFUSED, OnlyCounts, Told, ask, hear, make, request, walk
+from tests.support.core.chains import REFUSED, OnlyCounts, Told, ask, hear, make, request, walk
 from wire.apis import OFFERED, ApiKey
 
 

@@ -5,7 +5,7 @@ import pytest
 from policies.api import Outcome
 from policies.chain import PolicyFault
 from policies.responses import UNKNOWN
-from tests.support.chains import PEER, REFUSED, OnlyCounts, Told, make, request, walk
+from tests.support.core.chains import PEER, REFUSED, OnlyCounts, Told, make, request, walk
 from wire.apis import ApiKey
 
 # -- bugs ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import pytest
 from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Respond, Throttle
 from policies.chain import ASKED_ALL, PolicyFault
 from policies.responses import UNKNOWN
-from tests.support.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
+from tests.support.core.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
 from wire.apis import ApiKey
 
 HOLD = Hold(1000, "key")

@@ -13,10 +13,10 @@ from policies.messages import encode, make_request
 from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
 from policies.testing import BenchHost, BenchReporter, BenchRequest
-from tests.support import frames as f
-from tests.support.chains import ask
-from tests.support.custody_attacks import BROKER, GROUP, TOPIC, resource
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.chains import ask
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.kafka.custody_attacks import BROKER, GROUP, TOPIC, resource
+from tests.support.messages import frames as f
 from wire.apis import OFFERED, Api, ApiKey, Concern, concern_of, find, known
 from wire.errors import ErrorCode
 

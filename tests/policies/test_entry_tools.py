@@ -4,7 +4,7 @@ import pytest
 
 from policies.entry_tools import MAX_BLOCKING_TIMEOUT_MS
 from policies.testing import BenchHost, PolicyBench
-from tests.support.tool_user import ToolUser
+from tests.support.plugins.tool_user import ToolUser
 
 
 def test_a_policy_logs_counts_and_reads_the_time() -> None:

@@ -11,8 +11,8 @@ from policies.api import FORWARD, Forward, Need, Patch
 from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.testing import BenchHost, PolicyBench
 from policies.validation import try_convert
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.apis import OFFERED, ApiKey
 from wire.fetch import FetchHead, head_offsets, read_head
 

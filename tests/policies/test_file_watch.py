@@ -6,7 +6,7 @@ import pytest
 
 from policies.file_watch import POLL_MS
 from policies.testing import BenchHost, PolicyBench
-from tests.support.file_reader import FileReader
+from tests.support.plugins.file_reader import FileReader
 
 
 def reading(content: bytes = b"one") -> tuple[PolicyBench, FileReader]:

@@ -10,9 +10,9 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.shared_state import MEASURED_EVERY
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire
+from tests.support.messages import frames as f
 from wire.apis import ApiKey
 
 PASSES = True

@@ -5,7 +5,7 @@ import pytest
 from policies.hook_runner import SLOW_US, HookRunner, PolicyFault
 from policies.testing import BenchReporter
 from policies.verdicts import check_request
-from tests.support.chains import request
+from tests.support.core.chains import request
 
 
 def endless() -> None:

@@ -5,7 +5,7 @@ import pytest
 from policies import listings, messages
 from policies.api import FORWARD, Replace
 from policies.testing import BenchRequest, BenchResponse
-from tests.support.kafka_messages import api_of
+from tests.support.messages.kafka_messages import api_of
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from policies import messages
-from tests.support.kafka_messages import api_of, apis_known, name
+from tests.support.messages.kafka_messages import api_of, apis_known, name
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
 

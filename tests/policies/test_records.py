@@ -6,7 +6,7 @@ from policies.api import FORWARD, Need, Reject
 from policies.records import RecordRules
 from policies.testing import PolicyBench
 from policies.validation import SettingsError
-from tests.support.record_batches import GZIP, batch
+from tests.support.messages.record_batches import GZIP, batch
 from wire.errors import ErrorCode
 
 FIRST_MS = 1_700_000_000_000

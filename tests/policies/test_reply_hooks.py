@@ -6,7 +6,7 @@ from policies.api import FORWARD, Outcome, Reject, Throttle
 from policies.hook_runner import PolicyFault
 from policies.responses import Replace, Result
 from policies.testing import BenchResponse
-from tests.support.chains import PEER, Told, make, request
+from tests.support.core.chains import PEER, Told, make, request
 from wire.apis import ApiKey
 
 BEAT = frozenset({int(ApiKey.HEARTBEAT)})

@@ -15,7 +15,7 @@ from policies.api import (
 )
 from policies.requests import MAX_MESSAGE_ELEMENTS
 from policies.testing import BenchEntry, BenchRequest, PolicyBench, record_batch
-from tests.support.kafka_messages import api_of
+from tests.support.messages.kafka_messages import api_of
 from wire.apis import Api, ApiKey, find
 from wire.errors import ErrorCode
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from proxy.core.engine import Engine
-from tests.support.certificates import Authority
-from tests.support.sockets import Bench
+from tests.support.shell.certificates import Authority
+from tests.support.shell.sockets import Bench
 
 
 @pytest.fixture(scope="module")

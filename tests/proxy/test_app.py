@@ -24,7 +24,7 @@ from proxy.config.sections import DrainSettings, LimitSettings, ListenSettings, 
 from proxy.config.telemetry import AdminSettings
 from proxy.config.upstream import UpstreamSettings
 from proxy.core.session.grace_times import GraceTimes
-from tests.support import frames as f
+from tests.support.messages import frames as f
 
 
 class EchoBroker:

@@ -17,8 +17,8 @@ from bench.harness.ports import free_ports
 from proxy.broker_probe import BrokerReport, probe
 from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.upstream import UpstreamSettings
-from tests.support.certificates import Authority
-from tests.support.tls_front import TlsFront
+from tests.support.shell.certificates import Authority
+from tests.support.shell.tls_front import TlsFront
 
 Answer = Callable[[bytes], bytes | None]
 

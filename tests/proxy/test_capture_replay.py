@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pipeline.whatif.capture import recorded, replay
 from policies.quota.policy import Quota
 from proxy.core.stats.capture import Capture
-from tests.support import frames as f
-from tests.support.sessions import Wire
-from tests.support.usage_log import Recording
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.telemetry.usage_log import Recording
 
 LIMITS = {"user": "ANONYMOUS", "request_rate": 20.0}
 BYTES = {**LIMITS, "producer_byte_rate": 20_000.0}

@@ -14,10 +14,10 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
-from tests.support import sasl
-from tests.support.sasl import plain
-from tests.support.sasl_service import credentials, password_of
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import sasl
+from tests.support.messages.sasl import plain
+from tests.support.shell.sasl_service import credentials, password_of
 
 
 class Running:

@@ -2,7 +2,7 @@
 
 from policies.registry import PolicyEntry
 from proxy.config_changes import changes, hash_of
-from tests.support.admin_room import config_of
+from tests.support.processes.admin_room import config_of
 
 
 def test_each_key_path_that_differs_is_named_once() -> None:

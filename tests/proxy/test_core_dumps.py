@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import written
-from tests.support.sluice_process import SluiceProcess
+from tests.support.processes.command_line import written
+from tests.support.processes.sluice_process import SluiceProcess
 
 
 def test_a_process_leaves_no_core_dump() -> None:

@@ -18,10 +18,10 @@ from proxy.core.memory.read_limits import CRUMB_BYTES
 from proxy.core.session.grace_times import GraceTimes
 from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.telemetry import log
-from tests.support import frames as f
-from tests.support.memory import Link, kept, small_engine
-from tests.support.sessions import Wire, make_engine
-from tests.support.sockets import pour
+from tests.support.core.memory import Link, kept, small_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import pour
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine

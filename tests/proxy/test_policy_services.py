@@ -7,7 +7,7 @@ import pytest
 
 from policies.registry import PolicyEntry, build
 from proxy.policy_services import PolicyServices
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 
 EARLY = """
 from policies.api import Policy

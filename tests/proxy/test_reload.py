@@ -20,9 +20,9 @@ from proxy.config_changes import changes, hash_of
 from proxy.core.session.held_moves import MOVED_AT_ONCE
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.telemetry import log
-from tests.support import frames as f
-from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import AdminRoom, config_of, quota_entry, roomy
 
 SLOW = {"quotas": [{"client_id": "tests", "request_rate": 0.01}], "burst_seconds": 1}
 FAST = {"quotas": [{"client_id": "tests", "request_rate": 1000}], "burst_seconds": 1}

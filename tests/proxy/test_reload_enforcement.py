@@ -6,9 +6,9 @@ import pytest
 import structlog
 
 from proxy.core.session.held_moves import MOVED_AT_ONCE
-from tests.support import frames as f
-from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import AdminRoom, config_of, quota_entry, roomy
 
 TEN = {"client_id": "tests", "request_rate": 10}
 ENTITY = {"quotas": [TEN], "burst_seconds": 1}

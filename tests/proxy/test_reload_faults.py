@@ -13,7 +13,7 @@ from policies.api import Policy
 from policies.registry import PolicyEntry
 from proxy.config.sections import LogSettings
 from proxy.reload import Reloader
-from tests.support.admin_room import config_of, quota_entry, roomy
+from tests.support.processes.admin_room import config_of, quota_entry, roomy
 
 
 class OnceReadable(Policy):

@@ -7,7 +7,7 @@ from policies.registry import PolicyEntry
 from proxy.config import Config
 from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.upstream import UpstreamSettings
-from tests.support.admin_room import config_of, quota_entry, roomy
+from tests.support.processes.admin_room import config_of, quota_entry, roomy
 from wire.apis import ApiKey
 
 SERVERS = ("kafka:9092",)

@@ -8,19 +8,19 @@ from policies import registry
 from policies.chain import Chain, Entry, PolicyFault
 from policies.registry import PolicyEntry
 from proxy.policy_services import PolicyServices
-from tests.support.admin_room import roomy
-from tests.support.tool_user import ToolUser
+from tests.support.plugins.tool_user import ToolUser
+from tests.support.processes.admin_room import roomy
 
 
 def test_tools_follow_the_chain_in_force(tmp_path: Path) -> None:
     """Counts are kept, and only the new policy watches its file. A chain that cannot be made watches none."""
     file = tmp_path / "state"
     file.write_bytes(b"one")
-    use, config = "tests.support.file_reader:FileReader", {"path": str(file)}
+    use, config = "tests.support.plugins.file_reader:FileReader", {"path": str(file)}
     with roomy() as room:
         services = PolicyServices()
         services.attach(room.engine)
-        counting = PolicyEntry(use="tests.support.tool_user:ToolUser", name="counts")
+        counting = PolicyEntry(use="tests.support.plugins.tool_user:ToolUser", name="counts")
 
         def built() -> list[Entry]:
             return registry.build(

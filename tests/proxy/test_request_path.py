@@ -21,12 +21,12 @@ from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.usage_log.retention import SegmentWriter
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
-from tests.support.sockets import Bench, receive
-from tests.support.telemetry import Listeners, watching
-from tests.support.waiting import FETCH_MS, empty, fetch_waiting
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.messages.waiting import FETCH_MS, empty, fetch_waiting
+from tests.support.shell.sockets import Bench, receive
+from tests.support.telemetry.telemetry import Listeners, watching
 from wire.errors import ErrorCode
 
 FOREIGN = {

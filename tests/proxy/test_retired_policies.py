@@ -14,9 +14,9 @@ from policies.hooks import Lease
 from proxy import pacing
 from proxy.core.purgatory.timers import Timers
 from proxy.retired_policies import LOOK_MS, RetiredPolicies
-from tests.support import frames as f
-from tests.support.reloads import Reloads, counted, grown, without_collector
-from tests.support.sessions import Wire
+from tests.support.core.reloads import Reloads, counted, grown, without_collector
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
 
 ROUND = 21
 """Reloads until the same entries serve again."""

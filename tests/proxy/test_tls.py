@@ -14,9 +14,9 @@ from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.openssl.contexts import CertificateFileError
 from proxy.shell.event_loop import EventLoop
 from proxy.tls import POLL_S, Tls
-from tests.support.certificates import Authority, Pair
-from tests.support.sessions import make_engine
-from tests.support.sockets import HandClock
+from tests.support.core.sessions import make_engine
+from tests.support.shell.certificates import Authority, Pair
+from tests.support.shell.sockets import HandClock
 
 END = datetime(2031, 5, 6, tzinfo=UTC)
 MEMORY = UnauthenticatedBytes(MemoryPool(), lambda: 0)

@@ -12,7 +12,7 @@ from proxy.config.small_files import FileError
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
 from proxy.upstream_credentials import credentials_of, custody_of, fetch_token
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,5 +1,5 @@
 """The fixtures of a Sluice before a stub broker."""
 
-from tests.support.faults import broker, far, start
+from tests.support.faults.faults import broker, far, start
 
 __all__ = ["broker", "far", "start"]

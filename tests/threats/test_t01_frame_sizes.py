@@ -18,13 +18,13 @@ import pytest
 
 from bench.harness.ports import free_ports
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.honest import Crowd
-from tests.support.load import await_that
-from tests.support.measured import metrics_of, scaled, tell
-from tests.support.raw import receive_until_closed
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.faults.honest import Crowd
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import metrics_of, scaled, tell
 
 MOST_BYTES = 104_857_600
 """The default of limits.socket_request_max_bytes."""

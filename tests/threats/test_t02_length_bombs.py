@@ -15,11 +15,11 @@ from policies.api import Need
 from proxy.core.errors import CloseReason
 from tests.fuzz import grammar
 from tests.fuzz.mutation import refit
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of, name
-from tests.support.measured import counted_work, scaled, tell
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of, name
+from tests.support.processes.measured import counted_work, scaled, tell
 from wire.apis import Api, ApiKey
 
 FRAME_BYTES = 64 << 10

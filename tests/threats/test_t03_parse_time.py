@@ -1,7 +1,7 @@
 """T3: bytes that are expensive to parse, to keep the event loop busy: they delay no client but their sender.
 
-The honest client's wait is counted in the proxy's own CPU time (see tests.support.honest), so that a busy machine does
-not fail these tests, and a quick one does not hide what they look for.
+The honest client's wait is counted in the proxy's own CPU time (see `tests.support.faults.honest`), so that a busy
+machine does not fail these tests, and a quick one does not hide what they look for.
 """
 
 import socket
@@ -12,8 +12,9 @@ from typing import Self
 import psutil
 import pytest
 
-from tests.support import frames as f
-from tests.support.costly_frames import (
+from tests.support.faults.honest import Crowd, receive_frames
+from tests.support.messages import frames as f
+from tests.support.messages.costly_frames import (
     LARGE_BYTES,
     delete_topics,
     flood_of_tags,
@@ -22,9 +23,8 @@ from tests.support.costly_frames import (
     produce_of_tags,
     too_many_tags,
 )
-from tests.support.honest import Crowd, receive_frames
-from tests.support.measured import tell
-from tests.support.sluice_process import SluiceProcess
+from tests.support.processes.measured import tell
+from tests.support.processes.sluice_process import SluiceProcess
 
 ATTACK_SECONDS = 1.0
 WORST_SECONDS = 0.25

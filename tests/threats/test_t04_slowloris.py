@@ -9,10 +9,10 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.core.memory.slow_clients import START_MS, ReadLimits
-from tests.support import frames as f
-from tests.support.measured import scaled, tell
-from tests.support.memory import Link, kept, small_engine, unread_bytes
-from tests.support.uploads import QUICK_BYTES_PER_MS, Crowd
+from tests.support.core.memory import Link, kept, small_engine, unread_bytes
+from tests.support.core.uploads import QUICK_BYTES_PER_MS, Crowd
+from tests.support.messages import frames as f
+from tests.support.processes.measured import scaled, tell
 
 ATTACKERS = 500
 POOL_BYTES = 64 << 20

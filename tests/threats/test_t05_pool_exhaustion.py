@@ -9,8 +9,8 @@ part that larger ones cannot take; replies have a pool of their own.
 import random
 
 from proxy.core.errors import CloseReason
-from tests.support.measured import scaled, tell
-from tests.support.memory import Link, kept, small_engine
+from tests.support.core.memory import Link, kept, small_engine
+from tests.support.processes.measured import scaled, tell
 
 CLIENTS = 200
 LARGEST_BYTES = 16 << 20

@@ -11,9 +11,9 @@ from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
 from proxy.core.engine import Engine
 from tests.fuzz.engines import configured
-from tests.support import frames as f
-from tests.support.measured import tell
-from tests.support.memory import Link
+from tests.support.core.memory import Link
+from tests.support.messages import frames as f
+from tests.support.processes.measured import tell
 
 LIMIT = 100
 SECONDS = 60

@@ -9,10 +9,10 @@ import gc
 import psutil
 
 from proxy.telemetry.escaping import MAX_NAME_CHARS, printable
-from tests.support import frames as f
-from tests.support.admin_room import AdminRoom, quota_entry, roomy
-from tests.support.measured import scaled, tell
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import AdminRoom, quota_entry, roomy
+from tests.support.processes.measured import scaled, tell
 
 IDS = scaled(20_000, 1_000_000)
 """After the first FILL."""

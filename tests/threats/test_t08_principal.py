@@ -7,10 +7,8 @@ before a real broker, which is asked for its own view of the principal.
 
 import pytest
 
-from tests.support.measured import tell
-from tests.support.policies import Recorder
-from tests.support.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
-from tests.support.sasl_steps import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sasl_steps import (
     ALICE,
     ANONYMOUS,
     BY_PLAIN,
@@ -25,6 +23,8 @@ from tests.support.sasl_steps import (
     speaker,
     wire_with,
 )
+from tests.support.messages.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
+from tests.support.processes.measured import tell
 
 DELEGATED = ",tokenauth=true"
 BEARER = b"n,,\x01auth=Bearer x\x01\x01"

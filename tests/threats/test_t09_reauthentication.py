@@ -7,14 +7,9 @@ not followed: the session ends with the reason `principal_changed`, so no reques
 import pytest
 
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.load import await_that
-from tests.support.measured import tell
-from tests.support.policies import Recorder
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_lies import yes
-from tests.support.sasl_steps import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sasl_lies import yes
+from tests.support.core.sasl_steps import (
     ALICE,
     BY_PLAIN,
     BY_SCRAM,
@@ -25,10 +20,15 @@ from tests.support.sasl_steps import (
     speaker,
     wire_with,
 )
-from tests.support.sasl_talk import Talk
-from tests.support.sessions import Wire
-from tests.support.stub_broker import StubBroker
-from tests.support.witness import install
+from tests.support.core.sessions import Wire
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import Scram, plain
+from tests.support.plugins.witness import install
+from tests.support.processes.measured import tell
 
 
 def alice_again() -> tuple[Wire, Recorder]:

@@ -13,11 +13,11 @@ import pytest
 
 from proxy.core.engine import Engine
 from proxy.core.session.grace_times import GraceTimes
-from tests.support import frames as f
-from tests.support.measured import counted_work, tell
-from tests.support.memory import Link
-from tests.support.sessions import Wire, make_engine
-from tests.support.waiting import fetch_waiting
+from tests.support.core.memory import Link
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.waiting import fetch_waiting
+from tests.support.processes.measured import counted_work, tell
 
 PARKED = 5_000
 CONNECTIONS = 50

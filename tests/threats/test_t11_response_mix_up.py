@@ -11,12 +11,12 @@ import threading
 
 import pytest
 
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.measured import scaled, tell
-from tests.support.raw import receive_until_closed
-from tests.support.stub_broker import CLOSE, StubBroker
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.faults.stub_broker import CLOSE, StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import scaled, tell
 
 CLIENTS = 32
 DEPTH = 5

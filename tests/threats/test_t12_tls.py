@@ -19,12 +19,12 @@ import pytest
 
 from bench.harness.ports import free_ports
 from bench.harness.processes import wait_accepting
-from tests.support import frames as f
-from tests.support.certificates import Authority, Pair
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.measured import scaled, tell
-from tests.support.sluice_process import SluiceProcess
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.processes.measured import scaled, tell
+from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.certificates import Authority, Pair
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 FLOOD = scaled(300, 2_000)

@@ -2,14 +2,14 @@
 
 import base64
 
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.load import await_that
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_lies import yes
-from tests.support.sasl_talk import Talk
-from tests.support.stub_broker import StubBroker
-from tests.support.witness import install
+from tests.support.core.sasl_lies import yes
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
+from tests.support.kafka.sasl_talk import Talk
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import Scram, plain
+from tests.support.plugins.witness import install
 
 PASSWORD = "hunter2-3b9c"  # noqa: S105 - a made-up password
 ALICE = plain("alice", PASSWORD)

@@ -9,8 +9,8 @@ import itertools
 import pytest
 
 from proxy.admin.client import AdminAddress, AdminClient
-from tests.support.admin_process import TOKEN, sluice
-from tests.support.measured import tell
+from tests.support.processes.admin_process import TOKEN, sluice
+from tests.support.processes.measured import tell
 
 __all__ = ["sluice"]
 METHODS = ("POST /v1/reload", "PUT /v1/quotas?user=a", "DELETE /v1/quotas?user=a", "GET /v1/state")

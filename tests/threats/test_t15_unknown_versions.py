@@ -7,11 +7,11 @@ broker's address.
 import socket
 import struct
 
-from tests.support import frames as f
-from tests.support.honest import receive_frames
-from tests.support.measured import tell
-from tests.support.raw import receive_until_closed
-from tests.support.stub_broker import ADDRESS, NODE
+from tests.support.faults.honest import receive_frames
+from tests.support.faults.stub_broker import ADDRESS, NODE
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import tell
 from wire.apis import OFFERED
 
 KEYS = range(-1, 101)

@@ -13,10 +13,10 @@ from contextlib import ExitStack
 import psutil
 
 from bench.harness.ports import free_ports
-from tests.support.honest import Honest
-from tests.support.load import await_that
-from tests.support.measured import scaled, tell
-from tests.support.sockets import receive
+from tests.support.faults.honest import Honest
+from tests.support.kafka.load import await_that
+from tests.support.processes.measured import scaled, tell
+from tests.support.shell.sockets import receive
 
 DESCRIPTORS = 256
 CONNECTIONS = scaled(400, 1_000)

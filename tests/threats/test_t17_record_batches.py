@@ -14,11 +14,11 @@ import zstandard
 
 from policies.api import Need
 from proxy.core.stats.topic_usage import TopicUsage
-from tests.support import frames as f
-from tests.support.house import ROOM_MODULES, name
-from tests.support.measured import counted_work, tell
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.house.house import ROOM_MODULES, name
+from tests.support.messages import frames as f
+from tests.support.processes.measured import counted_work, tell
 
 EXPANDED_BYTES = 32 << 20
 ZSTD = 4

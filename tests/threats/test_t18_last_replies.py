@@ -11,12 +11,12 @@ from contextlib import suppress
 
 import psutil
 
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.measured import tell
-from tests.support.raw import receive_until_closed
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import tell
+from tests.support.processes.sluice_process import SluiceProcess
 
 REPLY_BYTES = 64 << 10
 REQUESTS = 200

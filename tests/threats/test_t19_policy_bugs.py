@@ -8,13 +8,13 @@ import os
 import signal
 import socket
 
-from tests.support import buggy
-from tests.support import frames as f
-from tests.support.honest import Honest, receive_frames
-from tests.support.load import await_that
-from tests.support.measured import tell
-from tests.support.raw import receive_until_closed
-from tests.support.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
+from tests.support.faults.honest import Honest, receive_frames
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.plugins import buggy
+from tests.support.processes.measured import tell
+from tests.support.processes.sluice_process import STOP_TIMEOUT_SECONDS, SluiceProcess
 
 
 def asked(port: int, client_id: str) -> bytes:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import ROOT
-from tests.support.measured import tell
+from tests.support.house.house import ROOT
+from tests.support.processes.measured import tell
 
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 ONE = {"name": "trio", "version": "0.30", "vulns": []}

@@ -21,12 +21,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bench.harness.ports import free_ports
-from tests.support import frames as f
-from tests.support.honest import Crowd
-from tests.support.load import await_that
-from tests.support.measured import scaled, tell
-from tests.support.raw import receive_until_closed
-from tests.support.sluice_process import COMMAND
+from tests.support.faults.honest import Crowd
+from tests.support.kafka.load import await_that
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import scaled, tell
+from tests.support.processes.sluice_process import COMMAND
 
 JUNK = struct.pack(">i", -1) + bytes(8)
 JUNK_CONNECTIONS = 475

@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support import frames as f
-from tests.support.honest import receive_frames
-from tests.support.measured import tell
-from tests.support.stub_broker import StubBroker
-from tests.support.throttled import fetch, fetch_reply
+from tests.support.faults.honest import receive_frames
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, fetch_reply
+from tests.support.processes.measured import tell
 
 NAP = threading.Event()
 FETCH_SECONDS = 1.6

@@ -15,11 +15,11 @@ from policies.api import FORWARD, Peer, Policy, Reject, Request, Verdict
 from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.shell import event_loop as event_loop_module
-from tests.support import frames as f
-from tests.support.measured import Work, counted_work, scaled, tell
-from tests.support.memory import small_engine
-from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, HandClock
+from tests.support.core.memory import small_engine
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.processes.measured import Work, counted_work, scaled, tell
+from tests.support.shell.sockets import Bench, HandClock
 from wire.errors import ErrorCode
 
 FLOWS = 12

@@ -9,13 +9,13 @@ import pytest
 from policies.api import Need
 from proxy.core.session.naming_exchange import MAX_WHOLE_ELEMENTS
 from tests.fuzz import conversations
-from tests.support import frames as f
-from tests.support.costly_frames import produce_of_tags
-from tests.support.kafka_messages import api_of
-from tests.support.large_clusters import brokers, large_cluster
-from tests.support.measured import counted_work, tell
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.costly_frames import produce_of_tags
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.large_clusters import brokers, large_cluster
+from tests.support.processes.measured import counted_work, tell
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.metadata import topic_names

@@ -15,11 +15,11 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.grace_times import GraceTimes
-from tests.support import frames as f
-from tests.support.measured import scaled, tell
-from tests.support.rewritten import share_fetch
-from tests.support.sessions import Wire, make_engine
-from tests.support.sockets import Bench, receive, start_sending
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.rewritten import share_fetch
+from tests.support.processes.measured import scaled, tell
+from tests.support.shell.sockets import Bench, receive, start_sending
 
 CLIENTS = scaled(40, 100)
 PRODUCES = 4_200

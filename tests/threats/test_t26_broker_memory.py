@@ -15,11 +15,11 @@ from proxy.config.sections import MemorySettings
 from proxy.core.memory.announced import FAST_BYTES
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
-from tests.support import frames as f
-from tests.support.measured import scaled, tell
-from tests.support.memory import unread_bytes
-from tests.support.sessions import Wire, make_engine
-from tests.support.uploads import QUICK_BYTES_PER_MS, Crowd
+from tests.support.core.memory import unread_bytes
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.core.uploads import QUICK_BYTES_PER_MS, Crowd
+from tests.support.messages import frames as f
+from tests.support.processes.measured import scaled, tell
 
 CLIENTS = 200
 LARGE = f.produce(1, acks=1, size_bytes=16 << 20)

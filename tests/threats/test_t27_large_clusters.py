@@ -8,12 +8,12 @@ from struct import pack
 import pytest
 
 from policies.api import Need
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.large_clusters import large_cluster
-from tests.support.measured import tell
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.large_clusters import large_cluster
+from tests.support.processes.measured import tell
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.metadata import topic_names

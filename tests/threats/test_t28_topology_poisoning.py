@@ -15,12 +15,12 @@ from proxy.core.errors import CloseReason
 from proxy.core.topology import UNMAPPED_MAX
 from proxy.telemetry.line_limits import LIMITS, LineLimits
 from proxy.telemetry.log import LogObserver
-from tests.support import frames as f
-from tests.support.measured import tell
-from tests.support.raw import receive_until_closed
-from tests.support.sessions import Wire, make_engine
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive_until_closed
+from tests.support.processes.measured import tell
+from tests.support.processes.sluice_process import SluiceProcess
 
 DECLARED = range(4)
 MANY = 240_000

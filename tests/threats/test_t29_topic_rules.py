@@ -20,13 +20,13 @@ from kafka.errors import KafkaError
 from policies.api import FORWARD, Forward
 from policies.testing import PolicyBench
 from policies.topics import TopicRules
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.measured import tell
-from tests.support.one_kafka import java, kafka_one, work  # noqa: F401 - fixtures
-from tests.support.sluice_process import SluiceProcess
-from tests.support.topics import Topics
-from tests.support.verifiable import PRODUCER
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.one_kafka import java, kafka_one, work  # noqa: F401 - fixtures
+from tests.support.kafka.topics import Topics
+from tests.support.kafka.verifiable import PRODUCER
+from tests.support.processes.measured import tell
+from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import OFFERED, name_of
 from wire.request_layouts import names_anything
 

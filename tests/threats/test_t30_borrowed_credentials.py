@@ -7,10 +7,10 @@ sees nothing. `tests/integration/test_custody_attacks.py` does the same before a
 from policies.chain import Chain
 from policies.credential_guard import with_guard
 from policies.messages import encode, make_request
-from tests.support import frames as f
-from tests.support.kafka_messages import asking
-from tests.support.measured import tell
-from tests.support.sessions import Watcher, Wire, make_engine
+from tests.support.core.sessions import Watcher, Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import asking
+from tests.support.processes.measured import tell
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, Concern, concern_of
 from wire.errors import ErrorCode

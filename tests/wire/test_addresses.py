@@ -11,7 +11,7 @@ from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kio.schema.metadata.v12.response import MetadataResponse as MetadataResponse12
 from kio.schema.metadata.v12.response import MetadataResponseBroker
 
-from tests.support.kafka_messages import api_of, changed, messages_of, name, survives
+from tests.support.messages.kafka_messages import api_of, changed, messages_of, name, survives
 from wire import codec
 from wire.addresses import LISTENER_APIS, rewriter
 from wire.apis import BY_KEY_AND_VERSION, ApiKey

@@ -1,6 +1,6 @@
 """The names of the API keys."""
 
-from tests.support.golden import facts
+from tests.support.messages.golden import facts
 from wire.api_keys import ApiKey
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
-from tests.support.golden import cases, facts
+from tests.support.messages.golden import cases, facts
 from wire import apis
 from wire.apis import ApiKey, ThrottleField
 

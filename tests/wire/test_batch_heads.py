@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies.limits import Limits
 from policies.testing import PolicyBench
-from tests.support.record_batches import GZIP, batch
+from tests.support.messages.record_batches import GZIP, batch
 from wire.batch_heads import MAX_BATCHES, BatchHead, read_batch_heads
 from wire.errors import WireError
 from wire.produce_topics import ProduceTopics

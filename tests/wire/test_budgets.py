@@ -12,8 +12,8 @@ from struct import pack
 
 import pytest
 
-from tests.support.frames import bytes_field
-from tests.support.kafka_messages import api_of, name
+from tests.support.messages.frames import bytes_field
+from tests.support.messages.kafka_messages import api_of, name
 from wire import (
     addresses,
     broker_lists,

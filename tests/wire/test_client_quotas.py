@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as CodecError
 
-from tests.support.kafka_messages import api_of, messages_of
+from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec
 from wire.apis import Api, ApiKey
 from wire.client_quotas import (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
 
-from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.kafka_messages import api_of, apis_known, name
+from tests.support.messages.kafka_messages import api_of, apis_known, name
 from wire.apis import Api, ApiKey
 from wire.cuts_code import source
 from wire.errors import WireError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, messages_of, survives
+from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from wire import codec
 from wire.apis import OFFERED, Api
 from wire.delegation_tokens import APIS, MAX_TOKENS, owners_in

@@ -14,7 +14,7 @@ from kafka.consumer.fetcher import FetchMetadata, FetchSessionHandler
 from kafka.protocol.consumer import FetchResponse
 from kafka.structs import TopicPartition
 
-from tests.support.kafka_messages import api_of, messages_of
+from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec, fetch
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError

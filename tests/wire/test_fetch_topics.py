@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, messages_of
-from tests.support.record_batches import batch
+from tests.support.messages.kafka_messages import api_of, messages_of
+from tests.support.messages.record_batches import batch
 from wire import codec
 from wire.apis import ApiKey
 from wire.fetch_topics import FetchTopics

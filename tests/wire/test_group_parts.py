@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.kafka_messages import api_of, apis_known, name
+from tests.support.messages.kafka_messages import api_of, apis_known, name
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 from wire import header
 from wire.apis import ApiKey, known
 from wire.errors import WireError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, apis_known, asking, name
+from tests.support.messages.kafka_messages import api_of, apis_known, asking, name
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError

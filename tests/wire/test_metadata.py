@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v1 import response as metadata1
 from kio.schema.metadata.v12 import response as metadata12
 
-from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.kafka_messages import api_of
+from tests.support.messages.kafka_messages import api_of
 from wire import codec
 from wire.apis import Api, ApiKey
 from wire.errors import BudgetError, WireError

@@ -10,8 +10,8 @@ from kio.schema.produce.v12 import response as produce12
 from kio.schema.share_acknowledge.v1 import response as ack1
 from kio.schema.share_fetch.v1 import response as share1
 
-from tests.support.kafka_messages import api_of, with_unknown_tag
-from tests.support.produce_replies import TOPIC_ID, VERSIONS, produced
+from tests.support.messages.kafka_messages import api_of, with_unknown_tag
+from tests.support.messages.produce_replies import TOPIC_ID, VERSIONS, produced
 from wire import codec
 from wire.addresses import rewriter
 from wire.apis import ApiKey

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.sasl import bearer, unsigned_token
+from tests.support.messages.sasl import bearer, unsigned_token
 from wire.errors import WireError
 from wire.oauthbearer import MAX_TOKEN_BYTES, bearer_names
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v12 import response as produce12
 
-from tests.support.kafka_messages import api_of
-from tests.support.produce_replies import VERSIONS, framed, produced
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.produce_replies import VERSIONS, framed, produced
 from wire import codec
 from wire.addresses import rewriter
 from wire.apis import ApiKey

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.support.frames import bytes_field
+from tests.support.messages.frames import bytes_field
 from wire import primitives as p
 from wire.errors import WireError
 from wire.varint import encode_uvarint, uvarint

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, messages_of, survives
+from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError

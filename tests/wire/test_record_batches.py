@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.record_batches import GZIP, batch
+from tests.support.messages.record_batches import GZIP, batch
 from wire.record_batches import BatchCounter
 
 

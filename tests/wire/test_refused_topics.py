@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.kafka_messages import api_of, asking, refused
+from tests.support.messages.kafka_messages import api_of, asking, refused
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

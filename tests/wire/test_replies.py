@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 
-from tests.support.kafka_messages import (
+from tests.support.messages.kafka_messages import (
     api_of,
     apis_known,
     asking,

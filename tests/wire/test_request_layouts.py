@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.kafka_messages import apis_known, name
+from tests.support.messages.kafka_messages import apis_known, name
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey, key_of
 from wire.request_layouts import UNREADABLE, Part, layout_of, names_anything

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import WireError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of, apis_known, messages_of, name
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.kafka_messages import api_of
+from tests.support.messages.kafka_messages import api_of
 from wire import codec, sasl, versions
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode

@@ -10,7 +10,7 @@ from kio.schema.heartbeat.v4.response import HeartbeatResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.produce.v12.response import ProduceResponse
 
-from tests.support.kafka_messages import apis_known, messages_of, name, structs, survives
+from tests.support.messages.kafka_messages import apis_known, messages_of, name, structs, survives
 from wire import codec
 from wire.errors import WireError
 from wire.schema import check, make_message, shape_of

@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 from wire import throttle
 from wire.apis import Api, ApiKey, ThrottleField, known
 from wire.errors import WireError

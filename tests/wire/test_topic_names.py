@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.rewritten import metadata_body
+from tests.support.messages.rewritten import metadata_body
 from wire import apis, metadata
 from wire.apis import ApiKey
 from wire.topic_names import MAX_KEPT_BYTES, TopicNames

@@ -12,7 +12,7 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 from wire import versions
 from wire.apis import OFFERED, ApiKey, known
 from wire.errors import WireError

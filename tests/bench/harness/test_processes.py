@@ -115,7 +115,7 @@ def test_waiting_returns_the_seconds_it_took() -> None:
 
 def test_a_module_runs_until_the_block_ends() -> None:
     """Its first line is given; it ends when its stdin is closed."""
-    with module_process("tests.support.stub_broker") as server:
+    with module_process("tests.support.faults.stub_broker") as server:
         host, _, port = server.partition(":")
         assert host.startswith("127.0.")
         assert int(port)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.memory import whole
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.processes.sluice_process import SluiceProcess
 
 Behind = tuple[SluiceProcess, StubBroker]
 

@@ -10,7 +10,7 @@ from bench.memory.frames import KIB, MIB, produce_frame
 from bench.memory.load import Load, Outcome, Planned
 from bench.variants import DIRECT, SLUICE
 from tests.bench.memory.conftest import Behind
-from tests.support.sockets import receive
+from tests.support.shell.sockets import receive
 
 SMALL = produce_frame("t", KIB)
 LARGE = [produce_frame("t", MIB), produce_frame("t", MIB, 1)]

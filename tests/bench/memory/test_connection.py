@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 import pytest
 
 from bench.memory.connection import Connection, Lost
-from tests.support import frames as f
-from tests.support.sockets import receive, reset
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive, reset
 
 Pair = tuple[Connection, socket.socket]
 

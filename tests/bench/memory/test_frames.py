@@ -11,7 +11,7 @@ from bench.memory.frames import (
     fetch_frame,
     produce_frame,
 )
-from tests.support import frames as f
+from tests.support.messages import frames as f
 from wire.produce_partitions import pack_topics, unpack
 
 

@@ -9,7 +9,7 @@ from bench.memory import slow
 from bench.memory.frames import produce_frame
 from bench.memory.slow import BYTES_PER_SECOND, TICK_SECONDS, SlowClients, Way, ask
 from tests.bench.memory.conftest import Behind
-from tests.support.sockets import receive
+from tests.support.shell.sockets import receive
 
 FRAME = produce_frame("t", 1 << 20)
 WAY = Way("two slow", 2, 2, whole=False, must_s=(1.0, 1.0))

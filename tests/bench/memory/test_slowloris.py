@@ -9,8 +9,8 @@ from bench.memory import slowloris
 from bench.memory.frames import MIB, produce_frame
 from bench.memory.slowloris import HEAD_BYTES, Slowloris, free_share
 from tests.bench.memory.conftest import Behind
-from tests.support import frames as f
-from tests.support.sockets import receive
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive
 
 FRAME = produce_frame("t", MIB)
 

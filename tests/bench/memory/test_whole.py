@@ -3,7 +3,7 @@
 from bench.memory.connection import Connection
 from bench.memory.frames import KIB, error_of, produce_frame
 from tests.bench.memory.conftest import Behind
-from tests.support import frames as f
+from tests.support.messages import frames as f
 
 
 def test_a_produce_is_forwarded_when_it_is_complete(behind: Behind) -> None:

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.host_image import host_image
-from tests.support.image import ImageUnavailableError, built_image
-from tests.support.java import Java
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kubelet import Kubelet
-from tests.support.oci_config import Image
-from tests.support.pod_figures import PodFigures
-from tests.support.pod_network import NodeNetwork
-from tests.support.runc import RuncUnavailableError, require_runc
-from tests.support.sidecar_pods import SLUICE_IMAGE, Pods
-from tests.support.topics import Topics
+from tests.support.kafka.java import Java
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.host_image import host_image
+from tests.support.kubernetes.image import ImageUnavailableError, built_image
+from tests.support.kubernetes.kubelet import Kubelet
+from tests.support.kubernetes.oci_config import Image
+from tests.support.kubernetes.pod_figures import PodFigures
+from tests.support.kubernetes.pod_network import NodeNetwork
+from tests.support.kubernetes.runc import RuncUnavailableError, require_runc
+from tests.support.kubernetes.sidecar_pods import SLUICE_IMAGE, Pods
 
 
 @pytest.fixture(scope="session")

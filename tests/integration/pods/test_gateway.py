@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.charts import HELM, Object, objects, render, with_dependencies
-from tests.support.image import IMAGE_TIMEOUT_SECONDS
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.pod_figures import PodFigures
-from tests.support.pod_network import NodeNetwork, Service
-from tests.support.sidecar_pods import (
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.charts import HELM, Object, objects, render, with_dependencies
+from tests.support.kubernetes.image import IMAGE_TIMEOUT_SECONDS
+from tests.support.kubernetes.pod_figures import PodFigures
+from tests.support.kubernetes.pod_network import NodeNetwork, Service
+from tests.support.kubernetes.sidecar_pods import (
     JAVA,
     PYTHON,
     READERS,
@@ -24,8 +25,7 @@ from tests.support.sidecar_pods import (
     check_nothing_lost,
     longest_gap_s,
 )
-from tests.support.topics import Topics
-from tests.support.workload import Workload
+from tests.support.kubernetes.workload import Workload
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 

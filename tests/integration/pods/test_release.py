@@ -1,6 +1,6 @@
 """`helm install --wait` to a running gateway: a real API server and its controllers, the real image, a real Kafka.
 
-The kubelet is the tests' own (`tests.support.kubelet`). Skipped without the programs of `make apiserver`.
+The kubelet is the tests' own (`tests.support.kubernetes.kubelet`). Skipped without the programs of `make apiserver`.
 """
 
 import copy
@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.chart_files import value_sets
-from tests.support.helm_cli import Helm
-from tests.support.image import IMAGE_TIMEOUT_SECONDS
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.kube import ControlPlane
-from tests.support.kube_api import KubeApi, Object
-from tests.support.kubelet import Kubelet
-from tests.support.load import await_that
-from tests.support.node_agent import NodeAgent
-from tests.support.oci_config import Image
-from tests.support.pod_network import NodeNetwork
-from tests.support.releases import RESTRICTED, prepared
-from tests.support.sidecar_pods import SLUICE, SLUICE_IMAGE
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
+from tests.support.kubernetes.chart_files import value_sets
+from tests.support.kubernetes.helm_cli import Helm
+from tests.support.kubernetes.image import IMAGE_TIMEOUT_SECONDS
+from tests.support.kubernetes.kube import ControlPlane
+from tests.support.kubernetes.kube_api import KubeApi, Object
+from tests.support.kubernetes.kubelet import Kubelet
+from tests.support.kubernetes.node_agent import NodeAgent
+from tests.support.kubernetes.oci_config import Image
+from tests.support.kubernetes.pod_network import NodeNetwork
+from tests.support.kubernetes.releases import RESTRICTED, prepared
+from tests.support.kubernetes.sidecar_pods import SLUICE, SLUICE_IMAGE
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 

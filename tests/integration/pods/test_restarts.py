@@ -11,11 +11,12 @@ import sys
 
 import pytest
 
-from tests.support.image import IMAGE_TIMEOUT_SECONDS
-from tests.support.load import await_that
-from tests.support.pod import Pod
-from tests.support.pod_figures import PodFigures
-from tests.support.sidecar_pods import (
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.image import IMAGE_TIMEOUT_SECONDS
+from tests.support.kubernetes.pod import Pod
+from tests.support.kubernetes.pod_figures import PodFigures
+from tests.support.kubernetes.sidecar_pods import (
     JAVA,
     PYTHON,
     SLUICE,
@@ -26,7 +27,6 @@ from tests.support.sidecar_pods import (
     end,
     listening,
 )
-from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
@@ -86,7 +86,7 @@ def test_the_sidecar_alone_is_killed_for_lack_of_memory(
     """The kernel kills it at the limit of its container; the application's containers live."""
     pod, written = start(pods, topics, "memory")
     group = pod.container(SLUICE).current.memory_group
-    hog = [sys.executable, "-m", "tests.support.memory_hog", str(group)]
+    hog = [sys.executable, "-m", "tests.support.processes.memory_hog", str(group)]
     hogged = subprocess.run(hog, check=False, timeout=60)
     pod.note(SLUICE, BROKEN)  # only now
     # It shares the limit: the kernel may kill it, too, before the memory of its first victim is free.

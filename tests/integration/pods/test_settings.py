@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.image import IMAGE_TIMEOUT_SECONDS
-from tests.support.load import await_that
-from tests.support.pod import Pod
-from tests.support.pod_figures import PodFigures
-from tests.support.pod_spec import bytes_of
-from tests.support.sidecar_pods import (
+from tests.support.kafka.load import await_that
+from tests.support.kafka.topics import Topics
+from tests.support.kubernetes.image import IMAGE_TIMEOUT_SECONDS
+from tests.support.kubernetes.pod import Pod
+from tests.support.kubernetes.pod_figures import PodFigures
+from tests.support.kubernetes.pod_spec import bytes_of
+from tests.support.kubernetes.sidecar_pods import (
     PYTHON,
     SLUICE,
     Pods,
@@ -25,7 +26,6 @@ from tests.support.sidecar_pods import (
     end,
     lines,
 )
-from tests.support.topics import Topics
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 

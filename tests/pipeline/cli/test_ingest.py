@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from pipeline.cli.main import main
-from tests.support.usage_rows import numbered, usage_row, write_usage_log
+from tests.support.telemetry.usage_rows import numbered, usage_row, write_usage_log
 
 
 def test_the_summary_says_what_was_read_and_what_is_missing(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as sf
 
 from pipeline.cli.main import main
 from policies.quota.quota_file import parse_quota_file
-from tests.support.usage_rows import START_MS, frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import START_MS, frame, numbered, usage_row
 
 
 def run(*arguments: object) -> Result:

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from pipeline.cli.main import main
-from tests.support.report_tables import write_report_tables
+from tests.support.pipeline.report_tables import write_report_tables
 
 
 @pytest.mark.usefixtures("spark")

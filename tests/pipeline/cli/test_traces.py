@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli.main import main
 from policies.api import Peer
-from tests.support.request_traces import trace, waits
-from tests.support.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.request_traces import trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli.main import main
 from pipeline.ingest.job import Ingest
-from tests.support.usage_rows import START_MS, numbered, usage_row, write_usage_log
+from tests.support.telemetry.usage_rows import START_MS, numbered, usage_row, write_usage_log
 
 
 def ask(*arguments: object) -> Result:

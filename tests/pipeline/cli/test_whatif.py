@@ -10,14 +10,14 @@ from pyspark.sql import functions as sf
 
 from pipeline.cli.main import main
 from pipeline.whatif.simulator import Simulation
-from tests.support.simulated_clients import (
+from tests.support.pipeline.simulated_clients import (
     capture_rows,
     clients,
     entity_rows,
     poisson,
     quota_config,
 )
-from tests.support.usage_rows import START_MS, frame, numbered
+from tests.support.telemetry.usage_rows import START_MS, frame, numbered
 
 QUOTAS = "version: 1\nquotas: [{user: alice, request_rate: 20}]\n"
 

@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.cli.main import COMMANDS
-from tests.support import streamed_log
-from tests.support.cluster_jobs import Ended, Told, run_on_cluster
-from tests.support.request_traces import trace, waits
-from tests.support.spark_cluster import executors_used, spark_cluster
-from tests.support.trace_files import spans_with_mute, write_traces
-from tests.support.usage_rows import Row, numbered, usage_row, write_usage_log
+from tests.support.pipeline import streamed_log
+from tests.support.pipeline.cluster_jobs import Ended, Told, run_on_cluster
+from tests.support.pipeline.spark_cluster import executors_used, spark_cluster
+from tests.support.telemetry.request_traces import trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.usage_rows import Row, numbered, usage_row, write_usage_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

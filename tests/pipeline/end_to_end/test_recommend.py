@@ -19,11 +19,11 @@ from pipeline.cli.main import main
 from pipeline.ingest.job import Ingest
 from policies.quota.entity import REQUEST_RATE, QuotaEntity
 from policies.quota.quota_file import QuotaFile, parse_quota_file
-from tests.support.counting_client import CountingClient, Counts
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.recorded_run import RecordedRun, recorded_run
-from tests.support.sluice_process import COMMAND
-from tests.support.whatif_figures import write_recommended
+from tests.support.kafka.counting_client import CountingClient, Counts
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.pipeline.whatif_figures import write_recommended
+from tests.support.processes.recorded_run import RecordedRun, recorded_run
+from tests.support.processes.sluice_process import COMMAND
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

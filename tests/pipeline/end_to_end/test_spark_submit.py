@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from pipeline import tables
 from pipeline.cli.main import main
 from pipeline.java import find_java, java_home
-from tests.support.bare_python import bare_python
-from tests.support.spark import SETTINGS
-from tests.support.spark_cluster import SPARK_HOME
-from tests.support.usage_rows import numbered, usage_row, write_usage_log
+from tests.support.pipeline.spark import SETTINGS
+from tests.support.pipeline.spark_cluster import SPARK_HOME
+from tests.support.processes.bare_python import bare_python
+from tests.support.telemetry.usage_rows import numbered, usage_row, write_usage_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars
 from pipeline.jars import JarsUnavailableError
-from tests.support import streamed_log
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.pipeline_process import run_pipeline, run_until
-from tests.support.streamed_topic import publish
-from tests.support.topics import Topics
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.pipeline import streamed_log
+from tests.support.pipeline.streamed_topic import publish
+from tests.support.processes.pipeline_process import run_pipeline, run_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
 

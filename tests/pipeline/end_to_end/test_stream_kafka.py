@@ -11,13 +11,13 @@ from pyspark.sql import functions as sf
 
 from pipeline.connector import connector_jars
 from pipeline.jars import JarsUnavailableError
-from tests.support import streamed_log
-from tests.support.counting_client import CountingClient, Counts
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.pipeline_process import run_pipeline, run_until
-from tests.support.recorded_run import recorded_run
-from tests.support.streamed_topic import await_rows, publish, row_that_ends_all_minutes
-from tests.support.topics import Topics
+from tests.support.kafka.counting_client import CountingClient, Counts
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.pipeline import streamed_log
+from tests.support.pipeline.streamed_topic import await_rows, publish, row_that_ends_all_minutes
+from tests.support.processes.pipeline_process import run_pipeline, run_until
+from tests.support.processes.recorded_run import recorded_run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support import streamed_log
-from tests.support.pipeline_process import run_pipeline, run_until
+from tests.support.pipeline import streamed_log
+from tests.support.processes.pipeline_process import run_pipeline, run_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

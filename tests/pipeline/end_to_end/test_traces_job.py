@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from pipeline.traces.otlp import TORN
 from pipeline.traces.requests import STAGES
 from pipeline.traces.traces_job import find
-from tests.support import frames as f
-from tests.support.raw import receive
-from tests.support.sluice_process import SluiceProcess
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.raw import receive
+from tests.support.processes.sluice_process import SluiceProcess
 
 CLOCK_NS = 2_000_000
 """How far two readings of the same clock may lie apart: Sluice's is in microseconds, and read once a step."""

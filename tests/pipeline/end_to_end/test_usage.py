@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 from pipeline.ingest.job import Ingest
 from pipeline.time_range import TimeRange
 from pipeline.usage import read_usage
-from tests.support.counting_client import CountingClient, Counts
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.recorded_run import RecordedRun, recorded_run
-from tests.support.topics import Topics
-from tests.support.whatif_figures import write_usage
+from tests.support.kafka.counting_client import CountingClient, Counts
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.topics import Topics
+from tests.support.pipeline.whatif_figures import write_usage
+from tests.support.processes.recorded_run import RecordedRun, recorded_run
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -21,11 +21,11 @@ from pipeline.tables import read
 from pipeline.whatif.jobs import check_capture, whatif, whatif_capture
 from pipeline.whatif.predict import Candidate
 from policies.quota.config import QuotaLine
-from tests.support.kafka_cluster import KafkaCluster
-from tests.support.paced_clients import PacedClient, run_paced
-from tests.support.simulated_clients import bursts, poisson
-from tests.support.sluice_process import SluiceProcess
-from tests.support.whatif_figures import WhatifFigures, are_wanted
+from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.paced_clients import PacedClient, run_paced
+from tests.support.pipeline.simulated_clients import bursts, poisson
+from tests.support.pipeline.whatif_figures import WhatifFigures, are_wanted
+from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

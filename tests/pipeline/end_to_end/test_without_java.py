@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.spark import SETTINGS
+from tests.support.pipeline.spark import SETTINGS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

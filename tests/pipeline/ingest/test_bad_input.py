@@ -18,7 +18,7 @@ from pipeline.ingest.summary import Summary
 from pipeline.schema import ENTITY
 from pipeline.time_range import TimeRange
 from pipeline.usage import read_usage
-from tests.support.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
+from tests.support.telemetry.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
 
 NOW_MS = START_MS + 86_400_000
 FOLDER = "log/entity/dt=2025-11-21"

@@ -13,7 +13,7 @@ from pipeline.errors import PipelineError
 from pipeline.ingest.job import Ingest
 from pipeline.ingest.summary import Summary
 from pipeline.schema import FAMILIES
-from tests.support.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
+from tests.support.telemetry.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
 
 NOW_MS = START_MS + 86_400_000
 

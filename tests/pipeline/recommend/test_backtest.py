@@ -8,7 +8,7 @@ from pipeline.recommend.rules import QuotaRule, RecordedNeed
 from pipeline.table_files import GivenRows
 from pipeline.whatif.client_rows import packed_clients
 from policies.quota.entity import DEFAULT_NAME, REQUEST_RATE, QuotaEntity
-from tests.support.usage_rows import START_MS, frame, usage_row
+from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
 
 NEED = RecordedNeed("u", None, 1, 1, None, 1, 1, 1, 1, 1, 1, 1)
 

@@ -21,7 +21,7 @@ from pipeline.recommend.packed import (
 from pipeline.table_files import GivenRows
 from pipeline.whatif.client_rows import pack_rows, records_of
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE
-from tests.support.usage_rows import START_MS, Row, frame, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, frame, usage_row
 
 NAME = st.sampled_from(["", "a", "b", "\u00e9", "long name"])
 ROW = st.tuples(NAME, NAME, NAME, st.integers(0, 2**32 - 1), st.booleans(), st.integers(0, 1 << 20))

@@ -13,7 +13,7 @@ from pipeline.recommend.recommendation import Recommendation, Wishes, recommend
 from pipeline.recommend.rules import Sizing
 from policies.quota.entity import DEFAULT_NAME, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity
 from policies.quota.quota_file import parse_quota_file, render_quota_file
-from tests.support.usage_rows import START_MS, Row, frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, frame, numbered, usage_row
 
 SECONDS = 200
 LATE = 140

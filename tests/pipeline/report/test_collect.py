@@ -9,8 +9,8 @@ from pipeline.errors import PipelineError
 from pipeline.report.collect import usage_facts
 from pipeline.report.facts import ClientName
 from pipeline.report.headline import caution, headline
-from tests.support.report_tables import SECONDS, write_report_tables
-from tests.support.usage_rows import START_MS
+from tests.support.pipeline.report_tables import SECONDS, write_report_tables
+from tests.support.telemetry.usage_rows import START_MS
 
 
 def test_the_figures_are_those_of_the_tables(spark: SparkSession, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pipeline.report.headline import (
     maybe_knee,
     most_throttled,
 )
-from tests.support.report_facts import ALICE, busy_facts, empty_facts, replaced
+from tests.support.pipeline.report_facts import ALICE, busy_facts, empty_facts, replaced
 
 BOB = ClientName("bob", "batch")
 

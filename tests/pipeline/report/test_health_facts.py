@@ -5,8 +5,8 @@ from pyspark.sql import SparkSession
 from pipeline.report.facts import PoolUse
 from pipeline.report.health_facts import pools_of, quality_of
 from pipeline.schema import GAPS, QUARANTINE
-from tests.support.report_facts import empty_facts
-from tests.support.usage_rows import START_MS, frame, usage_row
+from tests.support.pipeline.report_facts import empty_facts
+from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
 
 
 def test_pools_are_those_of_the_fullest_instance(spark: SparkSession) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipeline.report.facts import ClientName, ClientUse, DataQuality, ReportFacts, TracedRequest
 from pipeline.report.page import html_of
-from tests.support.report_facts import busy_facts, empty_facts, replaced
+from tests.support.pipeline.report_facts import busy_facts, empty_facts, replaced
 
 VOID = {"meta", "link", "br", "rect", "path", "circle", "line"}
 MAX_BYTES = 600_000

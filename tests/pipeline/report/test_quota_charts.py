@@ -14,7 +14,7 @@ from pipeline.report.quota_charts import (
     needs,
     needs_shown,
 )
-from tests.support.report_facts import ALICE, busy_facts, empty_facts, replaced
+from tests.support.pipeline.report_facts import ALICE, busy_facts, empty_facts, replaced
 
 
 def rows(spec: dict[str, Any], layer: int = 0) -> list[dict[str, Any]]:

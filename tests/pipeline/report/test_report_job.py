@@ -11,15 +11,15 @@ from pipeline.report.facts import CAPTURE, ROWS, ClientName, ReportFacts
 from pipeline.report.headline import curve_of, headline
 from pipeline.report.report_job import FACTORS, ReportJob
 from pipeline.whatif.simulator import Simulation
-from tests.support.report_tables import write_report_tables
-from tests.support.simulated_clients import (
+from tests.support.pipeline.report_tables import write_report_tables
+from tests.support.pipeline.simulated_clients import (
     bursts,
     capture_rows,
     clients,
     entity_rows,
     quota_config,
 )
-from tests.support.usage_rows import START_MS, frame, numbered
+from tests.support.telemetry.usage_rows import START_MS, frame, numbered
 
 QUOTAS = "version: 1\nquotas: [{user: alice, request_rate: 77}, {user: bob, request_rate: 300}]\n"
 

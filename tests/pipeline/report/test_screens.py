@@ -10,8 +10,15 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
 
 from pipeline.report.page import html_of
-from tests.support.browser import NARROW, Complaints, NoBrowserError, chromium, keep, violations
-from tests.support.report_facts import busy_facts
+from tests.support.pages.browser import (
+    NARROW,
+    Complaints,
+    NoBrowserError,
+    chromium,
+    keep,
+    violations,
+)
+from tests.support.pipeline.report_facts import busy_facts
 
 DESK: ViewportSize = {"width": 1280, "height": 900}
 CUT_OFF = """() => {

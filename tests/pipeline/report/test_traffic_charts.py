@@ -16,7 +16,7 @@ from pipeline.report.traffic_charts import (
     traffic,
     users_by_use,
 )
-from tests.support.report_facts import ALICE, busy_facts, empty_facts, replaced
+from tests.support.pipeline.report_facts import ALICE, busy_facts, empty_facts, replaced
 
 
 def rows(spec: dict[str, Any]) -> list[dict[str, Any]]:

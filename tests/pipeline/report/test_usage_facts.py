@@ -13,8 +13,8 @@ from pipeline.report.usage_facts import (
     throttling_of,
     traffic_of,
 )
-from tests.support.report_facts import empty_facts
-from tests.support.usage_rows import START_MS, frame, usage_row
+from tests.support.pipeline.report_facts import empty_facts
+from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
 
 ALICE, BOB = ClientName("alice", "report"), ClientName("bob", "batch")
 LIMIT = {"enforcement": "entity", "quota_entity": "user=alice", "quota_rate": 80.0}

@@ -17,7 +17,7 @@ from pipeline.report.wait_charts import (
     waits_shown,
     where_time_went,
 )
-from tests.support.report_facts import busy_facts, empty_facts, replaced
+from tests.support.pipeline.report_facts import busy_facts, empty_facts, replaced
 
 
 def rows(spec: dict[str, Any]) -> list[dict[str, Any]]:

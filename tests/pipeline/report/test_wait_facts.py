@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pipeline.report.facts import ClientName, Wait
 from pipeline.report.wait_facts import by_api, by_client, stages_of, waits_of
 from pipeline.schema import STAGES
-from tests.support.usage_rows import frame, usage_row
+from tests.support.telemetry.usage_rows import frame, usage_row
 
 EDGE_80_MS, EDGE_88_MS = 1.024, 2.048
 

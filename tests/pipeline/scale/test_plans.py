@@ -12,7 +12,7 @@ from bench.pipeline.made_tables import make_quotas, make_tables, make_usage_log
 from bench.pipeline.made_traces import make_traces
 from bench.pipeline.run import FRESH, Step, timed
 from pipeline.cli.main import main
-from tests.support.query_plans import faults, last_query, nodes, plans_after
+from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
 
 ROWS = 20_000
 JOBS = ["ingest", "usage", "recommend", "whatif", "traces"]

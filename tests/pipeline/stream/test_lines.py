@@ -8,7 +8,7 @@ from pyspark.sql import functions as sf
 
 from pipeline.schema import FAMILIES
 from pipeline.stream.lines import MAX_AHEAD_MS, MAX_LINE_CHARS, checked, quarantined, rows_of
-from tests.support.usage_rows import START_MS, Row, usage_row
+from tests.support.telemetry.usage_rows import START_MS, Row, usage_row
 
 NOW_MS = START_MS + 3_600_000
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pipeline.errors import PipelineError
 from pipeline.stream.queries import FAMILY, Stream
 from pipeline.stream.sources import read_files
-from tests.support import streamed_log
+from tests.support.pipeline import streamed_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.stream.rollups import by_minute
-from tests.support.usage_rows import START_MS, frame, numbered, usage_row
+from tests.support.telemetry.usage_rows import START_MS, frame, numbered, usage_row
 
 
 def test_a_row_has_the_sums_of_a_client_in_a_minute(spark: SparkSession) -> None:

@@ -8,8 +8,8 @@ from pipeline.traces import findings
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import requests_of
 from policies.api import Peer
-from tests.support.request_traces import EPOCH_US, trace, waits
-from tests.support.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.request_traces import EPOCH_US, trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 from wire import apis
 
 HOUR_US = 3_600_000_000

@@ -15,8 +15,8 @@ from pipeline.errors import PipelineError
 from pipeline.traces import otlp
 from pipeline.traces.otlp import read_spans
 from policies.api import Outcome
-from tests.support.request_traces import EPOCH_US, PEER, trace, waits
-from tests.support.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.request_traces import EPOCH_US, PEER, trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 
 COLUMNS = ("part", "request", "id", "start_ns", "took_ns", "user", "api", "reasons", "outcome")
 

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 from pipeline.traces.otlp import read_spans
 from pipeline.traces.requests import STAGES, requests_of
 from proxy.telemetry.traces.spans import Span
-from tests.support.request_traces import trace, waits
-from tests.support.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.request_traces import trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 
 KINDS = ("receive", "memory", "throttle", "purgatory")
 

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.traces.traces_job import SAMPLE, find
-from tests.support.request_traces import trace, waits
-from tests.support.trace_files import spans_with_mute, write_traces
+from tests.support.telemetry.request_traces import trace, waits
+from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 
 BY = ["user", "api", "hour"]
 

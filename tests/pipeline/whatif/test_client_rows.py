@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pipeline.whatif.client_rows import NAMES, pack, unpack_rows
 from pipeline.whatif.predict import Candidate, predict
 from policies.quota.config import QuotaLine
-from tests.support.usage_rows import START_MS
+from tests.support.telemetry.usage_rows import START_MS
 
 COLUMNS = (
     *NAMES,

@@ -11,8 +11,8 @@ from pipeline.whatif.closed_loop import simulate
 from pipeline.whatif.delays import DelayCounts
 from pipeline.whatif.script import ClientSession
 from pipeline.whatif.simulator import Simulation
-from tests.support.rows_predicted import demand_from, predicted, rule_of
-from tests.support.simulated_clients import (
+from tests.support.pipeline.rows_predicted import demand_from, predicted, rule_of
+from tests.support.pipeline.simulated_clients import (
     bursts,
     clients,
     entity_rows,
@@ -21,7 +21,7 @@ from tests.support.simulated_clients import (
     rate_of,
     recorded_end_ms,
 )
-from tests.support.usage_rows import START_MS, usage_row
+from tests.support.telemetry.usage_rows import START_MS, usage_row
 
 SECONDS = 60
 ENDS_MS = START_MS + SECONDS * 1000

@@ -8,14 +8,14 @@ from pipeline.whatif.predict import Candidate
 from pipeline.whatif.results import RESULT
 from pipeline.whatif.simulator import Simulation
 from policies.quota.config import QuotaLine
-from tests.support.simulated_clients import (
+from tests.support.pipeline.simulated_clients import (
     PRODUCE,
     capture_rows,
     clients,
     poisson,
     quota_config,
 )
-from tests.support.usage_rows import START_MS
+from tests.support.telemetry.usage_rows import START_MS
 
 SECONDS = 20
 ENDS_MS = START_MS + SECONDS * 1000

@@ -14,14 +14,14 @@ from pipeline.whatif.predict import Candidate, predict
 from pipeline.whatif.simulator import Simulation
 from pipeline.whatif.sweep import curve
 from policies.quota.config import QuotaLine
-from tests.support.simulated_clients import (
+from tests.support.pipeline.simulated_clients import (
     capture_rows,
     clients,
     entity_rows,
     poisson,
     quota_config,
 )
-from tests.support.usage_rows import START_MS, client_rows, frame
+from tests.support.telemetry.usage_rows import START_MS, client_rows, frame
 
 SECONDS = 20
 

@@ -9,7 +9,7 @@ from pipeline.whatif.demand import MAX_CLIENTS_OF_BUCKET
 from pipeline.whatif.predict import Candidate, partition_columns, predict
 from pipeline.whatif.results import RESULT
 from policies.quota.config import QuotaLine
-from tests.support.usage_rows import START_MS, client_rows, usage_row
+from tests.support.telemetry.usage_rows import START_MS, client_rows, usage_row
 
 Rows = list[dict[str, Any]]
 

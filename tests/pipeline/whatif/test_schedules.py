@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline.whatif.schedules import ReleaseSchedules, SampledRates, throttle_times_ms
 from policies.quota.rate import ReleaseSchedule, SampledRate, throttle_time_ms
-from tests.support.usage_rows import START_MS
+from tests.support.telemetry.usage_rows import START_MS
 
 BUCKETS = 3
 limits = st.floats(0.01, 1e6)

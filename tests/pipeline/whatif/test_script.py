@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.whatif.script import sessions_of
 from pipeline.whatif.simulator import Simulation
-from tests.support.simulated_clients import (
+from tests.support.pipeline.simulated_clients import (
     bursts,
     capture_rows,
     clients,
@@ -12,7 +12,7 @@ from tests.support.simulated_clients import (
     quota_config,
     rate_of,
 )
-from tests.support.usage_rows import START_MS, usage_row
+from tests.support.telemetry.usage_rows import START_MS, usage_row
 
 SECONDS = 30
 ENDS_MS = START_MS + SECONDS * 1000

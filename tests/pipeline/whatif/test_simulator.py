@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from pipeline.whatif.simulator import Simulation
-from tests.support.simulated_clients import PRODUCE, clients, quota_config
-from tests.support.usage_rows import START_MS
+from tests.support.pipeline.simulated_clients import PRODUCE, clients, quota_config
+from tests.support.telemetry.usage_rows import START_MS
 
 TEN = {"user": "alice", "request_rate": 10.0}
 

@@ -13,9 +13,8 @@ from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
-from tests.support.kafka_messages import api_of
-from tests.support.quota_book import Book
-from tests.support.quota_messages import (
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.quota_messages import (
     ALTER,
     DESCRIBE,
     Answer,
@@ -26,6 +25,7 @@ from tests.support.quota_messages import (
     read_alter_reply,
     read_describe_reply,
 )
+from tests.support.quotas.quota_book import Book
 from wire.errors import ErrorCode
 
 P, C, R = "producer_byte_rate", "consumer_byte_rate", "request_rate"

@@ -9,7 +9,7 @@ from policies.quota.overrides import decode
 from policies.quota.policy import Quota
 from policies.testing import BenchHost, BenchReporter, BenchRequest, PolicyBench
 from policies.validation import try_convert
-from tests.support.quota_messages import (
+from tests.support.messages.quota_messages import (
     Named,
     alter_body,
     describe_body,

@@ -19,7 +19,7 @@ from policies.quota.entity import (
 )
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.rate import throttle_time_ms
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 RATE, BYTES = "request_rate", "producer_byte_rate"
 

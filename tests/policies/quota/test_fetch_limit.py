@@ -5,7 +5,7 @@ import pytest
 from policies.api import FORWARD, Patch
 from policies.quota.fetch_limit import limit_fetch
 from policies.testing import BenchRequest
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 from wire.apis import ApiKey, find
 from wire.fetch import FetchHead
 from wire.share_fetch import ShareFetchHead

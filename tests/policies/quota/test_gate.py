@@ -9,7 +9,7 @@ from policies.api import Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
-from tests.support.quota_policies import bench, peer
+from tests.support.quotas.quota_policies import bench, peer
 from wire.apis import ApiKey
 
 ALICE = QuotaEntity("alice")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from policies.api import EXEMPT, FORWARD, Forward, Patch, Peer, Throttle
 from policies.quota.rate import SampledRate, throttle_time_ms
 from policies.testing import PolicyBench
-from tests.support import quota_policies
-from tests.support.golden import cases
-from tests.support.quota_policies import EPOCH_MS, peer
+from tests.support.messages.golden import cases
+from tests.support.quotas import quota_policies
+from tests.support.quotas.quota_policies import EPOCH_MS, peer
 from wire.apis import OFFERED, ApiKey, name_of
 from wire.fetch import FetchHead
 

@@ -9,7 +9,7 @@ from policies.quota import manager as module
 from policies.quota.bucket import QuotaBucket, Waiter
 from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.manager import ClientQuotaManager
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 RATE = "request_rate"
 HOUR_MS = 3_600_000

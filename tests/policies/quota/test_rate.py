@@ -12,7 +12,7 @@ from policies.quota.rate import (
     SampledRate,
     throttle_time_ms,
 )
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 RATES = ("rate-noprior-1-1", "rate-noprior-1-11", "rate-noprior-11-11", "rate-windowing-3x30s")
 

@@ -9,9 +9,9 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import BenchEntry, BenchHost, BenchRequest, PolicyBench
 from policies.topics import TopicRules
-from tests.support import frames as f
-from tests.support.quota_policies import EPOCH_MS, peer
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.quotas.quota_policies import EPOCH_MS, peer
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.primitives import INT32

@@ -12,7 +12,7 @@ from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.smooth_rule import REVIEW_BATCH
 from policies.testing import PolicyBench
-from tests.support.quota_policies import (
+from tests.support.quotas.quota_policies import (
     EPOCH_MS,
     asked_by_others,
     bench,

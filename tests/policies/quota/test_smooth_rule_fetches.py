@@ -3,7 +3,7 @@
 import pytest
 
 from policies.api import Forward, Hold, Outcome, Patch, Throttle
-from tests.support.quota_policies import bench, fetch, peer, released
+from tests.support.quotas.quota_policies import bench, fetch, peer, released
 
 
 def test_a_fetch_is_limited_to_the_burst_and_charged_by_its_reply():

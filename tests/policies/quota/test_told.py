@@ -7,7 +7,7 @@ import pytest
 from policies.api import ANONYMOUS, EXEMPT, FORWARD, EffectiveQuota, Hold, QuotaViolation, Throttle
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
-from tests.support.quota_policies import EPOCH_MS, bench, burst, fetch, peer
+from tests.support.quotas.quota_policies import EPOCH_MS, bench, burst, fetch, peer
 
 ALICE = {"user": "alice"}
 BOTH_RULES = pytest.mark.parametrize("enforcement", ["entity", "channel"])

@@ -1,7 +1,7 @@
 """Slow work in a bench is done when its clock says so, and the policy sees all that a proxy may give it."""
 
 from policies.testing import PolicyBench
-from tests.support.tool_user import ToolUser
+from tests.support.plugins.tool_user import ToolUser
 
 
 def test_the_result_never_comes_inside_the_call() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.testing.message_builder import request_body, response_body, topic_fields
-from tests.support.kafka_messages import api_of, apis_known, name
+from tests.support.messages.kafka_messages import api_of, apis_known, name
 from wire.apis import Api, ApiKey
 from wire.codec import decode_request, decode_response, request_shape
 from wire.errors import WireError

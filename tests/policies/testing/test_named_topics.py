@@ -3,7 +3,7 @@
 from policies.api import FORWARD, Need
 from policies.denial import Deny
 from policies.testing import PolicyBench
-from tests.support.topic_guard import TopicGuard
+from tests.support.plugins.topic_guard import TopicGuard
 from wire.errors import ErrorCode
 from wire.topic_refs import TopicRef
 

@@ -19,7 +19,7 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import PolicyContract
 from policies.topics import TopicRules
-from tests.support.reply_editor import ReplyEditor
+from tests.support.plugins.reply_editor import ReplyEditor
 from wire.apis import ApiKey
 
 ROOT = Path(__file__).resolve().parents[3]

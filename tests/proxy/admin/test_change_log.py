@@ -9,7 +9,7 @@ from proxy.admin.change_log import ChangeLog, add_details
 from proxy.admin.middleware import CHANGES_AT_ONCE, CHANGES_PER_SECOND
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
-from tests.support.sockets import HandClock
+from tests.support.shell.sockets import HandClock
 
 REFUSED_PER_SECOND = LIMITS["admin_refused"].lines
 

@@ -4,8 +4,8 @@ from importlib.resources import files
 
 import pytest
 
-from tests.support.admin_room import everything, roomy
-from tests.support.asgi import ask
+from tests.support.processes.admin_room import everything, roomy
+from tests.support.processes.asgi import ask
 
 
 @pytest.fixture

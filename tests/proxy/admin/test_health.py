@@ -5,8 +5,8 @@ import trio
 
 from proxy.admin.health import PAGE_KEPT_S
 from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT
-from tests.support.admin_room import everything, roomy
-from tests.support.asgi import ask
+from tests.support.processes.admin_room import everything, roomy
+from tests.support.processes.asgi import ask
 
 
 @pytest.fixture

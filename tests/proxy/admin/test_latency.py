@@ -11,7 +11,7 @@ from proxy.admin.latency import (
 )
 from proxy.core.stats.histogram import BUCKETS, bucket_of
 from proxy.core.stats.meters import MeterBook
-from tests.support.task_steps import task_steps
+from tests.support.core.task_steps import task_steps
 from wire.apis import OFFERED, RECORDS_IN_REPLIES
 
 HEARTBEAT, PRODUCE, FETCH = 12, 0, 1

@@ -9,8 +9,8 @@ from policies.api import Policy, PolicyConfigError
 from policies.chain import Chain, Entry
 from policies.testing import BenchHost
 from proxy.config.model import PolicyEntry
-from tests.support.admin_room import everything, quota_entry, roomy
-from tests.support.asgi import ask
+from tests.support.processes.admin_room import everything, quota_entry, roomy
+from tests.support.processes.asgi import ask
 
 MAINTENANCE = PolicyEntry(use="maintenance", name="pauses")
 

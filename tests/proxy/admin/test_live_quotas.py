@@ -8,7 +8,7 @@ from policies.chain import Chain, Entry
 from proxy.admin.errors import AdminError
 from proxy.config.sections import LogSettings
 from proxy.telemetry import log
-from tests.support.admin_room import AdminRoom, config_of, quota_entry, roomy
+from tests.support.processes.admin_room import AdminRoom, config_of, quota_entry, roomy
 
 BOB = [{"user": "bob", "request_rate": 7}]
 

@@ -10,8 +10,8 @@ from proxy.admin.live_state import KEPT_MS, LiveState, memory_limit_bytes
 from proxy.admin.schemas import Event, State
 from proxy.config import container, sizing
 from proxy.config.container import MemoryLimit
-from tests.support import frames as f
-from tests.support.admin_room import quota_entry, roomy
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import quota_entry, roomy
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from proxy.admin.middleware import (
     host_name,
 )
 from proxy.admin.token import Token
-from tests.support.asgi import ask
+from tests.support.processes.asgi import ask
 
 TOKEN = "a-token-of-some-length"  # noqa: S105 - a test's own
 BEARER = {"authorization": f"Bearer {TOKEN}"}

@@ -10,7 +10,7 @@ from proxy.admin.health import Probes
 from proxy.admin.live_state import LiveState
 from proxy.admin.routes import Routes
 from proxy.admin.sse import EventStreams
-from tests.support.admin_room import roomy
+from tests.support.processes.admin_room import roomy
 
 
 @pytest.fixture(scope="module")

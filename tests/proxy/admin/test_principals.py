@@ -12,9 +12,9 @@ from proxy.admin.live_state import LiveState
 from proxy.admin.principals import SLICE, grouped, principals
 from proxy.admin.schemas import PrincipalRow, Quantiles
 from proxy.core.stats.usage import UsageRow
-from tests.support import frames as f
-from tests.support.admin_room import quota_entry, roomy
-from tests.support.task_steps import task_steps
+from tests.support.core.task_steps import task_steps
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import quota_entry, roomy
 
 NOTHING = Quantiles(None, None)
 

@@ -9,8 +9,8 @@ import structlog
 from policies.validation import Problem, SettingsError
 from proxy.admin import schemas
 from proxy.telemetry import log
-from tests.support.admin_room import config_of, everything, quota_entry, roomy
-from tests.support.asgi import ask
+from tests.support.processes.admin_room import config_of, everything, quota_entry, roomy
+from tests.support.processes.asgi import ask
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from proxy.telemetry.loop_lag import LoopLag
-from tests.support.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
+from tests.support.processes.admin_room import TOKEN, AdminRoom, config_of, opened, quota_entry
 
 OPEN = ("/startup", "/live", "/ready", "/metrics", "/version")
 CLOSED = ("/", "/static/app.js", "/v1/state", "/v1/events", "/openapi.json", "/v1/debug/tasks")

@@ -8,9 +8,9 @@ import trio.testing
 
 from proxy.admin.errors import AdminError
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.admin_room import config_of, quota_entry, roomy
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import config_of, quota_entry, roomy
 
 
 @pytest.fixture

@@ -13,11 +13,11 @@ from proxy.admin.snapshot import (
     connection_of,
     take_snapshot,
 )
-from tests.support import frames as f
-from tests.support.holding import Holding
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch, produce9
+from tests.support.core.holding import Holding
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, produce9
 
 HOLD = Hold(10_000, "a place at the broker")
 THROTTLE = Hold(10_000, "x", throttles=True, why=QuotaViolation("alice", "request_rate", 2, 1))

@@ -8,8 +8,8 @@ from starlette.types import Message
 
 from proxy.admin.live_state import LiveState
 from proxy.admin.sse import MAX_STREAMS, EventStreams
-from tests.support.admin_room import everything, roomy
-from tests.support.asgi import ask
+from tests.support.processes.admin_room import everything, roomy
+from tests.support.processes.asgi import ask
 
 
 class Viewer:

@@ -9,9 +9,9 @@ import trio
 from click.testing import CliRunner
 
 from proxy.cli.main import main
-from tests.support import frames as f
-from tests.support.admin_room import opened, quota_entry
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import opened, quota_entry
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.quota_file import QuotaFile, QuotaFileLine, render_quota_file
 from proxy.cli.main import main
-from tests.support.admin_room import opened, quota_entry
-from tests.support.quota_book import QuotaServer
-from tests.support.quota_messages import ALTER
+from tests.support.messages.quota_messages import ALTER
+from tests.support.processes.admin_room import opened, quota_entry
+from tests.support.quotas.quota_book import QuotaServer
 
 RATE, BYTES = "request_rate", "producer_byte_rate"
 ALICE, BOB, EVERYONE = QuotaEntity("alice"), QuotaEntity("bob", "report"), QuotaEntity(DEFAULT_NAME)

@@ -9,8 +9,8 @@ import pytest
 
 from proxy.config import sizing
 from proxy.config.container import MemoryLimit
-from tests.support.certificates import Authority
-from tests.support.command_line import invoke, written
+from tests.support.processes.command_line import invoke, written
+from tests.support.shell.certificates import Authority
 
 
 def test_check_accepts_a_file_or_names_every_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from proxy.cli.ctl import ctl
 from proxy.config.model import PolicyEntry
 from proxy.config.sections import LogSettings
 from proxy.telemetry import log
-from tests.support.admin_room import config_of, opened, quota_entry
+from tests.support.processes.admin_room import config_of, opened, quota_entry
 
 POLICIES = (quota_entry(), PolicyEntry(use="maintenance"))
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from proxy.config_changes import SettingChange, ShownConfig, needs_restart, setting_changes, shown
-from tests.support.admin_room import config_of
-from tests.support.command_line import invoke
+from tests.support.processes.admin_room import config_of
+from tests.support.processes.command_line import invoke
 
 OLD = """\
 upstream: {bootstrap_servers: ['kafka-1:9092']}

@@ -14,11 +14,11 @@ from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, Login, error_name
 from proxy.config.security import UpstreamTls
 from proxy.config.values import split_server
-from tests.support import frames as f
-from tests.support.certificates import Authority
-from tests.support.quota_book import QuotaServer
-from tests.support.stub_broker import CLOSE, StubBroker
-from tests.support.tls_front import TlsFront
+from tests.support.faults.stub_broker import CLOSE, StubBroker
+from tests.support.messages import frames as f
+from tests.support.quotas.quota_book import QuotaServer
+from tests.support.shell.certificates import Authority
+from tests.support.shell.tls_front import TlsFront
 
 USERS = {"root": "sesame", "a=b,c": "open,=me"}
 

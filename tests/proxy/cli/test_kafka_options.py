@@ -9,7 +9,7 @@ import pytest
 from proxy.cli.kafka_client import Login
 from proxy.cli.kafka_options import KafkaOptions, Server, login_of, server_of
 from proxy.config.security import UpstreamTls
-from tests.support.certificates import Authority
+from tests.support.shell.certificates import Authority
 
 
 def test_without_options_the_default_port_of_this_machine_is_asked_in_plain_text():

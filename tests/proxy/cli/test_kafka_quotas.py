@@ -12,11 +12,11 @@ from proxy.admin.errors import RefusedError
 from proxy.cli.kafka_client import Connection
 from proxy.cli.kafka_quotas import KafkaQuotas
 from proxy.cli.quota_source import QuotaRow
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.quota_book import QuotaServer
-from tests.support.quota_messages import DESCRIBE
-from tests.support.stub_broker import StubBroker
+from tests.support.faults.stub_broker import StubBroker
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.quota_messages import DESCRIBE
+from tests.support.quotas.quota_book import QuotaServer
 from wire.client_quotas import DescribedEntity, describe_reply, read_describe
 from wire.header import body_at
 

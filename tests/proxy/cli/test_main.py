@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from proxy.cli.main import DEMO_PAGE, DEMO_SECONDS
-from tests.support.command_line import invoke, written
+from tests.support.processes.command_line import invoke, written
 
 
 def test_run_needs_no_file(app: types.SimpleNamespace) -> None:

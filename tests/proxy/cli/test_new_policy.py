@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 
 from proxy.testing import LiveSluice
-from tests.support.command_line import invoke
-from tests.support.sluice_process import SluiceProcess
+from tests.support.processes.command_line import invoke
+from tests.support.processes.sluice_process import SluiceProcess
 
 
 @pytest.mark.parametrize(

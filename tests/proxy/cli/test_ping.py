@@ -8,7 +8,7 @@ from bench.harness.ports import free_ports
 from proxy.cli.round_trip import AdvertisedBroker, OutOfTimeError, RoundTrip
 from proxy.demo.cluster import start_brokers
 from proxy.demo.processes import ClusterReady
-from tests.support.command_line import invoke
+from tests.support.processes.command_line import invoke
 
 
 @pytest.fixture(scope="module")

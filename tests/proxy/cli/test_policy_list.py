@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import invoke
+from tests.support.processes.command_line import invoke
 
 
 def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None:

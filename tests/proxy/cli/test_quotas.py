@@ -16,7 +16,7 @@ from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli import live
 from proxy.cli.main import main
-from tests.support.quota_book import QuotaServer
+from tests.support.quotas.quota_book import QuotaServer
 
 RATE = "request_rate"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command_line import invoke, written
+from tests.support.processes.command_line import invoke, written
 
 
 def test_listen_needs_a_port() -> None:

@@ -8,7 +8,7 @@ import trio
 from click.testing import CliRunner
 
 from proxy.cli.top import top
-from tests.support.admin_room import opened
+from tests.support.processes.admin_room import opened
 
 
 async def test_top_without_a_terminal_prints_one_state(tmp_path):

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from proxy.cli import tables, views
-from tests.support.made_up_states import made_up
+from tests.support.pages.made_up_states import made_up
 
 
 @pytest.mark.parametrize(

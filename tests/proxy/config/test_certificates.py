@@ -14,7 +14,7 @@ from proxy.config.certificates import (
     read_authorities,
 )
 from proxy.config.small_files import FileError
-from tests.support.certificates import Authority, Pair
+from tests.support.shell.certificates import Authority, Pair
 
 PASSWORD = "canary-5d0c91"  # noqa: S105 - of a key that is made here
 

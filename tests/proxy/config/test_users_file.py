@@ -7,7 +7,7 @@ import pytest
 from proxy.config import users_file
 from proxy.config.small_files import FileError
 from proxy.config.users_file import load_users
-from tests.support.sasl_service import credentials
+from tests.support.shell.sasl_service import credentials
 
 
 def test_the_users_of_a_file_are_loaded(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.core.engine import Engine
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import LAST_REPLIES_MS
 from proxy.core.session.request_stream import MAX_HEAD_BYTES
-from tests.support import frames as f
-from tests.support.policies import Recorder, Silent
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS
 from wire.errors import ErrorCode
 
 CHUNKS = pytest.mark.parametrize("chunk", [1, 3, 7, 40, 64, 250, 1 << 18])

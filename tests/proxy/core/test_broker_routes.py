@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from proxy.core.broker_routes import FEW, SETTLE_MS, WINDOW_MS
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.routes import BOOTSTRAP, HOME, led, pass_time, tell
-from tests.support.sessions import make_engine
+from tests.support.core.routes import BOOTSTRAP, HOME, led, pass_time, tell
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
 
 AWAY = ("elsewhere", 9092)
 

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 END_MS = 90_000
 

@@ -10,9 +10,9 @@ from policies.api import Outcome
 from policies.quota.policy import Quota
 from policies.testing import BenchHost
 from policies.validation import try_convert
-from tests.support import frames as f
-from tests.support.ledger import Ledger, TimedWire, make_counting_engine
-from tests.support.throttled import KINDS, SILENT, versions
+from tests.support.core.ledger import Ledger, TimedWire, make_counting_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS, SILENT, versions
 
 START_MS = 1_700_000_000_300
 REMEMBERED_SECONDS = 600

@@ -14,7 +14,7 @@ from proxy.core.connection_limits import (
     address_of,
 )
 from proxy.core.errors import CloseReason
-from tests.support.sessions import Watcher, make_engine
+from tests.support.core.sessions import Watcher, make_engine
 
 
 def limited(**limits: int) -> ConnectionCounts:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Policy, Reject, Throttle
 from policies.testing import BenchHost
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.ledger import TimedWire, make_counting_engine
-from tests.support.throttled import KINDS, SILENT
+from tests.support.core.ledger import TimedWire, make_counting_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS, SILENT
 from wire.errors import ErrorCode
 
 REFUSE = Reject(ErrorCode.POLICY_VIOLATION)

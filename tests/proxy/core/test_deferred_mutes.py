@@ -8,11 +8,11 @@ from policies.api import Throttle
 from policies.quota.policy import Quota
 from proxy.core.session.channel import Mute
 from proxy.core.session.mutes import mute_reasons
-from tests.support import frames as f
-from tests.support.ledger import TimedWire, make_counting_engine
-from tests.support.policies import Recorder
-from tests.support.quota_plays import Play
-from tests.support.quota_scripts import script, short_throttles
+from tests.support.core.ledger import TimedWire, make_counting_engine
+from tests.support.core.policies import Recorder
+from tests.support.messages import frames as f
+from tests.support.quotas.quota_plays import Play
+from tests.support.quotas.quota_scripts import script, short_throttles
 
 SEEDS = 200
 PARTS = 4

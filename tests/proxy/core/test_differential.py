@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from tests.support.differential import Run
-from tests.support.differential_counts import counted
-from tests.support.scripts import script
+from tests.support.model.differential import Run
+from tests.support.model.differential_counts import counted
+from tests.support.model.scripts import script
 
 SEEDS = int(os.environ.get("SLUICE_DIFFERENTIAL_SEEDS", "10000"))
 PARTS = 20

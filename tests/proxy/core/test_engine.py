@@ -8,9 +8,9 @@ from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.session_state import timer_of
-from tests.support.sessions import Watcher, Wire, make_engine
+from tests.support.core.session_state import timer_of
+from tests.support.core.sessions import Watcher, Wire, make_engine
+from tests.support.messages import frames as f
 from wire import apis
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

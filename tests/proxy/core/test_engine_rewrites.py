@@ -11,9 +11,9 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from policies.api import Need
 from proxy.core.engine import Engine
 from proxy.core.session import rewrites
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire, make_engine
+from tests.support.messages import frames as f
 from wire import apis, delegation_tokens
 from wire import metadata as wire_metadata
 from wire.apis import Api, ApiKey

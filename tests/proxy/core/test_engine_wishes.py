@@ -5,9 +5,9 @@ import pytest
 from policies.api import FORWARD, Hold, Need, Outcome, Throttle
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 
 def keys(*watched: str) -> tuple[Engine, list[Wire], Recorder]:

@@ -12,8 +12,8 @@ from proxy.core.errors import (
     PrincipalChangedError,
     SessionFault,
 )
-from tests.support import frames as f
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
 from wire.errors import WireError
 
 

@@ -9,8 +9,8 @@ from policies.chain import Chain, Entry
 from policies.testing import BenchHost, BenchReporter
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire import apis
 from wire.apis import OFFERED, ApiKey
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.metadata_lookup import MAX_ANSWER_BYTES, MetadataLookup
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.sessions import Watcher
+from tests.support.core.sessions import Watcher
+from tests.support.messages import frames as f
 from wire import header
 
 BROKERS = [(0, "kafka-0.real", 9092), (1, "kafka-1.real", 9093), (77, "kafka-77.real", 9094)]

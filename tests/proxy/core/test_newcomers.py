@@ -5,10 +5,10 @@ import pytest
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl import plain
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import plain
 
 ALICE = plain("alice", "alice-secret")
 

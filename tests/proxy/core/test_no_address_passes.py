@@ -7,12 +7,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, Need
-from tests.support import frames as f
-from tests.support.kafka_messages import changed, messages_of, name, structs
-from tests.support.policies import Recorder, Silent
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
-from tests.support.waiting import asked as produce
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import changed, messages_of, name, structs
+from tests.support.messages.throttled import KINDS
+from tests.support.messages.waiting import asked as produce
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 

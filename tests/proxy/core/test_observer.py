@@ -11,9 +11,9 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure, Observer
 from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.log import LogObserver
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch
 
 PEER = Peer(1, "10.0.0.9", 40000)
 RULING = PolicyDecision("mine", Reject(44), PEER, "Fetch", 7)

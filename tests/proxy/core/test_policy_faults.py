@@ -22,10 +22,10 @@ from policies.registry import PolicyEntry, _Host
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.holding import assert_nothing_left
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire, make_engine
+from tests.support.core.holding import assert_nothing_left
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire, make_engine
+from tests.support.messages import frames as f
 
 
 class Odd:

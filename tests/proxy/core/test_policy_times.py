@@ -7,9 +7,9 @@ from policies.hook_runner import HookRunner
 from proxy.core.engine import MEASURE_MS, Engine
 from proxy.core.session.shared_state import MEASURED_EVERY
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire
+from tests.support.messages import frames as f
 
 
 class Clock:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from proxy.core.errors import CloseReason, ProxyHeaderError
 from proxy.core.proxy_protocol import MAX_HEADER_BYTES, MAX_V1_BYTES, ProxyHeader
-from tests.support.proxy_headers import SIGNATURE, binary, line
+from tests.support.messages.proxy_headers import SIGNATURE, binary, line
 
 KAFKA = b"\x00\x00\x00\x0e\x00\x12\x00\x00the first request"
 PORTS = st.integers(0, 65535)

@@ -8,8 +8,8 @@ import pytest
 from policies.api import Policy
 from policies.quota.gate import QuotaGate
 from policies.quota.policy import Quota
-from tests.support.quota_plays import Play
-from tests.support.quota_scripts import script
+from tests.support.quotas.quota_plays import Play
+from tests.support.quotas.quota_scripts import script
 
 SEEDS = int(os.environ.get("SLUICE_GATE_SEEDS", "1000"))
 PARTS = 8

@@ -5,9 +5,9 @@ import pytest
 from policies.api import Hold
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import LAST_REPLIES_MS, LOOK_MS, MAX_ENDED, PATIENCE_MS
-from tests.support import frames as f
-from tests.support.holding import held
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.holding import held
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 REASON = CloseReason.MAX_AGE
 

@@ -6,9 +6,9 @@ from policies.api import Hold, Reject, Throttle
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.session_sweep import JITTER, MAX_ENDED, SLICE, SWEEPS
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire, make_engine
+from tests.support.messages import frames as f
 
 IDLE_MS = 600_000
 LATE_MS = IDLE_MS // SWEEPS + 2

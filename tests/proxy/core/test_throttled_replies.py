@@ -6,11 +6,11 @@ from policies.api import FORWARD, Need, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.turns import TURN_LABOUR_BYTES
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.quiet import Quiet, assert_usual_again, throttled
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
+from tests.support.core.policies import Recorder
+from tests.support.core.quiet import Quiet, assert_usual_again, throttled
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

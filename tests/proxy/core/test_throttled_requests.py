@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.quiet import OnlyAsked, Quiet, assert_usual_again, throttled
-from tests.support.session_state import is_unusual
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS, SILENT, fetch
+from tests.support.core.policies import Recorder
+from tests.support.core.quiet import OnlyAsked, Quiet, assert_usual_again, throttled
+from tests.support.core.session_state import is_unusual
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS, SILENT, fetch
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.topology import NO_NODE, UNMAPPED_MAX, Topology
-from tests.support.sessions import Watcher
+from tests.support.core.sessions import Watcher
 
 NODES = {0: ("localhost", 19093), 1: ("localhost", 19094), 7: ("localhost", 19095)}
 

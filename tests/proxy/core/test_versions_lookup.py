@@ -17,8 +17,8 @@ from proxy.core.versions_lookup import (
     VersionsQuestion,
     take_question,
 )
-from tests.support import frames as f
-from tests.support.sessions import Watcher
+from tests.support.core.sessions import Watcher
+from tests.support.messages import frames as f
 
 METADATA, HEARTBEAT, SASL_HANDSHAKE = 3, 12, 17
 QUESTION = VersionsQuestion(f.request(f.API_VERSIONS, 1, 7), 1, 7)

@@ -3,8 +3,8 @@
 from proxy.core.engine import Engine
 from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.memory.unauthenticated import MAX_BYTES
-from tests.support import frames as f
-from tests.support.memory import Link, begun, finish, kept, small_engine
+from tests.support.core.memory import Link, begun, finish, kept, small_engine
+from tests.support.messages import frames as f
 
 # -- shares and a bound on requests -------------------------------------------------------------
 

@@ -6,7 +6,14 @@ import pytest
 
 from proxy.demo.checks import Evidence, judge
 from proxy.demo.experiment import Comparison
-from tests.support.demo_evidence import ADVERTISED, ALONE, AS_ALONE, compared, findings, result
+from tests.support.pages.demo_evidence import (
+    ADVERTISED,
+    ALONE,
+    AS_ALONE,
+    compared,
+    findings,
+    result,
+)
 
 BROKERS = {1: "127.0.0.1:41001", 2: "127.0.0.1:41002"}
 LEAKED = {**ADVERTISED, 2: BROKERS[2]}

@@ -18,7 +18,7 @@ from proxy.demo import cluster
 from proxy.demo.cluster import ANSWER_MS, BROKERS, HOST, NODES, Sluice, free_ports, start_brokers
 from proxy.demo.habits import HABITS
 from proxy.demo.processes import DemoError
-from tests.support.made_up_states import made_up
+from tests.support.pages.made_up_states import made_up
 
 
 def test_every_broker_leads_and_listens() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.demo.checks import Evidence, Finding
 from proxy.demo.experiment import Comparison, Condition, Sample
-from tests.support.demo_evidence import ALONE, AS_ALONE, SLOWED, compared, findings
+from tests.support.pages.demo_evidence import ALONE, AS_ALONE, SLOWED, compared, findings
 
 
 def told_of(comparison: Comparison) -> dict[str, Finding]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.demo.checks import Evidence, Finding
 from proxy.demo.processes import ClientResult
-from tests.support.demo_evidence import findings, result
+from tests.support.pages.demo_evidence import findings, result
 
 NUMBERS = st.lists(st.integers(0, 30), max_size=60)
 Results = dict[str, ClientResult]

@@ -16,7 +16,7 @@ from proxy.demo.report import (
     html_of,
     write_page,
 )
-from tests.support.made_up_states import made_up
+from tests.support.pages.made_up_states import made_up
 
 HOSTILE = "<script>alert(1)</script>"
 VOID = {"meta", "link", "path", "polygon", "circle"}

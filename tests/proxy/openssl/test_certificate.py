@@ -21,8 +21,8 @@ from proxy.openssl.certificate import (
     expiry_ms,
     subject_of,
 )
-from tests.support.java_subjects import NoCompilerError, read_by_java, remembered
-from tests.support.made_subjects import (
+from tests.support.shell.java_subjects import NoCompilerError, read_by_java, remembered
+from tests.support.shell.made_subjects import (
     UTF8,
     certificate_of,
     certificate_with,
@@ -31,7 +31,7 @@ from tests.support.made_subjects import (
     made_names,
     subject,
 )
-from tests.support.made_subjects import alternative_names as alternative_names_of
+from tests.support.shell.made_subjects import alternative_names as alternative_names_of
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.openssl.contexts import client_context
 from proxy.openssl.reasons import words_of, words_of_broker
-from tests.support.certificates import Authority
+from tests.support.shell.certificates import Authority
 
 
 def refused(reason: str) -> ssl.SSLError:

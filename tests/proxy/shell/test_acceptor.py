@@ -16,9 +16,9 @@ from proxy.shell.listeners import Listeners
 from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import TlsListener
-from tests.support import frames as f
-from tests.support.sessions import Watcher
-from tests.support.tls import Contexts
+from tests.support.core.sessions import Watcher
+from tests.support.messages import frames as f
+from tests.support.shell.tls import Contexts
 
 if TYPE_CHECKING:
     pass

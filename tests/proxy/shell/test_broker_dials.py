@@ -17,15 +17,15 @@ from proxy.shell.dial import DialError
 from proxy.shell.dialer import Upstream
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport
-from tests.support import frames as f
-from tests.support.sessions import Watcher
-from tests.support.sockets import arrived, reset, tcp_pair
-from tests.support.waiting import fetch_waiting
+from tests.support.core.sessions import Watcher
+from tests.support.messages import frames as f
+from tests.support.messages.waiting import fetch_waiting
+from tests.support.shell.sockets import arrived, reset, tcp_pair
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from tests.support.sockets import Bench
+    from tests.support.shell.sockets import Bench
 
 
 class Dials:

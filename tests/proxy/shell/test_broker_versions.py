@@ -9,17 +9,17 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.shell.dial import DialError
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl import plain
-from tests.support.sasl_service import password_of
-from tests.support.sockets import arrived
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import plain
+from tests.support.shell.sasl_service import password_of
+from tests.support.shell.sockets import arrived
 
 if TYPE_CHECKING:
     pass
 
 
-from tests.support.gated_proxy import FETCH, HEARTBEAT, ask, running, told
+from tests.support.shell.gated_proxy import FETCH, HEARTBEAT, ask, running, told
 
 
 async def test_many_clients_that_ask_and_do_not_log_in_cost_one_connection(bench):

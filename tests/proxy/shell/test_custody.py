@@ -14,7 +14,7 @@ from proxy.core.errors import BrokerProtocolError, UpstreamAuthenticationError
 from proxy.shell.credentials import PasswordCredentials
 from proxy.shell.custody import MAX_BACKOFF_S, Custody
 from proxy.shell.transport import PlainTransport
-from tests.support.sasl_server import SaslServer
+from tests.support.faults.sasl_server import SaslServer
 
 if TYPE_CHECKING:
     pass

@@ -8,7 +8,7 @@ from proxy.core.errors import CloseReason
 from proxy.shell import dialer as dialer_module
 from proxy.shell.dial import DialError, dial
 from proxy.shell.dialer import ASK_AGAIN_S, Dialer
-from tests.support.fake_brokers import FakeBroker, reach_and_close, topology
+from tests.support.shell.fake_brokers import FakeBroker, reach_and_close, topology
 
 
 async def test_a_known_node_is_dialled_without_a_metadata_question(nursery):

@@ -13,8 +13,8 @@ from proxy.shell.credentials import PasswordCredentials
 from proxy.shell.custody import Custody
 from proxy.shell.dial import DialError
 from proxy.shell.dialer import Dialer
-from tests.support.sasl_server import SaslServer
-from tests.support.sessions import Watcher
+from tests.support.core.sessions import Watcher
+from tests.support.faults.sasl_server import SaslServer
 
 
 def topology(**nodes: int) -> Topology:

@@ -7,7 +7,7 @@ from bench.harness.ports import free_ports
 from proxy.core.errors import CloseReason
 from proxy.shell.dial import DialError
 from proxy.shell.dialer import SCOUT_S, Dialer
-from tests.support.fake_brokers import FakeBroker, reach_and_close, topology
+from tests.support.shell.fake_brokers import FakeBroker, reach_and_close, topology
 
 
 async def test_a_broker_that_stands_in_is_marked_so_that_it_is_asked_later(nursery):

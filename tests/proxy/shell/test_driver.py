@@ -10,9 +10,9 @@ import trio
 
 from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
-from tests.support import frames as f
-from tests.support.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
-from tests.support.sockets import receive
+from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive
 
 
 async def test_a_request_and_its_reply_are_moved_by_the_driver_alone(bench, nursery):

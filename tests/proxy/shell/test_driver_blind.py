@@ -10,7 +10,7 @@ import trio
 from proxy.shell import trio_scheduler
 from proxy.shell.driver import drive
 from proxy.shell.stay import BLIND_STAY_MS, TURN_MS
-from tests.support.fake_event_loop import FakeClock, FakeEventLoop
+from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop
 
 
 @pytest.fixture

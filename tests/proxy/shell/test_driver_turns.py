@@ -17,9 +17,9 @@ from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
 from proxy.shell.stay import TURN_MS
-from tests.support import frames as f
-from tests.support.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
-from tests.support.sockets import receive
+from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine

@@ -6,9 +6,9 @@ from proxy.core.node_health import ByteCount
 from proxy.shell.endpoint import Endpoint, tls_of, unread_bytes
 from proxy.shell.poller import IN
 from proxy.shell.transport import PlainTransport
-from tests.support.sessions import Wire
-from tests.support.sockets import tcp_pair
-from tests.support.tls import Contexts, tls_link
+from tests.support.core.sessions import Wire
+from tests.support.shell.sockets import tcp_pair
+from tests.support.shell.tls import Contexts, tls_link
 
 
 def test_an_endpoint_knows_its_side_and_is_read_from_at_first():

@@ -5,10 +5,10 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.mutes import mute_reasons
-from tests.support import frames as f
-from tests.support.quiet import OnlyAsked
-from tests.support.sessions import make_engine
-from tests.support.sockets import receive, reset
+from tests.support.core.quiet import OnlyAsked
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive, reset
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.shell import system_calls
 from proxy.shell.poller import IN, EpollPoller, make_poller
-from tests.support import frames as f
-from tests.support.sockets import Bench, WatchedPoller, arrived, receive, reset, start_sending
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, WatchedPoller, arrived, receive, reset, start_sending
 
 BEAT = f.heartbeat(1)
 

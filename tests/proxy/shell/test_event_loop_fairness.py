@@ -8,10 +8,10 @@ import pytest
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_US
-from tests.support import frames as f
-from tests.support.memory import small_engine
-from tests.support.session_state import mute_until
-from tests.support.sockets import WatchedPoller, arrived, receive_through, reset, slow_down
+from tests.support.core.memory import small_engine
+from tests.support.core.session_state import mute_until
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import WatchedPoller, arrived, receive_through, reset, slow_down
 
 BEAT = len(f.heartbeat(1))
 

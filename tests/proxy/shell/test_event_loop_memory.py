@@ -11,10 +11,10 @@ from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.endpoint import READ_BYTES
 from proxy.shell.side_ending import LINGER_MS
-from tests.support import frames as f
-from tests.support.memory import Keeper, kept, small_engine
-from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, pour, receive, reset, start_sending
+from tests.support.core.memory import Keeper, kept, small_engine
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, pour, receive, reset, start_sending
 
 POOL = 1 << 20
 LARGE = 1 << 20

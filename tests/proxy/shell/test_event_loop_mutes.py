@@ -4,11 +4,11 @@ import pytest
 
 from policies.api import FORWARD, Hold, Throttle
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.quiet import OnlyAsked
-from tests.support.sessions import make_engine
-from tests.support.sockets import receive, reset
+from tests.support.core.policies import Recorder
+from tests.support.core.quiet import OnlyAsked
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive, reset
 
 
 @pytest.fixture

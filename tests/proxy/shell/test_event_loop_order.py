@@ -6,9 +6,9 @@ import pytest
 
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_EVENTS
-from tests.support import frames as f
-from tests.support.sockets import WatchedPoller, arrived, receive_through, slow_down
-from tests.support.throttled import fetch
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch
+from tests.support.shell.sockets import WatchedPoller, arrived, receive_through, slow_down
 
 BEAT = len(f.heartbeat(1))
 EMPTY_FETCH_MS = 60_000

@@ -7,8 +7,8 @@ import pytest
 
 from proxy.shell.event_loop import MIN_READ_BYTES, MORE_READ_BYTES, READ_BYTES
 from proxy.shell.poller import IN
-from tests.support import frames as f
-from tests.support.sockets import Bench, receive, receive_through, start_sending
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, receive, receive_through, start_sending
 
 REPLY_BYTES: Final = 6 << 20
 SEND_BUFFER_BYTES: Final = 32 << 10

@@ -12,10 +12,10 @@ from policies.api import Reject
 from proxy.core.engine import Engine
 from proxy.core.session.session import Session
 from proxy.shell.event_loop import STEP_US, WAITING_READ_BYTES
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import make_engine
-from tests.support.sockets import Bench, receive
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, receive
 from wire.errors import ErrorCode
 
 COST_US = 50

@@ -8,10 +8,10 @@ from policies.api import Hold
 from proxy.core.errors import CloseReason
 from proxy.core.session.held_request import HeldRequest
 from proxy.shell.transport import PlainTransport
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import make_engine
-from tests.support.sockets import WatchedPoller, arrived, receive, tcp_pair
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import make_engine
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import WatchedPoller, arrived, receive, tcp_pair
 
 BEAT = len(f.heartbeat(1))
 

@@ -5,9 +5,9 @@ import struct
 import tracemalloc
 
 from proxy.core.session.in_flight import UNCOUNTED
-from tests.support import frames as f
-from tests.support.sessions import Wire
-from tests.support.sockets import receive
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive
 
 PAIRS = 20
 MAX_BYTES = 3_000

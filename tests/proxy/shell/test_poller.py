@@ -19,8 +19,8 @@ from proxy.shell.poller import (
     in_fair_order,
     make_poller,
 )
-from tests.support.golden import cases
-from tests.support.sockets import receive, reset, tcp_pair
+from tests.support.messages.golden import cases
+from tests.support.shell.sockets import receive, reset, tcp_pair
 
 EVENTS = [(fd, 1) for fd in range(50)]
 KINDS: list[type] = [SelectorPoller, SelectorPoller]

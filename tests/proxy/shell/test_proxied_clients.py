@@ -18,9 +18,9 @@ from proxy.shell.proxied_clients import HEADER_S, ProxiedClients
 from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.listener import TlsListener
-from tests.support import frames as f
-from tests.support.proxy_headers import SIGNATURE, binary, line
-from tests.support.tls import Contexts
+from tests.support.messages import frames as f
+from tests.support.messages.proxy_headers import SIGNATURE, binary, line
+from tests.support.shell.tls import Contexts
 
 if TYPE_CHECKING:
     pass

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.shell.stay import MANY_EVENTS, Stay
-from tests.support.fake_event_loop import FakeClock, FakeEventLoop
-from tests.support.sessions import make_engine
+from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop
+from tests.support.core.sessions import make_engine
 
 
 class Scheduler:

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from proxy.shell.transport import PlainTransport
-from tests.support.sockets import receive, reset, tcp_pair
+from tests.support.shell.sockets import receive, reset, tcp_pair
 
 
 @pytest.fixture

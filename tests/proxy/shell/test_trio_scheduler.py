@@ -16,8 +16,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from proxy.shell import trio_scheduler
 from proxy.shell.trio_scheduler import TrioScheduler
-from tests.support import frames as f
-from tests.support.sockets import receive
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import receive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -19,13 +19,13 @@ from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
 from proxy.telemetry.last_counts import LastCounts
 from proxy.telemetry.stderr import MAX_LINE_BYTES
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.ledger import Ledger
-from tests.support.policies import Recorder
-from tests.support.request_traces import EPOCH_US, PEER, trace
-from tests.support.sasl_service import sasl_server
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.ledger import Ledger
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.shell.sasl_service import sasl_server
+from tests.support.telemetry.request_traces import EPOCH_US, PEER, trace
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

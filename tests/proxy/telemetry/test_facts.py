@@ -1,7 +1,7 @@
 """The defaults of the figures that the application supplies."""
 
 from proxy.telemetry.facts import Facts, Reloads
-from tests.support.metrics_page import PROCESS
+from tests.support.telemetry.metrics_page import PROCESS
 
 
 def test_only_the_version_and_the_process_must_be_known() -> None:

@@ -6,9 +6,9 @@ from policies.api import Outcome, Peer
 from proxy.core.errors import CloseReason
 from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.golden_signals import MAX_KEYS, SWEEP_EVERY, ByteRates, GoldenSignals
-from tests.support import frames as f
-from tests.support.admin_room import roomy
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import roomy
 
 
 def trace(outcome: Outcome, client_id: str = "c", node: int | None = 1) -> RequestTrace:

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.history import POINTS, History, Point
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
 
 START_MS = 1_000_000_000
 

@@ -21,7 +21,7 @@ from proxy.telemetry.line_limits import (
     LineLimits,
     cut,
 )
-from tests.support.sockets import HandClock
+from tests.support.shell.sockets import HandClock
 
 ROOT = Path(__file__).resolve().parents[3]
 METHODS = {"debug", "info", "warning", "error", "exception", "critical", "_warn"}

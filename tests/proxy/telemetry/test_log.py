@@ -10,7 +10,7 @@ from policies.api import Forward, Hold, Patch, Peer, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from tests.support.log_lines import PEER
+from tests.support.processes.log_lines import PEER
 
 ORDINARY = [
     CloseReason.CLIENT_CLOSED,

@@ -11,7 +11,7 @@ from proxy.core.errors import CloseReason
 from proxy.telemetry import log
 from proxy.telemetry.log import LINES_PER_SECOND
 from proxy.telemetry.stderr import NonBlockingWriter
-from tests.support.log_lines import PEER
+from tests.support.processes.log_lines import PEER
 
 
 def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):

@@ -11,7 +11,7 @@ from proxy.core.observer import Observer
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
 from proxy.telemetry.message_fields import MAX_FIELDS, message_fields
-from tests.support.sockets import HandClock
+from tests.support.shell.sockets import HandClock
 
 
 class Hostile:

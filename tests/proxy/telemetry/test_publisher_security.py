@@ -11,7 +11,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.upstream import UpstreamSettings
 from proxy.telemetry.publisher_security import security_settings
-from tests.support.certificates import Authority
+from tests.support.shell.certificates import Authority
 
 
 def settings(tls: UpstreamTls | None = None, sasl: UpstreamSasl | None = None) -> dict[str, object]:

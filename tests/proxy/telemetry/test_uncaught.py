@@ -87,7 +87,7 @@ def test_a_server_name_that_python_cannot_decode_has_no_line_of_its_own() -> Non
     program = """
 import ssl
 from contextlib import suppress
-from tests.support.tls import hello_asking_for
+from tests.support.shell.tls import hello_asking_for
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 context.sni_callback = lambda *_: None
 sent = ssl.MemoryBIO()

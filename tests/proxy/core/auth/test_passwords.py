@@ -3,7 +3,7 @@
 from proxy.core.auth.passwords import MAX_REMEMBERED, PasswordCheck, Passwords
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import Credential, Users, new_credential
-from tests.support.sasl_service import Checker, credentials
+from tests.support.shell.sasl_service import Checker, credentials
 
 SECRET = b"alice-secret"
 ADDRESS = "10.0.0.1"

@@ -13,10 +13,10 @@ from proxy.core.auth.sasl_server import (
     Step,
     UncheckedPassword,
 )
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_service import (
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import Scram, plain
+from tests.support.shell.sasl_service import (
     OFFERED,
     Client,
     message_of,

@@ -11,9 +11,9 @@ from proxy.core.auth.sasl_server import (
     UncheckedPassword,
 )
 from proxy.core.errors import PrincipalChangedError
-from tests.support import sasl
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_service import Client, message_of, password_of
+from tests.support.messages import sasl
+from tests.support.messages.sasl import Scram, plain
+from tests.support.shell.sasl_service import Client, message_of, password_of
 from wire.apis import ApiKey
 from wire.sasl import authenticate_reply
 

@@ -6,8 +6,8 @@ import pytest
 
 from proxy.core.auth.sasl_server import Step, UncheckedPassword
 from proxy.core.auth.stored_users import Users, new_credential
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_service import Client, credentials, password_of, verified
+from tests.support.messages.sasl import Scram, plain
+from tests.support.shell.sasl_service import Client, credentials, password_of, verified
 from wire.sasl import authenticate_reply
 
 

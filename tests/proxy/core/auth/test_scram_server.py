@@ -7,8 +7,8 @@ import pytest
 from proxy.core.auth.scram import MECHANISMS, SCRAM_SHA_256, ScramError
 from proxy.core.auth.scram_server import ScramExchange
 from proxy.core.auth.stored_users import Users, new_credential
-from tests.support.sasl import Scram
-from tests.support.sasl_service import credentials, password_of
+from tests.support.messages.sasl import Scram
+from tests.support.shell.sasl_service import credentials, password_of
 
 USERS = Users(credentials())
 

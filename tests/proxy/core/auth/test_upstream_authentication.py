@@ -22,9 +22,9 @@ from proxy.core.auth.upstream_authentication import (
     UpstreamAuthentication,
 )
 from proxy.core.errors import BrokerProtocolError, SessionFault, UpstreamAuthenticationError
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl_broker import OFFERED, TOKEN, SaslBroker
+from tests.support.core.sasl_broker import OFFERED, TOKEN, SaslBroker
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 
 SECRET = "s3cret"  # noqa: S105 - the broker's
 NONCE = "nonce-of-the-client"

@@ -8,8 +8,10 @@ from policies.api import Need, Throttle
 from proxy.core.memory.announced import SMALL_BYTES
 from proxy.core.memory.claim import PROBE_MS
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.announced import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.messages.announced import (
     BOUND,
     LARGE,
     SENT,
@@ -19,8 +21,6 @@ from tests.support.announced import (
     large,
     waits,
 )
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
 
 
 def test_the_announced_bytes_of_a_broker_are_bounded():

@@ -7,8 +7,10 @@ from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import PROBE_MS
 from proxy.core.memory.slow_clients import START_MS, ReadLimits
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.announced import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.messages.announced import (
     BOUND,
     LARGE,
     SENT,
@@ -20,8 +22,6 @@ from tests.support.announced import (
     slow,
     waits,
 )
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
 
 
 @pytest.mark.parametrize("size_bytes", [100_000, 1_000_000, 10_000_000])

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.memory.pool import NO_BOUND, UNBOUNDED_BYTES, MemoryPool
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 MEMPOOL = cases("mempool")
 

@@ -2,8 +2,8 @@
 
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, OWN_BYTES
-from tests.support.memory import Link, kept, small_engine
-from tests.support.sessions import make_engine
+from tests.support.core.memory import Link, kept, small_engine
+from tests.support.core.sessions import make_engine
 
 
 def test_an_engine_without_limits_refuses_nothing():

@@ -19,8 +19,8 @@ from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.memory import read_limits
 from proxy.core.memory.slow_clients import HASTY_MS
-from tests.support import frames as f
-from tests.support.memory import Keeper, Link, kept, request_bytes_of, small_engine
+from tests.support.core.memory import Keeper, Link, kept, request_bytes_of, small_engine
+from tests.support.messages import frames as f
 
 POOL = 40_000
 LARGEST = 20_000

@@ -15,8 +15,8 @@ from proxy.core.memory.read_limits import (
 )
 from proxy.core.memory.reservations import MIN_STEP_BYTES, Reservations
 from proxy.core.session.request_stream import DROP, RequestStream
-from tests.support import frames as f
-from tests.support.memory import Link, kept, small_engine
+from tests.support.core.memory import Link, kept, small_engine
+from tests.support.messages import frames as f
 
 MIB = 1 << 20
 

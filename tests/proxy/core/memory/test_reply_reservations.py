@@ -5,8 +5,8 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.memory.reply_reservations import OWN_BYTES, SMALL_BYTES, STUCK_MS
 from proxy.core.session.channel import Mute
-from tests.support.rewritten import bounded, share_fetch
-from tests.support.sessions import Wire
+from tests.support.core.sessions import Wire
+from tests.support.messages.rewritten import bounded, share_fetch
 
 MIB = 1 << 20
 

@@ -6,11 +6,19 @@ from policies.api import Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.memory.reservations import MIN_STEP_BYTES
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.memory import Keeper, Link, begun, finish, kept, request_bytes_of, small_engine
-from tests.support.policies import Recorder
-from tests.support.session_state import mute_until
-from tests.support.sessions import forget_ready
+from tests.support.core.memory import (
+    Keeper,
+    Link,
+    begun,
+    finish,
+    kept,
+    request_bytes_of,
+    small_engine,
+)
+from tests.support.core.policies import Recorder
+from tests.support.core.session_state import mute_until
+from tests.support.core.sessions import forget_ready
+from tests.support.messages import frames as f
 
 
 def test_memory_is_reserved_for_what_has_arrived_and_a_step_more():

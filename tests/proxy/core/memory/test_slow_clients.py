@@ -6,8 +6,8 @@ from policies.api import Hold
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import HEAD_BYTES, SHOWN_BYTES
 from proxy.core.memory.slow_clients import START_MS, ReadLimits
-from tests.support import frames as f
-from tests.support.memory import Keeper, Link, kept, small_engine
+from tests.support.core.memory import Keeper, Link, kept, small_engine
+from tests.support.messages import frames as f
 
 SIZE = 200_000
 LIMITS = ReadLimits()

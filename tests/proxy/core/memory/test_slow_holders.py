@@ -4,8 +4,8 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.core.memory.slow_clients import ReadLimits
-from tests.support.memory import Keeper, kept, small_engine, unread_bytes
-from tests.support.uploads import Crowd, Upload
+from tests.support.core.memory import Keeper, kept, small_engine, unread_bytes
+from tests.support.core.uploads import Crowd, Upload
 
 KIB = 1 << 10
 ALMOST = 990 * KIB

@@ -14,10 +14,10 @@ from proxy.core.memory.announced import MAX_GATHERED_BYTES
 from proxy.core.memory.pool_part import ORDINARY_BYTES
 from proxy.core.memory.reservations import MIN_STEP_BYTES
 from proxy.core.memory.slow_clients import START_MS, ReadLimits
-from tests.support import frames as f
-from tests.support.measured import scaled
-from tests.support.memory import Keeper, kept, request_bytes_of, small_engine, unread_bytes
-from tests.support.uploads import Crowd, Upload
+from tests.support.core.memory import Keeper, kept, request_bytes_of, small_engine, unread_bytes
+from tests.support.core.uploads import Crowd, Upload
+from tests.support.messages import frames as f
+from tests.support.processes.measured import scaled
 
 KIB, MIB = 1 << 10, 1 << 20
 UPLOADS = 60

@@ -3,8 +3,8 @@
 import pytest
 
 from proxy.core.purgatory.purgatory import DelayedOperation
-from tests.support.golden import cases
-from tests.support.purgatory import FAR_MS, Disturbed, Room, Waiting
+from tests.support.core.purgatory import FAR_MS, Disturbed, Room, Waiting
+from tests.support.messages.golden import cases
 
 
 def test_an_operation_completes_when_its_key_is_checked_and_its_condition_holds():

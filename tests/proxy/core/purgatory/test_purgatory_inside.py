@@ -4,7 +4,7 @@ import pytest
 
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.timing_wheel import TimerEntry
-from tests.support.purgatory import Chained, Disturbed, Room, Waiting
+from tests.support.core.purgatory import Chained, Disturbed, Room, Waiting
 
 
 def test_the_second_try_sees_events_after_the_first():

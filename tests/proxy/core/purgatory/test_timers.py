@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from proxy.core.purgatory.timers import MAX_FIRED, Timer, Timers
 from proxy.core.purgatory.timing_wheel import TimerEntry
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 START_MS = 1_763_000_000_123
 

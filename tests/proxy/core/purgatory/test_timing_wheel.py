@@ -13,7 +13,7 @@ from hypothesis.stateful import (
 )
 
 from proxy.core.purgatory.timing_wheel import TimerEntry, TimingWheel
-from tests.support.golden import cases
+from tests.support.messages.golden import cases
 
 
 class Entry(TimerEntry):

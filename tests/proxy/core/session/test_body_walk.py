@@ -8,8 +8,8 @@ from policies.api import FORWARD, Forward, Need, Patch, Policy, Reject
 from policies.testing import BenchHost
 from proxy.core.errors import CloseReason
 from proxy.core.stats.topic_usage import TopicUsage
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

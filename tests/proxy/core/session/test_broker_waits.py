@@ -10,12 +10,20 @@ from hypothesis import strategies as st
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.grace_times import MIN_WAIT_MS, GraceTimes
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.session_state import timer_of
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch
-from tests.support.waiting import FETCH_MS, POLICIES, WAIT_MS, body_of, fetch_waiting, ids, said_of
+from tests.support.core.policies import Recorder
+from tests.support.core.session_state import timer_of
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch
+from tests.support.messages.waiting import (
+    FETCH_MS,
+    POLICIES,
+    WAIT_MS,
+    body_of,
+    fetch_waiting,
+    ids,
+    said_of,
+)
 from wire.apis import ApiKey
 
 # -- when ---------------------------------------------------------------------------------------

@@ -2,11 +2,11 @@
 
 from policies.api import Outcome
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch, fetch_reply
-from tests.support.waiting import FETCH_MS, WAIT_MS, empty, ids
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, fetch_reply
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, ids
 
 
 def test_a_drain_answers_each_fetch_that_waits_at_once():

@@ -7,11 +7,11 @@ import pytest
 from policies.api import Forward, Need, Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.session.kept_produce import MAX_KEPT_BYTES
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import produce9
-from tests.support.waiting import POLICIES, WAIT_MS, asked, body_of, indexes, refused
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import produce9
+from tests.support.messages.waiting import POLICIES, WAIT_MS, asked, body_of, indexes, refused
 
 MANY = [(b"orders", [(n, b"r" * 40) for n in range(60)]), (b"t2", [(300, b""), (7, None)])]
 SHAPES = {

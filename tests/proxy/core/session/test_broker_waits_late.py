@@ -6,12 +6,12 @@ from policies.api import FORWARD, Hold, Outcome, Reject, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.session.broker_waits import MAX_ANSWERS
 from proxy.core.session.exchange import SwallowedExchange
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.session_state import is_patient, is_unusual
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS, OURS, REAL, fetch, fetch_reply
-from tests.support.waiting import FETCH_MS, WAIT_MS, asked, empty, ids, refused
+from tests.support.core.policies import Recorder
+from tests.support.core.session_state import is_patient, is_unusual
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS, OURS, REAL, fetch, fetch_reply
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, asked, empty, ids, refused
 from wire.errors import ErrorCode
 
 

@@ -7,10 +7,10 @@ import pytest
 from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_part import PoolPart
-from tests.support import frames as f
-from tests.support.golden import cases
-from tests.support.memory import OVERHEAD, Keeper, Link, kept, small_engine
-from tests.support.policies import Recorder
+from tests.support.core.memory import OVERHEAD, Keeper, Link, kept, small_engine
+from tests.support.core.policies import Recorder
+from tests.support.messages import frames as f
+from tests.support.messages.golden import cases
 
 SELECTOR = cases("selector.oom")
 

@@ -8,10 +8,10 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.grace_times import GraceTimes
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch, fetch_reply
-from tests.support.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting, ids
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, fetch_reply
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting, ids
 
 SILENCE_MS = 10_000
 QUICK_MS = 400

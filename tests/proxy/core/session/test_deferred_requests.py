@@ -10,9 +10,9 @@ from policies.api import FORWARD, Need, Reject
 from proxy.core.engine import Engine
 from proxy.core.session.channel import ATTENTION
 from proxy.core.turns import SHORT_LABOUR_BYTES, TURN_LABOUR_BYTES, Turns
-from tests.support import frames as f
-from tests.support.policies import Recorder, Silent
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
 LABOUR = st.lists(

@@ -7,10 +7,10 @@ from policies.denial import Deny
 from policies.testing import BenchHost
 from policies.topics import TopicRules
 from policies.validation import try_convert
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of, apis_known, name
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of, apis_known, name
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

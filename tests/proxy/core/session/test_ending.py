@@ -7,10 +7,10 @@ from policies.chain import PolicyFault
 from proxy.core.errors import BrokerProtocolError, ClientProtocolError, CloseReason
 from proxy.core.protocol_sniffer import WANTS_SASL, WANTS_TLS
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.policies import Recorder, Silent
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 from wire.errors import ErrorCode, WireError
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)

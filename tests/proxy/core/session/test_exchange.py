@@ -4,9 +4,9 @@ import pytest
 
 from policies.api import FORWARD, Need
 from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.apis import ApiKey
 
 

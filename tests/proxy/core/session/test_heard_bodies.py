@@ -15,10 +15,10 @@ from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.hearing import Hearer
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.hearing import Hearer
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
 METADATA1 = f.reply(

@@ -9,8 +9,8 @@ from policies.chain import Chain, Entry
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.grace_times import GraceTimes
 from tests.proxy.core.session.test_heard_bodies import BEAT_BODY, METADATA1, served
-from tests.support import frames as f
-from tests.support.hearing import Hearer
+from tests.support.core.hearing import Hearer
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
 

@@ -4,12 +4,20 @@ import pytest
 
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Respond, Throttle
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.holding import HOLD, NEEDS, REFUSE, REFUSED, Holding, assert_nothing_left, held
-from tests.support.session_state import is_unusual
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch
+from tests.support.core.holding import (
+    HOLD,
+    NEEDS,
+    REFUSE,
+    REFUSED,
+    Holding,
+    assert_nothing_left,
+    held,
+)
+from tests.support.core.session_state import is_unusual
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.throttled import fetch
 
 
 @NEEDS

@@ -4,10 +4,18 @@ import pytest
 
 from policies.api import FORWARD, Hold, Need, Outcome, Respond, Throttle
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.holding import HOLD, NEEDS, REFUSE, REFUSED, Holding, assert_nothing_left, held
-from tests.support.policies import Silent
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.holding import (
+    HOLD,
+    NEEDS,
+    REFUSE,
+    REFUSED,
+    Holding,
+    assert_nothing_left,
+    held,
+)
+from tests.support.core.policies import Silent
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 # -- the end ------------------------------------------------------------------------------------
 

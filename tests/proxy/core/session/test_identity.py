@@ -6,10 +6,17 @@ import pytest
 
 from proxy.core.errors import CloseReason, PrincipalChangedError
 from proxy.core.session.identity import MAX_NAME_CHARS, UNKNOWN, Identity, Principal
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl import FAILED, ILLEGAL_STATE, PROOF, SERVER_FINAL, SERVER_FIRST, UNSUPPORTED
-from tests.support.sasl import scram_first as scram
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import (
+    FAILED,
+    ILLEGAL_STATE,
+    PROOF,
+    SERVER_FINAL,
+    SERVER_FIRST,
+    UNSUPPORTED,
+)
+from tests.support.messages.sasl import scram_first as scram
 from wire.errors import WireError
 
 ALICE = Principal("alice", "sasl")

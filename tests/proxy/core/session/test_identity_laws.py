@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from proxy.core.errors import PrincipalChangedError
 from proxy.core.session.identity import MAX_NAME_CHARS, UNKNOWN, Identity
-from tests.support.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
+from tests.support.messages.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, plain, scram_first
 
 NAMES = {plain(user, "pw"): user for user in ("alice", "bob")} | {
     scram_first(user): user for user in ("alice", "bob")

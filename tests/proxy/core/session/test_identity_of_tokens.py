@@ -6,7 +6,7 @@ import pytest
 
 from proxy.core.errors import PrincipalChangedError
 from proxy.core.session.identity import UNKNOWN, Identity, Principal
-from tests.support.sasl import bearer, unsigned_token
+from tests.support.messages.sasl import bearer, unsigned_token
 
 NAMELESS = Principal(UNKNOWN, "unknown")
 

@@ -20,11 +20,11 @@ from proxy.core.session.in_flight import (
     InFlight,
 )
 from proxy.core.turns import TURN_LABOUR_BYTES
-from tests.support import frames as f
-from tests.support.policies import Silent
-from tests.support.sessions import Wire, forget_ready, make_engine
-from tests.support.throttled import fetch, fetch_reply
-from tests.support.waiting import FETCH_MS, WAIT_MS, body_of
+from tests.support.core.policies import Silent
+from tests.support.core.sessions import Wire, forget_ready, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, fetch_reply
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, body_of
 
 MIB = 1 << 20
 READ_BYTES = 64 << 10

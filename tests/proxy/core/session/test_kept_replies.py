@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from policies.api import Need, Throttle
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.rewritten import bounded, metadata_body, share_fetch
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.rewritten import bounded, metadata_body, share_fetch
 
 MIB = 1 << 20
 

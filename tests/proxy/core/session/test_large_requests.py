@@ -8,11 +8,11 @@ from policies.limits import Limits, LimitsConfig
 from policies.testing import BenchHost
 from proxy.core.session.naming_exchange import MAX_ELEMENTS
 from proxy.core.turns import TURN_LABOUR_BYTES
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.large_requests import FEWER, answer, names_of, rules
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import versions
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.large_requests import FEWER, answer, names_of, rules
+from tests.support.messages.throttled import versions
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

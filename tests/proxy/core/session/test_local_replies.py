@@ -8,13 +8,13 @@ from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.request_stream import MAX_REFUSED_BYTES
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.policies import Recorder, Silent
-from tests.support.quiet import Quiet
-from tests.support.session_state import is_unusual
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import produce9
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.quiet import Quiet
+from tests.support.core.session_state import is_unusual
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.throttled import produce9
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

@@ -3,10 +3,10 @@
 import pytest
 
 from policies.testing.message_builder import request_body
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl_service import sasl_server
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.shell.sasl_service import sasl_server
 from wire import apis, codec
 
 LONGEST = "x" * 32_767

@@ -10,13 +10,13 @@ from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.parts import SessionParts
 from proxy.core.session.whole_judgement import Pending
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.policies import Recorder
-from tests.support.quiet import Quiet, assert_usual_again
-from tests.support.session_state import is_throttled, mute_until
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS
+from tests.support.core.policies import Recorder
+from tests.support.core.quiet import Quiet, assert_usual_again
+from tests.support.core.session_state import is_throttled, mute_until
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.throttled import KINDS
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

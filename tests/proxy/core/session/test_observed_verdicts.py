@@ -18,9 +18,9 @@ from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Watcher, Wire
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
 REFUSAL = Reject(ErrorCode.POLICY_VIOLATION)

@@ -11,8 +11,8 @@ from proxy.core.engine import Engine
 from proxy.core.session.plan import Plan
 from proxy.core.session.shared_state import NEVER_US
 from proxy.core.stats.histogram import FINE_US
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire import apis
 from wire.apis import Api, ApiKey
 

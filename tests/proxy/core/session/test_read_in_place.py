@@ -11,10 +11,10 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.session.read_in_place import MAX_FRAME_BYTES, MAX_STEP_BYTES
 from proxy.core.stats.capture import Capture
-from tests.support import frames as f
-from tests.support.named_topics import Watcher, asked, fetch
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.named_topics import Watcher, asked, fetch
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from policies.api import Hold, Throttle
 from proxy.core.session.channel import Mute
 from proxy.core.session.reauthentication import MAX_LIFETIME_MS
-from tests.support import frames as f
-from tests.support.holding import Holding
-from tests.support.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, RenewedLine
-from tests.support.sasl_broker import SaslBroker
-from tests.support.sessions import Wire
+from tests.support.core.holding import Holding
+from tests.support.core.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, RenewedLine
+from tests.support.core.sasl_broker import SaslBroker
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
 
 
 @pytest.mark.parametrize(("part", "at_ms"), [(0.0, 8500), (0.5, 9000), (1.0, 9500)])

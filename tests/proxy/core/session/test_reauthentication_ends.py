@@ -7,10 +7,10 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import MAX_PROXY_REPLY_BYTES
 from proxy.core.session.reauthentication import ANSWER_MS
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, RenewedLine
-from tests.support.sasl_broker import SaslBroker
+from tests.support.core.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, RenewedLine
+from tests.support.core.sasl_broker import SaslBroker
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 
 
 def test_a_request_that_streams_for_ever_ends_the_session_at_the_end_of_the_lifetime() -> None:

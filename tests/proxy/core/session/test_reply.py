@@ -4,9 +4,9 @@ import pytest
 
 from policies.verdicts import VerdictError
 from proxy.core.session.reply import Reply
-from tests.support import frames as f
-from tests.support.sessions import Wire
-from tests.support.throttled import KINDS
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))

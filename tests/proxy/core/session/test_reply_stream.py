@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Respond, Throttle
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import fetch, fetch_reply
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import fetch, fetch_reply
 
 CHUNKS = st.integers(1, 200)
 

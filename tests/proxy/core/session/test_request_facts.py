@@ -2,8 +2,8 @@
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Peer, Policy, Request, Result, Verdict
 from policies.testing import BenchHost
-from tests.support import frames as f
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 
 class Facts(Policy):

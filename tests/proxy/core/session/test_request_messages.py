@@ -4,11 +4,11 @@ import pytest
 
 from policies import messages
 from policies.api import FORWARD, Forward, Hold, Need, Request, Verdict
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.named_topics import asked, item
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.named_topics import asked, item
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

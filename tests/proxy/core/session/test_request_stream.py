@@ -18,10 +18,10 @@ from proxy.core.turns import (
     MAX_WALK_STEPS,
     TURN_LABOUR_BYTES,
 )
-from tests.support import frames as f
-from tests.support.policies import Recorder, Silent
-from tests.support.quiet import Quiet
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder, Silent
+from tests.support.core.quiet import Quiet
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 from wire.primitives import ELEMENT_BUDGET, encode_compact_count
 from wire.primitives import encode_compact as compact

@@ -4,10 +4,10 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import PATIENCE_MS
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.routes import BOOTSTRAP, HOME, led, pass_time, tell
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.routes import BOOTSTRAP, HOME, led, pass_time, tell
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 
 
 def authenticate(wire: Wire) -> Wire:

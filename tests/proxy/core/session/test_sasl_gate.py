@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 
 from proxy.core.auth.sasl_server import FAILURE_DELAY_MS
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.gated import (
+from tests.support.core.gated import (
     ACCEPTED,
     ALICE,
     LIFETIME_MS,
@@ -26,8 +24,10 @@ from tests.support.gated import (
     VERSIONS_REPLY,
     Gated,
 )
-from tests.support.sasl import Scram, plain
-from tests.support.sasl_service import password_of
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import Scram, plain
+from tests.support.shell.sasl_service import password_of
 from wire.sasl import authenticate_reply
 from wire.sasl_replies import authenticate_body
 

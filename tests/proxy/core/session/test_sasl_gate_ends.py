@@ -7,17 +7,17 @@ from proxy.core.auth.sasl_server import FAILURE_DELAY_MS
 from proxy.core.auth.stored_users import Users
 from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.gated import (
+from tests.support.core.gated import (
     ALICE,
     LIFETIME_MS,
     SHAKEN,
     Gated,
 )
-from tests.support.sasl import plain
-from tests.support.sasl_service import OFFERED, credentials, password_of
-from tests.support.sessions import Watcher, Wire
+from tests.support.core.sessions import Watcher, Wire
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.sasl import plain
+from tests.support.shell.sasl_service import OFFERED, credentials, password_of
 from wire.sasl_replies import authenticate_body, handshake_body
 
 # --- failure -----------------------------------------------------------------------------------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from proxy.core.errors import CloseReason
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.sasl_broker import OFFERED
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sasl_broker import OFFERED
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 from wire.sasl import authenticate_reply, handshake_reply
 
 

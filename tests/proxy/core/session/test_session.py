@@ -8,9 +8,9 @@ from policies.api import Respond
 from proxy.core.errors import CloseReason
 from proxy.core.session.exchange import Exchange
 from proxy.core.session.session import Session
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 CHUNKS = st.integers(1, 200)
 

@@ -17,12 +17,12 @@ from policies.api import FORWARD, Hold, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.broker_waits import LOOK_RARELY_MS
 from proxy.core.session.exchange import Exchange, SwallowedExchange
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.session_state import is_patient, is_throttled, is_unusual, timer_of
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import KINDS, Kind, fetch, fetch_reply
-from tests.support.waiting import FETCH_MS, WAIT_MS, empty
+from tests.support.core.policies import Recorder
+from tests.support.core.session_state import is_patient, is_throttled, is_unusual, timer_of
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import KINDS, Kind, fetch, fetch_reply
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty
 from wire.errors import ErrorCode
 
 ANSWERED = b"\x00\x00\x00\x00\x00\x2a"  # Heartbeat v1: throttle_time_ms 0 and an error code

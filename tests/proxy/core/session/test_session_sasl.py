@@ -9,10 +9,8 @@ from policies.api import FORWARD, Reject, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.memory.unauthenticated import MAX_BYTES
 from proxy.core.turns import TURN_LABOUR_BYTES
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.policies import Recorder
-from tests.support.sasl_steps import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sasl_steps import (
     ALICE,
     ANONYMOUS,
     BY_PLAIN,
@@ -25,7 +23,9 @@ from tests.support.sasl_steps import (
     speaker,
     wire_with,
 )
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 16])

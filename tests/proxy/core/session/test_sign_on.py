@@ -5,13 +5,13 @@ import pytest
 from policies.api import FORWARD, Hold, Throttle, Verdict
 from proxy.core.session.plan_book import MIN_SIGN_ON_INTERVAL_MS
 from proxy.core.stats.capture import Capture
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.gated import ALICE, LIFETIME_MS, Gated
-from tests.support.policies import Recorder
-from tests.support.sasl_steps import BY_PLAIN, BY_SCRAM, Steps, play
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import versions, versions_reply
+from tests.support.core.gated import ALICE, LIFETIME_MS, Gated
+from tests.support.core.policies import Recorder
+from tests.support.core.sasl_steps import BY_PLAIN, BY_SCRAM, Steps, play
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.throttled import versions, versions_reply
 
 UNSUPPORTED = 99
 

@@ -6,11 +6,8 @@ import pytest
 
 from proxy.core.session.identity import Identity, Principal
 from proxy.core.session.token_owners import MAX_CHARS, MAX_OWNERS, TokenOwners
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.policies import Recorder
-from tests.support.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, scram_first
-from tests.support.sasl_steps import (
+from tests.support.core.policies import Recorder
+from tests.support.core.sasl_steps import (
     BY_PLAIN,
     BY_SCRAM,
     SCRAM,
@@ -21,7 +18,10 @@ from tests.support.sasl_steps import (
     shake,
     speaker,
 )
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.sasl import PROOF, SERVER_FINAL, SERVER_FIRST, scram_first
 
 BY_TOKEN: Steps = [
     shake(SCRAM),

@@ -7,10 +7,10 @@ import pytest
 
 from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Patch, Reject, Respond, Throttle
 from proxy.core.session.channel import Mute
-from tests.support import frames as f
-from tests.support.ledger import Ledger
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.ledger import Ledger
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 
 def listening(*policies, **options) -> tuple[Wire, Ledger]:

@@ -1,10 +1,10 @@
 """A Fetch that is kept whole for its topics: the broker opens no session for it."""
 
 from policies.api import Need, Outcome
-from tests.support.kafka_messages import api_of
-from tests.support.named_topics import Watcher, fetch
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.named_topics import Watcher, fetch
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode

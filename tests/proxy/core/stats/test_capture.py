@@ -5,10 +5,10 @@ import pytest
 from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Reject, Throttle
 from proxy.core.stats import capture as captures
 from proxy.core.stats.capture import Capture, Seen
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
-from tests.support.throttled import versions, versions_reply
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.messages.throttled import versions, versions_reply
 
 
 def captured(*policies: Recorder, **options) -> tuple[Wire, Capture]:

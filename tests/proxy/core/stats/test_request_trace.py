@@ -5,10 +5,10 @@ import pytest
 from policies.api import FORWARD, Hold, Outcome, QuotaViolation, Reject, Throttle
 from proxy.core.session.exchange import Exchange
 from proxy.core.stats.request_trace import RequestTrace, Stage
-from tests.support import frames as f
-from tests.support.ledger import Ledger, TimedWire, make_counting_engine
-from tests.support.policies import Recorder
-from tests.support.waiting import FETCH_MS, fetch_waiting
+from tests.support.core.ledger import Ledger, TimedWire, make_counting_engine
+from tests.support.core.policies import Recorder
+from tests.support.messages import frames as f
+from tests.support.messages.waiting import FETCH_MS, fetch_waiting
 from wire.errors import ErrorCode
 
 NOW_MS = 1_700_000_000_000

@@ -8,12 +8,12 @@ import pytest
 from proxy.core.stats import topic_usage
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.core.stats.usage import OTHER
-from tests.support import frames as f
-from tests.support.kafka_messages import api_of
-from tests.support.record_batches import batch
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from tests.support.messages.record_batches import batch
 from wire.apis import ApiKey
 
-BODY_AT = 19  # of a frame of tests.support.frames.produce
+BODY_AT = 19  # of a frame of tests.support.messages.frames.produce
 
 
 def flows(book: TopicUsage) -> dict[tuple[str, str], tuple]:

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from proxy.core.stats import usage as module
 from proxy.core.stats.usage import OTHER, WINDOW_MS, Duration, Usage, UsageBook, UsageRow
-from tests.support import frames as f
-from tests.support.ledger import TimedWire, make_counting_engine
+from tests.support.core.ledger import TimedWire, make_counting_engine
+from tests.support.messages import frames as f
 
 NOW_MS = 1_700_000_000_250
 

@@ -5,9 +5,9 @@ import ssl
 import pytest
 
 from proxy.shell.event_loop import EventLoop
-from tests.support.sessions import make_engine
-from tests.support.sockets import HandClock
-from tests.support.tls import Contexts
+from tests.support.core.sessions import make_engine
+from tests.support.shell.sockets import HandClock
+from tests.support.shell.tls import Contexts
 
 VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 

@@ -5,7 +5,7 @@ from cryptography import x509
 
 from proxy.core.auth.principal_mapping import PrincipalMapper
 from proxy.shell.transport import HandshakeError
-from tests.support.tls_clients import listener_of, meet, trusting
+from tests.support.shell.tls_clients import listener_of, meet, trusting
 
 SPIFFE = x509.UniformResourceIdentifier("spiffe://prod/ns/pay/sa/api")
 OTHER_SPIFFE = x509.UniformResourceIdentifier("spiffe://prod/ns/pay/sa/web")

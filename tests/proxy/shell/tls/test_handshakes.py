@@ -14,7 +14,7 @@ from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.places import HOLD_S
 from proxy.shell.tls.tls_transport import TlsTransport
 from proxy.shell.transport import HandshakeError, PeerGoneError
-from tests.support.sockets import tcp_pair
+from tests.support.shell.sockets import tcp_pair
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from proxy.core.memory.unauthenticated import UnauthenticatedBytes
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.transport import HandshakeError
 from tests.proxy.shell.tls.test_handshakes import both, client, hello, pair, refused, server
-from tests.support.fake_event_loop import TrioClock
+from tests.support.core.fake_event_loop import TrioClock
 
 __all__ = ["client", "server"]
 

@@ -8,9 +8,9 @@ import pytest
 from proxy.openssl.contexts import server_context
 from proxy.shell.tls.server_names import ServerNames
 from proxy.shell.transport import HandshakeError
-from tests.support.sockets import tcp_pair
-from tests.support.tls import hello_asking_for
-from tests.support.tls_clients import listener_of, meet, trusting
+from tests.support.shell.sockets import tcp_pair
+from tests.support.shell.tls import hello_asking_for
+from tests.support.shell.tls_clients import listener_of, meet, trusting
 
 NAMES = ServerNames("kafka.test", {4: "broker-4.kafka.test"})
 

@@ -7,8 +7,8 @@ import pytest
 from cryptography import x509
 
 from proxy.shell.transport import HandshakeError
-from tests.support.certificates import Authority
-from tests.support.tls_clients import context_of, listener_of, meet, trusting
+from tests.support.shell.certificates import Authority
+from tests.support.shell.tls_clients import context_of, listener_of, meet, trusting
 
 
 def resuming(client: ssl.SSLContext) -> list[ssl.SSLSession]:

@@ -8,8 +8,8 @@ import pytest
 from proxy.core.session.channel import Mute
 from proxy.shell.tls.record_sender import BATCH, RECORD_BYTES
 from proxy.shell.transport import TlsError
-from tests.support.sockets import start_sending
-from tests.support.tls import conversation, random_bytes, tls_link
+from tests.support.shell.sockets import start_sending
+from tests.support.shell.tls import conversation, random_bytes, tls_link
 
 
 def test_a_broker_that_does_not_read_gets_every_byte_once_it_does(make_bench, contexts):

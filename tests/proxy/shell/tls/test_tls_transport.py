@@ -17,9 +17,9 @@ from proxy.core.session.channel import Mute
 from proxy.shell.endpoint import unread_bytes
 from proxy.shell.tls.record_sender import RECORD_BYTES
 from proxy.shell.tls.tls_transport import MAX_NOISE_BYTES, SMALL_BYTES
-from tests.support import frames as f
-from tests.support.sockets import Bench, receive, reset, start_sending, tcp_pair
-from tests.support.tls import Contexts, conversation, random_bytes, tls_link
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, receive, reset, start_sending, tcp_pair
+from tests.support.shell.tls import Contexts, conversation, random_bytes, tls_link
 
 
 @pytest.mark.parametrize("pad", [0, 20_000, 1 << 20])

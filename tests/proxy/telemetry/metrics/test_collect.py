@@ -6,13 +6,13 @@ from policies.api import FORWARD, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.telemetry.facts import Facts, Feature, Reloads
-from tests.support import frames as f
-from tests.support import sasl
-from tests.support.holding import HOLD, Holding
-from tests.support.metrics_page import PROCESS, FakeFactsSource, listen, read
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
-from tests.support.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting
+from tests.support.core.holding import HOLD, Holding
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.messages import sasl
+from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting
+from tests.support.telemetry.metrics_page import PROCESS, FakeFactsSource, listen, read
 from wire.errors import ErrorCode
 
 NONE = ()

@@ -8,7 +8,7 @@ from policies.testing import BenchHost, PolicyBench
 from proxy.telemetry.metrics.custom import custom_metrics
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.otlp_metrics import metrics_data
-from tests.support.tool_user import ToolUser
+from tests.support.plugins.tool_user import ToolUser
 
 
 def entries() -> list[Entry]:

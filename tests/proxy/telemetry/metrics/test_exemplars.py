@@ -6,7 +6,7 @@ from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.metrics.exemplars import ExemplarStore
 from proxy.telemetry.metrics.families import Exemplar, place_of
 from proxy.telemetry.metrics.names import STAGE
-from tests.support.kafka_messages import api_of
+from tests.support.messages.kafka_messages import api_of
 from wire.apis import ApiKey
 
 ID = "0123456789abcdef0123456789abcdef"

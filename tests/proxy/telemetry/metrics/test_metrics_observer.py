@@ -11,10 +11,10 @@ from proxy.telemetry.metrics import collect, names
 from proxy.telemetry.metrics.metrics_observer import FOLD_EVERY_MS, MetricsObserver
 from proxy.telemetry.metrics.push import MetricPush
 from proxy.telemetry.metrics.users import MAX_FOLDED
-from tests.support import frames as f
-from tests.support.holding import HOLD, Holding
-from tests.support.metrics_page import FakeFactsSource, hear, listen, read
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.holding import HOLD, Holding
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.telemetry.metrics_page import FakeFactsSource, hear, listen, read
 
 CLIENT_IDS = 1_000_000
 A_SECOND = 10_000  # the number of client ids that the core keeps at once

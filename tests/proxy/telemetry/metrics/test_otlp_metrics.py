@@ -13,7 +13,7 @@ from proxy.telemetry.metrics.families import Distribution, Family, MetricPoint
 from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
 from proxy.telemetry.metrics.push import load_otlp
 from proxy.telemetry.process import STARTED_S
-from tests.support.metrics_collector import Heard, attributes, listening
+from tests.support.telemetry.metrics_collector import Heard, attributes, listening
 
 AT_MS = 1_700_000_000_123
 BELOW = tuple(range(1, len(names.STEP.edges) + 1))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.metrics_page import listen, read
+from tests.support.telemetry.metrics_page import listen, read
 
 NONE = {"request": 0.0, "response": 0.0}
 

@@ -5,10 +5,10 @@ from policies.registry import PolicyEntry
 from proxy.telemetry.facts import QuotaEntities
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.quota_entities import MAX_READ, quota_entities
-from tests.support import frames as f
-from tests.support.admin_room import roomy
-from tests.support.metrics_page import FakeFactsSource, hear, read
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
+from tests.support.processes.admin_room import roomy
+from tests.support.telemetry.metrics_page import FakeFactsSource, hear, read
 
 
 def page(rows: list[BucketMetrics], most: int) -> dict[str, dict[tuple[str, ...], float]]:

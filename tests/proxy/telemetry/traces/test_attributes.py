@@ -8,8 +8,8 @@ from policies.api import Outcome, QuotaViolation
 from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import KnownNames
-from tests.support.frames import produce
-from tests.support.request_traces import EPOCH_US, PEER, trace, waits
+from tests.support.messages.frames import produce
+from tests.support.telemetry.request_traces import EPOCH_US, PEER, trace, waits
 from wire import produce_partitions
 from wire.apis import ApiKey
 from wire.produce import ProduceWalker

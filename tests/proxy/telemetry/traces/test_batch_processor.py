@@ -10,7 +10,7 @@ import structlog
 from proxy.telemetry import log
 from proxy.telemetry.traces.attributes import KnownNames
 from proxy.telemetry.traces.batch_processor import Job, SpanBatchProcessor
-from tests.support.request_traces import Kept, trace, waits
+from tests.support.telemetry.request_traces import Kept, trace, waits
 
 
 def job(trace_id=5, **options):

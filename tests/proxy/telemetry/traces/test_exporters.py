@@ -9,7 +9,7 @@ from proxy.telemetry.traces.exporters import make_tracer
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.resource import TracesError
-from tests.support.request_traces import trace
+from tests.support.telemetry.request_traces import trace
 
 OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 

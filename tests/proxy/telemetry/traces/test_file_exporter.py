@@ -10,7 +10,7 @@ import pytest
 from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
-from tests.support.request_traces import EPOCH_US, trace, waits
+from tests.support.telemetry.request_traces import EPOCH_US, trace, waits
 
 RESOURCE = {"service.name": "sluice"}
 SCOPE = {"name": "sluice", "version": "1.2.3"}

@@ -10,8 +10,8 @@ import pytest
 from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
-from tests.support.collectors import Collector, refusing
-from tests.support.request_traces import trace, waits
+from tests.support.telemetry.collectors import Collector, refusing
+from tests.support.telemetry.request_traces import trace, waits
 
 SCOPE = {"name": "sluice", "version": "1.2.3"}
 SECRET = "hunter2"  # noqa: S105 - stands for one

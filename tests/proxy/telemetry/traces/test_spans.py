@@ -16,7 +16,7 @@ from proxy.telemetry.traces.spans import (
     span_count,
     spans_of,
 )
-from tests.support.request_traces import EPOCH_US, trace, waits
+from tests.support.telemetry.request_traces import EPOCH_US, trace, waits
 from wire.apis import ApiKey
 
 TRACE_ID = 0x0123456789ABCDEF_FEDCBA9876543211

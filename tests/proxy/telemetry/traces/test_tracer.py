@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from policies.api import Outcome
 from proxy.telemetry.traces.tracer import Tracer
-from tests.support.request_traces import EPOCH_US, Kept, trace, waits
-from tests.support.sessions import make_engine
+from tests.support.core.sessions import make_engine
+from tests.support.telemetry.request_traces import EPOCH_US, Kept, trace, waits
 from wire.produce import ProduceWalker
 
 

@@ -17,9 +17,9 @@ from proxy.telemetry.usage_log.deltas import (
     read_instance,
 )
 from proxy.telemetry.usage_log.rows import ApiRow, Sequencer
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 ALICE, BOB = ("alice", "a"), ("bob", "b")
 

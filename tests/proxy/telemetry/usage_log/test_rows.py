@@ -25,9 +25,9 @@ from proxy.telemetry.usage_log.rows import (
     entity_rows,
     topic_rows,
 )
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire, make_engine
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 USED = UsageRow(5000, "alice", "app", 7, 6, 1, 700, 600, 100, 900, 2, 3, 450, 200, 80, 9)
 FAMILIES = {

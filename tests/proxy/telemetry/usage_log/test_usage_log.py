@@ -10,10 +10,10 @@ from policies.api import FORWARD, EffectiveQuota, Throttle
 from proxy.core.stats.capture import Capture
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.usage_log import writer_thread
-from tests.support import frames as f
-from tests.support.policies import Recorder
-from tests.support.sessions import Wire
-from tests.support.usage_log import START_MS, Recording
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire
+from tests.support.messages import frames as f
+from tests.support.telemetry.usage_log import START_MS, Recording
 
 LIMIT = EffectiveQuota("entity", "user=ANONYMOUS", 50.0, "r1")
 

@@ -12,7 +12,7 @@ from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.rows import Sequencer
 from proxy.telemetry.usage_log.writer_thread import Second, WriterThread
-from tests.support.usage_log import START_MS, shown
+from tests.support.telemetry.usage_log import START_MS, shown
 
 
 def second(number: int, rows: int = 1) -> Second:

@@ -1,0 +1,83 @@
+"""The golden data, read once: cases about bytes, the table of verdicts, the facts per API.
+
+Everything lies in `tests/golden/`; its README says where it comes from.
+"""
+
+import csv
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+class Case(NamedTuple):
+    """One line of `table.csv`."""
+
+    id: str
+    area: str
+    verdict: str
+    proof: str
+    """`file::function` of the test that proves it, for `holds`; else empty, or what we do."""
+    why: str
+
+
+class Fact(NamedTuple):
+    """One line of `api_facts.csv`: an API, version and direction as Kafka's definitions say."""
+
+    api_key: int
+    name: str
+    kind: str
+    version: int
+    releases: tuple[str, ...]
+    """First and last release of 3.9 to 4.4 in which the version is valid."""
+    broker_listener: bool
+    flexible: bool
+    header_version: int
+    throttle: str
+    """Offset from the body's start, `last`, or empty."""
+    broker_addresses: str
+    own_wait: str
+    """The request's field that says how long the broker may hold the reply."""
+
+
+@cache
+def cases(area: str) -> dict[str, dict[str, Any]]:
+    """Case id to data, for the cases of `area` that have some, in whichever file."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(GOLDEN.glob("*.toml")):
+        found.update(tomllib.loads(path.read_text(encoding="utf-8")).get(area, {}))
+    return found
+
+
+@cache
+def table() -> tuple[Case, ...]:
+    """Every golden case with its verdict."""
+    return tuple(Case(**row) for row in _rows("table.csv"))
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    """Every API, version and kind that Kafka 3.9 to 4.4 knows."""
+    return tuple(
+        Fact(
+            api_key=int(row["api_key"]),
+            name=row["name"],
+            kind=row["kind"],
+            version=int(row["version"]),
+            releases=tuple(row["releases"].split("..")),
+            broker_listener=row["broker_listener"] == "yes",
+            flexible=row["flexible"] == "yes",
+            header_version=int(row["header_version"]),
+            throttle=row["throttle"],
+            broker_addresses=row["broker_addresses"],
+            own_wait=row["own_wait"],
+        )
+        for row in _rows("api_facts.csv")
+    )
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (GOLDEN / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
