@@ -134,6 +134,27 @@ async def test_a_health_check_of_the_load_balancer_is_served_as_itself(bench):
             await client.aclose()
 
 
+@pytest.mark.parametrize("secured", [False, True])
+async def test_a_drain_closes_a_client_whose_header_or_hello_is_half_here(bench, tmp_path, secured):
+    """It has sent no request yet, so it is owed no reply; nothing stays counted for it."""
+    tls = None
+    if secured:
+        principals = CertificatePrincipals("subject", str)
+        handshakes = Handshakes(bench.event_loop)
+        tls = TlsListener(Contexts.make(tmp_path).server, handshakes, principals, bench.clock)
+    half = line("203.0.113.7", 1) + b"\x16\x03\x01\x02\x00\x01" if secured else b"PROXY TCP4 "
+    async with accepting(bench, tls=tls) as (acceptor, connect):
+        client = await connect(half)
+        while not acceptor._handshaking:
+            await trio.lowlevel.checkpoint()
+    with suppress(trio.BrokenResourceError):
+        assert await client.receive_some(1) == b""
+    assert bench.engine.connections.handshaking == 0
+    assert bench.engine.sessions == set()
+    assert bench.event_loop.arriving == 0
+    await client.aclose()
+
+
 async def test_a_header_that_never_ends_is_given_up(bench, autojump_clock):
     """After HEADER_S, however slowly its bytes drip."""
     async with accepting(bench) as (acceptor, connect):

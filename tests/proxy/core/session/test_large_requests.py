@@ -145,6 +145,27 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(turns) -> None:
     assert wire.held_bytes == 0
 
 
+@pytest.mark.parametrize("turns", [1, 20, 150])
+def test_a_reload_in_the_middle_of_a_large_request_leaves_one_verdict(turns) -> None:
+    """The request is refused as a whole or forwarded as a whole, and the next one is judged by the new chain."""
+    engine = make_engine([rules("other-*")])
+    wire = Wire(engine)
+    large = request(METADATA, names_of(LARGE))
+    one_turn(wire, large)
+    for _ in range(turns):
+        one_turn(wire)
+    assert wire.session.paced
+    engine.adopt_chain(make_engine([rules("t-*")]).chain, gone=["p0"])
+    wire.client(b"")
+    if wire.to_client:
+        assert codes_of(answer(wire, METADATA)) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * LARGE
+    else:
+        assert wire.to_broker == large
+    forwarded = len(wire.to_broker)
+    wire.client(request(METADATA, names_of(FEWER), 8))
+    assert wire.to_broker[forwarded:] == request(METADATA, names_of(FEWER), 8)
+
+
 class Guard(Policy):
     """Holds each request once, or gives this verdict."""
 
