@@ -1,8 +1,7 @@
 """Fetch heads, and the rules of fetch sessions that a proxy can keep.
 
-The golden cases of area `fetch_session` that are bytes or rules are settled here. Only a broker
-can show how it treats its own sessions (`sess-full-then-incremental`, `sess-bad-epoch`,
-`sess-unknown-id`). Client cases are put to a real client, kafka-python's `FetchSessionHandler`.
+Only a broker can show how it treats its own sessions. What a client does with a reply is asked of a real client,
+kafka-python's `FetchSessionHandler`.
 """
 
 from datetime import timedelta
@@ -14,6 +13,7 @@ from kafka.consumer.fetcher import FetchMetadata, FetchSessionHandler
 from kafka.protocol.consumer import FetchResponse
 from kafka.structs import TopicPartition
 
+from tests.support.messages.golden import cases
 from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec, fetch
 from wire.apis import OFFERED, ApiKey
@@ -172,6 +172,13 @@ def test_patches_land_in_their_fields(version):
         changed = fetch.read_head(patched, 0, 40, version)
         assert getattr(changed, name) == 77
         assert changed._replace(**{name: 0}) == fetch.read_head(plain, 0, 40, version)
+
+
+def test_max_wait_ms_lies_where_kafka_puts_it():
+    """It lies at offset 4, after the replica id, and at 0 from v15 on."""
+    case = cases("wire")["wire-fetch-request-maxwait"]
+    for version, offset in zip(case["versions"], case["offsets"], strict=True):
+        assert head_offsets(version).max_wait_ms == offset
 
 
 def test_missing_fields_have_kafkas_defaults():

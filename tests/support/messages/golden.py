@@ -1,4 +1,4 @@
-"""The golden data, read once: cases about bytes, the table of verdicts, the facts per API.
+"""The golden data, read once: the cases, and the facts per API.
 
 Everything lies in `tests/golden/`; its README says where it comes from.
 """
@@ -10,17 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-
-
-class Case(NamedTuple):
-    """One line of `table.csv`."""
-
-    id: str
-    area: str
-    verdict: str
-    proof: str
-    """`file::function` of the test that proves it, for `holds`; else empty, or what we do."""
-    why: str
 
 
 class Fact(NamedTuple):
@@ -52,12 +41,6 @@ def cases(area: str) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def table() -> tuple[Case, ...]:
-    """Every golden case with its verdict."""
-    return tuple(Case(**row) for row in _rows("table.csv"))
-
-
-@cache
 def facts() -> tuple[Fact, ...]:
     """Every API, version and kind that Kafka 3.9 to 4.4 knows."""
     return tuple(
@@ -74,10 +57,5 @@ def facts() -> tuple[Fact, ...]:
             broker_addresses=row["broker_addresses"],
             own_wait=row["own_wait"],
         )
-        for row in _rows("api_facts.csv")
+        for row in csv.DictReader((GOLDEN / "api_facts.csv").read_text("utf-8").splitlines())
     )
-
-
-def _rows(name: str) -> list[dict[str, str]]:
-    with (GOLDEN / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
