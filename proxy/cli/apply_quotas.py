@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from proxy.cli import options, tables
-from proxy.cli.quota_options import open_source, with_server_options
+from proxy.cli.quota_options import connected, with_server_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from policies.quota.entity import QuotaEntity
     from policies.quota.quota_file import QuotaFile
+    from proxy.cli.kafka_quotas import QuotaRow
     from proxy.cli.quota_options import Where
-    from proxy.cli.quota_source import QuotaRow
 
 COLUMNS = ("change", "user", "client id", "quota", "now", "new")
 UNUSABLE = 2
@@ -66,17 +66,17 @@ def apply_quotas(
     difference is shown first. All changes are checked before the first is made.
     """
     wanted = _read(quota_file)
-    with open_source(where) as source:
+    with connected(where) as server:
         from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - start-up of other commands
 
-        found = source.quotas(QuotaEntity())
+        found = server.quotas(QuotaEntity())
         changes = difference(found, wanted, prune=prune)
         unchanged = sum(1 for line in wanted.quotas for _ in line.limits()) - sum(
             each.after is not None for each in changes
         )
         if not as_json:
             _print(changes, unchanged)
-        warnings = source.alter(by_entity(changes), dry_run=dry_run) if changes else []
+        warnings = server.alter(by_entity(changes), dry_run=dry_run) if changes else []
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     if as_json:
@@ -111,7 +111,7 @@ def difference(
 
 
 def by_entity(changes: Iterable[QuotaDifference]) -> dict[QuotaEntity, dict[str, float | None]]:
-    """Return the changes as QuotaSource.alter takes them."""
+    """Return the changes as KafkaQuotas.alter takes them."""
     ops: dict[QuotaEntity, dict[str, float | None]] = {}
     for each in changes:
         ops.setdefault(each.entity, {})[each.key] = each.after

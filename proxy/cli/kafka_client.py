@@ -13,7 +13,7 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from proxy.admin.errors import UnreachableError
 from proxy.config.values import split_server
@@ -30,6 +30,9 @@ CLIENT_ID: Final = "sluice-quotas"
 TIMEOUT_S: Final = 30.0
 _CHUNK_BYTES: Final = 65536
 _LEAST_S: Final = 0.001
+
+Response: TypeAlias = Any
+"""A response of kafka-python, which has no types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class Connection:
         """Close the socket."""
         self._socket.close()
 
-    def ask(self, request: object) -> object:
+    def ask(self, request: object) -> Response:
         """Send one of kafka-python's requests and return its response, within the timeout. Raises UnreachableError."""
         self._protocol.send_request(request)
         until = time.monotonic() + self._timeout_s
@@ -121,7 +124,7 @@ class Connection:
         )
 
         name = login.mechanism
-        offered: _Handshake = self.ask(SaslHandshakeRequest(version=1, mechanism=name))  # type: ignore[assignment] # untyped
+        offered = self.ask(SaslHandshakeRequest(version=1, mechanism=name))
         if offered.error_code:
             words = (
                 f"it offers {', '.join(offered.mechanisms)}"
@@ -136,7 +139,7 @@ class Connection:
         )
         while not mechanism.is_done():
             token = SaslAuthenticateRequest(version=0, auth_bytes=mechanism.auth_bytes())
-            answer: _Authenticate = self.ask(token)  # type: ignore[assignment] # untyped
+            answer = self.ask(token)
             if answer.error_code:
                 words = answer.error_message or error_name(answer.error_code)
                 raise UnreachableError(f"{login.user} could not log in: {words}")
@@ -191,14 +194,3 @@ def _words(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return error.strerror or str(error)
-
-
-class _Handshake(Protocol):
-    error_code: int
-    mechanisms: list[str]
-
-
-class _Authenticate(Protocol):
-    error_code: int
-    error_message: str | None
-    auth_bytes: bytes

@@ -24,9 +24,9 @@ OPTIONS: Final = (
     click.option(
         "--bootstrap",
         metavar="HOST:PORT",
-        help=f"Ask over Kafka, at this address.  [default: {options.DEFAULT_SERVER}]",
+        help=f"Connect to this address.  [default: {options.DEFAULT_SERVER}]",
     ),
-    click.option("--tls", is_flag=True, help="Over Kafka: connect by TLS."),
+    click.option("--tls", is_flag=True, help="Connect by TLS."),
     click.option(
         "--ca-file",
         type=_FILE,
@@ -36,7 +36,7 @@ OPTIONS: Final = (
         "--cert-file", type=_FILE, help="The client's own certificate (PEM); needs --key-file."
     ),
     click.option("--key-file", type=_FILE, help="Private key of --cert-file (PEM)."),
-    click.option("--login", metavar="NAME", help="Over Kafka: authenticate by SASL as this user."),
+    click.option("--login", metavar="NAME", help="Authenticate by SASL as this user."),
     click.option(
         "--password-file",
         type=click.File(encoding="utf-8"),
@@ -63,11 +63,6 @@ class KafkaOptions(NamedTuple):
     login: str | None = None
     password_file: TextIO | None = None
     sasl_mechanism: str = MECHANISMS[0]
-
-    @property
-    def is_given(self) -> bool:
-        """Return whether one of them asks for Kafka."""
-        return self != KafkaOptions()
 
 
 class Server(NamedTuple):

@@ -2,27 +2,27 @@
 
 - Sluice's own views (policies.quota.describe) have the origin of a quota and its usage. A broker has neither: its
   quotas are listed without an origin, and usage is refused.
+- The changes of one request are made together, those of many entities by several requests. All are validated before
+  the first is made.
 - A refusal is a `RefusedError` with the message of the server.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from policies.quota.describe import ORIGIN, USAGE, named_entity
 from policies.quota.entity import DEFAULT_NAME, KEYS, QuotaEntity, entity_text
 from policies.quota.sensors import BucketMetrics
-from proxy.admin.errors import RefusedError
+from proxy.admin.errors import RefusedError, UnreachableError
 from proxy.cli.kafka_client import error_name
-from proxy.cli.quota_source import QuotaRow, batches, by_entity, send_all
 from wire.client_quotas import CLIENT_ID, USER, Match
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from proxy.cli.kafka_client import Connection
-    from proxy.cli.quota_source import Ops
+    from proxy.cli.kafka_client import Connection, Response
 
 VERSION: Final = 1
 MAX_ELEMENTS: Final = 9_000
@@ -31,15 +31,32 @@ MAX_REFUSALS: Final = 10
 """Refused entities that a message names."""
 FIGURES: Final = ("limit", "rate", "throttle_avg_ms", "throttle_max_ms", "waiting")
 
+Ops: TypeAlias = "Mapping[str, float | None]"
+"""Quotas of one entity to set, by key; None removes one."""
+
+
+class QuotaRow(NamedTuple):
+    """One quota in force."""
+
+    entity: QuotaEntity
+    key: str
+    value: float
+    """Requests or bytes per second."""
+    origin: str | None
+    """`file`, `quotas_file` or `override`; None for the quota of a broker."""
+
 
 class KafkaQuotas:
-    """A QuotaSource that asks the Sluice, or the broker, at the other end of `connection`."""
+    """The quotas of the Sluice, or the broker, at the other end of `connection`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def quotas(self, where: QuotaEntity, *, exactly: bool = False) -> list[QuotaRow]:
-        """See QuotaSource."""
+        """Return the quotas of entities with the names in `where`; with `exactly` those of that entity only.
+
+        Raises UnreachableError or RefusedError, as every method does.
+        """
         try:
             answer = self._describe(where, ORIGIN, exactly=exactly)
         except RefusedError as refused:
@@ -53,10 +70,13 @@ class KafkaQuotas:
             entity = _entity(names)
             if entity is not None:  # a broker may have quotas by IP address
                 found += (QuotaRow(entity, each.key, each.value, origin) for each in entry.values)
-        return sorted(found, key=by_entity)
+        return sorted(found, key=_by_entity)
 
     def usage(self, where: QuotaEntity) -> tuple[list[BucketMetrics], str | None]:
-        """See QuotaSource."""
+        """Return the buckets in use, the busiest first, and a note if the list is cut.
+
+        Raises RefusedError also if the server has no usage.
+        """
         try:
             answer = self._describe(where, USAGE)
         except RefusedError as refused:
@@ -73,11 +93,28 @@ class KafkaQuotas:
         return rows, answer.error_message
 
     def alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool = False) -> list[str]:
-        """See QuotaSource. A server changes each entity of a request as a whole, or not at all."""
-        parts = batches(
-            changes, lambda entity, ops: 1 + len(named_entity(entity)) + len(ops), MAX_ELEMENTS
-        )
-        return send_all(parts, self._alter, dry_run=dry_run)
+        """Set the quotas of each entity; a value of None removes one. Returns warnings about the changes.
+
+        A server changes each entity as a whole, or not at all. If a later request fails, the error says how many
+        entities were changed before.
+        """
+        parts = _parts(changes)
+        warnings: list[str] = []
+        if dry_run or len(changes) > 1:
+            warnings = [each for part in parts for each in self._alter(part, dry_run=True)]
+        if dry_run:
+            return warnings
+        made, warnings = 0, []
+        for part in parts:
+            try:
+                warnings += self._alter(part, dry_run=False)
+            except (RefusedError, UnreachableError) as error:
+                if made:
+                    words = f"(changed before: {made} of {len(changes)} entities; run it again)"
+                    error.args = (f"{error} {words}",)
+                raise
+            made += len(part)
+        return warnings
 
     def _alter(self, changes: Mapping[QuotaEntity, Ops], *, dry_run: bool) -> list[str]:
         from kafka.protocol.admin import AlterClientQuotasRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
@@ -89,7 +126,7 @@ class KafkaQuotas:
             )
             for entity, ops in changes.items()
         ]
-        answer: _Altered = self._connection.ask(  # type: ignore[assignment] # untyped
+        answer = self._connection.ask(
             AlterClientQuotasRequest(version=VERSION, entries=entries, validate_only=dry_run)
         )
         refused = [each for each in answer.entries if each.error_code]
@@ -97,9 +134,7 @@ class KafkaQuotas:
             raise _refusals(refused, len(entries))
         return [each.error_message for each in answer.entries if each.error_message]
 
-    def _describe(
-        self, where: QuotaEntity, view: str | None, *, exactly: bool = False
-    ) -> _Description:
+    def _describe(self, where: QuotaEntity, view: str | None, *, exactly: bool = False) -> Response:
         from kafka.protocol.admin import DescribeClientQuotasRequest  # noqa: PLC0415 - half a second
 
         components: list[tuple[str, int, str | None]] = [
@@ -108,7 +143,7 @@ class KafkaQuotas:
         ]
         if view is not None:
             components.append((view, Match.ANY, None))
-        answer: _Description = self._connection.ask(  # type: ignore[assignment] # untyped
+        answer = self._connection.ask(
             DescribeClientQuotasRequest(version=VERSION, components=components, strict=exactly)
         )
         if answer.error_code:
@@ -116,7 +151,21 @@ class KafkaQuotas:
         return answer
 
 
-def _refusals(refused: Sequence[_AlteredEntry], asked: int) -> RefusedError:
+def _parts(changes: Mapping[QuotaEntity, Ops]) -> list[dict[QuotaEntity, Ops]]:
+    """Return the changes in as few parts as possible; each part fits into one request."""
+    parts: list[dict[QuotaEntity, Ops]] = []
+    left = 0
+    for entity, ops in changes.items():
+        elements = 1 + len(named_entity(entity)) + len(ops)
+        left -= elements
+        if left < 0 or not parts:
+            parts.append({})
+            left = MAX_ELEMENTS - elements
+        parts[-1][entity] = ops
+    return parts
+
+
+def _refusals(refused: Sequence[Response], asked: int) -> RefusedError:
     """Return the error about the refused entities; those of several name their entity, the first ten at most."""
     if asked == 1:
         return _refusal(refused[0])
@@ -127,12 +176,12 @@ def _refusals(refused: Sequence[_AlteredEntry], asked: int) -> RefusedError:
     return RefusedError(refused[0].error_code, words, problems)
 
 
-def _words(entry: _AlteredEntry) -> str:
+def _words(entry: Response) -> str:
     entity = _entity({part.entity_type: part.entity_name for part in entry.entity})
     return "an entity" if entity is None else f"{{{entity_text(entity)}}}"
 
 
-def _refusal(answer: _Description | _AlteredEntry) -> RefusedError:
+def _refusal(answer: Response) -> RefusedError:
     return RefusedError(answer.error_code, answer.error_message or error_name(answer.error_code))
 
 
@@ -157,35 +206,7 @@ def _usage(entity: QuotaEntity, values: Mapping[str, float]) -> list[BucketMetri
     return rows
 
 
-# -- the fields of kafka-python's responses in use ------------------------------------------------
-
-
-class _Part(Protocol):
-    entity_type: str
-    entity_name: str | None
-
-
-class _Value(Protocol):
-    key: str
-    value: float
-
-
-class _Described(Protocol):
-    entity: Sequence[_Part]
-    values: Sequence[_Value]
-
-
-class _Description(Protocol):
-    error_code: int
-    error_message: str | None
-    entries: Sequence[_Described] | None
-
-
-class _AlteredEntry(Protocol):
-    entity: Sequence[_Part]
-    error_code: int
-    error_message: str | None
-
-
-class _Altered(Protocol):
-    entries: Sequence[_AlteredEntry]
+def _by_entity(row: QuotaRow) -> tuple[object, ...]:
+    """Return the sort key of a quota: users before client ids of all users, a default before names."""
+    names = (row.entity.user, row.entity.client_id)
+    return (*((name is None, name != DEFAULT_NAME, name or "") for name in names), row.key)

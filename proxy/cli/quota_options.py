@@ -1,7 +1,6 @@
-"""The options of every command of `sluice quotas`: the server, the way to ask it, and the entity.
+"""The options of every command of `sluice quotas`: the Sluice to ask over Kafka, and the entity.
 
-- `--bootstrap`, `--tls` and `--login` ask over Kafka, `--socket` and `--address` over the admin server; not both.
-- Without any of them: over Kafka, the Sluice that `--config` describes, or the default port of this machine.
+Without `--bootstrap` it is the Sluice that `--config` describes, else the default port of this machine.
 """
 
 from __future__ import annotations
@@ -21,38 +20,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from proxy.cli.quota_source import QuotaSource
-
-WAYS = "--bootstrap or --login asks over Kafka, --socket or --address over the admin server"
+    from proxy.cli.kafka_quotas import KafkaQuotas
 
 
 class Where(NamedTuple):
-    """The options that name the Sluice and the way to ask it."""
+    """The options that name the Sluice."""
 
     kafka: KafkaOptions
     file: Path | None
-    socket: str | None
-    address: str | None
-    token_file: Path | None
+
+
+def _refuse_admin_server(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> None:
+    if value is not None:
+        raise click.UsageError(
+            "`sluice quotas` asks over Kafka, and has no --socket, --address and --token-file: name the Sluice by "
+            "--bootstrap or --config, and the user by --login. The admin server has quotas at /v1/quotas."
+        )
+
+
+_ADMIN_SERVER = click.option(
+    "--socket",
+    "--address",
+    "--token-file",
+    "admin_server",
+    hidden=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_refuse_admin_server,
+)
 
 
 def with_server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name the Sluice to a command, which gets them as a Where."""
 
     @wraps(command)
-    def asked(
-        *,
-        file: Path | None,
-        socket: str | None,
-        address: str | None,
-        token_file: Path | None,
-        **others: object,
-    ) -> None:
+    def asked(*, file: Path | None, **others: object) -> None:
         kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
-        command(Where(kafka, file, socket, address, token_file), **others)
+        command(Where(kafka, file), **others)
 
-    admin_server = options.admin_server(environ=False)
-    return options.add_options(asked, *kafka_options.OPTIONS, *admin_server, options.LOCAL_CONFIG)
+    return options.add_options(asked, *kafka_options.OPTIONS, options.LOCAL_CONFIG, _ADMIN_SERVER)
 
 
 def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -90,28 +98,8 @@ def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
 
 
 @contextmanager
-def open_source(where: Where) -> Iterator[QuotaSource]:
-    """Connect over Kafka or to the admin server; an error of either ends the program.
-
-    Raises click.UsageError if the options name both ways, or are incomplete.
-    """
-    if where.socket is None and where.address is None:
-        with exits_on_failure(), _over_kafka(where) as source:
-            yield source
-        return
-    if where.kafka.is_given:
-        raise click.UsageError(f"Give one of the two: {WAYS}.")
-    from proxy.admin.client import AdminClient  # noqa: PLC0415 - start-up of other commands
-    from proxy.cli.admin_options import find_admin_server  # noqa: PLC0415 - as above
-    from proxy.cli.admin_quotas import AdminQuotas  # noqa: PLC0415 - as above
-
-    place = find_admin_server(where.socket, where.address, where.token_file, where.file)
-    with exits_on_failure():
-        yield AdminQuotas(AdminClient(place))
-
-
-@contextmanager
-def _over_kafka(where: Where) -> Iterator[QuotaSource]:
+def connected(where: Where) -> Iterator[KafkaQuotas]:
+    """Connect to the Sluice; an error of it ends the program. Raises click.UsageError for incomplete options."""
     from proxy.cli.kafka_client import Connection  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.kafka_quotas import KafkaQuotas  # noqa: PLC0415 - as above
 
@@ -119,13 +107,12 @@ def _over_kafka(where: Where) -> Iterator[QuotaSource]:
         kafka_options.server_of(where.kafka, where.file),
         kafka_options.login_of(where.kafka),
     )
-    try:
-        connection = Connection(server.address, login, server.tls)
-    except UnreachableError as error:
-        if (
-            where.kafka.bootstrap is None
-        ):  # the address is a default: the message explains the options
-            raise UnreachableError(f"{error} Name a Sluice: {WAYS}.") from error
-        raise
-    with connection:
-        yield KafkaQuotas(connection)
+    with exits_on_failure():
+        try:
+            connection = Connection(server.address, login, server.tls)
+        except UnreachableError as error:
+            if where.kafka.bootstrap is None and where.file is None:  # the address is a default
+                error.args = (f"{error} Name a Sluice by --bootstrap or --config.",)
+            raise
+        with connection:
+            yield KafkaQuotas(connection)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from policies.quota.sensors import BucketMetrics
-    from proxy.cli.quota_source import QuotaRow
+    from proxy.cli.kafka_quotas import QuotaRow
 
 QUOTA_COLUMNS: Final = ("user", "client id", "quota", "per second", "from")
 USAGE_COLUMNS: Final = (

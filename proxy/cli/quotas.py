@@ -2,7 +2,7 @@
 
 `apply_quotas` has the command that sets those of a file.
 
-The options choose between Kafka and the admin server (`proxy.cli.quota_options`).
+It asks over Kafka, which works from any client machine (`proxy.cli.quota_options`).
 Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
 """
 
@@ -16,7 +16,7 @@ import click
 from proxy.cli import live, options, tables
 from proxy.cli.apply_quotas import apply_quotas
 from proxy.cli.errors import FAILED
-from proxy.cli.quota_options import open_source, with_quota_options
+from proxy.cli.quota_options import connected, with_quota_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from policies.quota.entity import QuotaEntity
     from policies.quota.sensors import BucketMetrics
+    from proxy.cli.kafka_quotas import KafkaQuotas, QuotaRow
     from proxy.cli.quota_options import Where
-    from proxy.cli.quota_source import QuotaRow, QuotaSource
 
 WATCH_SECONDS = 1.0
 
@@ -34,9 +34,8 @@ WATCH_SECONDS = 1.0
 def quotas() -> None:
     """List, change and explain the quotas of a running Sluice.
 
-    By default it asks over Kafka (--bootstrap), which works from any client machine; the setting
-    admins of the policy quota lists the users that may change quotas. With --socket or --address
-    it asks the admin server.
+    It asks over Kafka, which works from any client machine. The setting admins of the policy quota
+    lists the users that may change quotas.
     """
 
 
@@ -50,8 +49,8 @@ def list_quotas(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with open_source(where) as source:
-        found = source.quotas(entity)
+    with connected(where) as server:
+        found = server.quotas(entity)
     if as_json:
         click.echo(quota_views.quotas_json(found))
     elif found:
@@ -83,13 +82,13 @@ def set_quotas(
         except ValueError:
             words = "a number" if equals else "QUOTA=VALUE"
             raise click.BadParameter(f"found {text!r}, expected {words}") from None
-    with open_source(where) as source:
-        for warning in source.alter({entity: ops}, dry_run=dry_run):
+    with connected(where) as server:
+        for warning in server.alter({entity: ops}, dry_run=dry_run):
             click.echo(f"warning: {warning}", err=True)
         if dry_run:
             click.echo("The change is valid. Nothing was changed (--dry-run).")
         else:
-            _print_quotas(source, entity)
+            _print_quotas(server, entity)
 
 
 @quotas.command("remove")
@@ -104,20 +103,20 @@ def remove_quotas(
     The quotas of the config file are in force again.
     """
     _need_entity(entity)
-    with open_source(where) as source:
+    with connected(where) as server:
         keys = quotas or tuple(
             each.key
-            for each in source.quotas(entity, exactly=True)
+            for each in server.quotas(entity, exactly=True)
             if each.origin in {"override", None}
         )
         if not keys:
             click.echo("The entity has no live quota.", err=True)
             sys.exit(FAILED)
-        source.alter({entity: dict.fromkeys(keys)}, dry_run=dry_run)
+        server.alter({entity: dict.fromkeys(keys)}, dry_run=dry_run)
         if dry_run:
             click.echo(f"Would remove: {', '.join(keys)}. Nothing was changed (--dry-run).")
         else:
-            _print_quotas(source, entity)
+            _print_quotas(server, entity)
 
 
 @quotas.command("explain")
@@ -133,8 +132,8 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
 
     if DEFAULT_NAME in (entity.user, entity.client_id):
         raise click.UsageError("Name one client: by --user, --client-id, or both.")
-    with open_source(where) as source:
-        found = source.quotas(QuotaEntity())
+    with connected(where) as server:
+        found = server.quotas(QuotaEntity())
     click.echo(quota_views.explanation(found, entity.user or ANONYMOUS, entity.client_id or ""))
 
 
@@ -158,12 +157,12 @@ def quota_usage(
     """
     from proxy.cli import quota_views  # noqa: PLC0415 - start-up of other commands
 
-    with open_source(where) as source:
-        rows, message = source.usage(entity)
+    with connected(where) as server:
+        rows, message = server.usage(entity)
         if as_json:
             click.echo(quota_views.usage_json(rows))
         elif watch and live.is_terminal():
-            live.watch(_frames(source, entity, (rows, message), interval))
+            live.watch(_frames(server, entity, (rows, message), interval))
         else:
             if rows:
                 used = list(map(quota_views.usage_cells, rows))
@@ -178,7 +177,7 @@ quotas.add_command(apply_quotas)
 
 
 def _frames(
-    source: QuotaSource,
+    server: KafkaQuotas,
     entity: QuotaEntity,
     first: tuple[list[BucketMetrics], str | None],
     interval: float,
@@ -193,7 +192,7 @@ def _frames(
         title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
         yield partial(quota_views.usage_picture, rows, title)
         time.sleep(interval)
-        rows, message = source.usage(entity)
+        rows, message = server.usage(entity)
 
 
 def _quota_lines(found: Sequence[QuotaRow]) -> str:
@@ -203,9 +202,9 @@ def _quota_lines(found: Sequence[QuotaRow]) -> str:
     return tables.format_table(quota_views.QUOTA_COLUMNS, rows, terminal_width())
 
 
-def _print_quotas(source: QuotaSource, entity: QuotaEntity) -> None:
+def _print_quotas(server: KafkaQuotas, entity: QuotaEntity) -> None:
     """Print the quotas now in force for this entity."""
-    found = source.quotas(entity, exactly=True)
+    found = server.quotas(entity, exactly=True)
     if found:
         click.echo(_quota_lines(found))
     else:

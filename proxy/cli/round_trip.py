@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
 from proxy.admin.errors import UnreachableError
@@ -17,7 +17,7 @@ from proxy.cli.kafka_client import Connection, context_of, scram_name
 from proxy.host_port import host_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from proxy.cli.kafka_client import Login
     from proxy.cli.kafka_options import Server
@@ -65,7 +65,7 @@ class RoundTrip:
         from kafka.protocol.metadata import MetadataRequest  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
         with self._connect(self._server.address) as connection:
-            answer: _Metadata = connection.ask(MetadataRequest(version=1, topics=[]))  # type: ignore[assignment] # untyped
+            answer = connection.ask(MetadataRequest(version=1, topics=[]))
         return sorted(
             AdvertisedBroker(each.node_id, each.host, each.port) for each in answer.brokers
         )
@@ -105,7 +105,7 @@ class RoundTrip:
             )
             try:
                 start = time.monotonic()
-                written: _Written = producer.send(topic, value=value).get(self._left_s())
+                written = producer.send(topic, value=value).get(self._left_s())
             finally:
                 producer.close(timeout=_LEAST_S)
         with self._words(f"read from {topic}"):
@@ -115,7 +115,7 @@ class RoundTrip:
                 consumer.assign([place])
                 consumer.seek(place, written.offset)
                 while True:
-                    batch: Mapping[object, Sequence[_Record]] = consumer.poll(self._left_ms())
+                    batch = consumer.poll(self._left_ms())
                     for record in batch.get(place, ()):
                         if record.value == value:
                             seconds = time.monotonic() - start
@@ -166,16 +166,3 @@ class RoundTrip:
         except (KafkaError, OSError) as error:
             words = f"Cannot {what} at {self._server.address}: {type(error).__name__}: {error}"
             raise UnreachableError(words) from error
-
-
-class _Metadata(Protocol):
-    brokers: Sequence[AdvertisedBroker]
-
-
-class _Written(Protocol):
-    partition: int
-    offset: int
-
-
-class _Record(Protocol):
-    value: bytes

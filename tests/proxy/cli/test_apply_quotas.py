@@ -1,20 +1,16 @@
 """`sluice quotas apply`: the difference that it shows, and the changes that it makes."""
 
 import json
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import pytest
-import structlog
-import trio
 from click.testing import CliRunner, Result
 
+from policies.quota.alter import Change
 from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.quota_file import QuotaFile, QuotaFileLine, render_quota_file
 from proxy.cli.main import main
 from tests.support.messages.quota_messages import ALTER
-from tests.support.processes.admin_room import opened, quota_entry
 from tests.support.quotas.quota_book import QuotaServer
 
 RATE, BYTES = "request_rate", "producer_byte_rate"
@@ -148,6 +144,28 @@ def test_many_quotas_need_several_requests(
     assert server.seen[ALTER, 1] == 6  # three to validate, three to change
 
 
+def test_a_failure_in_between_says_how_much_was_made(
+    server: QuotaServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The changes of earlier requests stay; a second run makes the rest."""
+    monkeypatch.setattr("proxy.cli.kafka_quotas.MAX_ELEMENTS", 6)
+    change = server.book.change
+
+    def change_all_but_the_default(changes: Sequence[Change], now_ms: int) -> None:
+        if any(each.entity == EVERYONE for each in changes):
+            raise OSError(28, "No space left on device")
+        change(changes, now_ms)
+
+    monkeypatch.setattr(server.book, "change", change_all_but_the_default)
+    result = apply(server, FILE)
+    assert result.exit_code == 1
+    assert "No space left on device" in result.stderr
+    assert "(changed before: 2 of 3 entities; run it again)" in result.stderr
+    assert live(server).keys() == {ALICE, BOB}
+    monkeypatch.undo()
+    assert "1 to add, 0 to change, 0 to remove, 3 unchanged." in apply(server, FILE).stdout
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -163,33 +181,3 @@ def test_a_file_that_cannot_be_used_changes_nothing(
     result = apply(server, text)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
-
-
-async def test_the_admin_server_is_asked_with_the_same_output(tmp_path: Path) -> None:
-    """All changes of a request are made together there, and a dry run works too."""
-    file = tmp_path / "quotas.yaml"
-    file.write_text(FILE)
-    with structlog.testing.capture_logs() as log:
-        async with opened(tmp_path, policies=(quota_entry(),)) as room:
-
-            async def run(*options: str) -> Result:
-                typed = ["quotas", "apply", "--socket", room.admin.socket, str(file), *options]
-                return await trio.to_thread.run_sync(partial(CliRunner().invoke, main, typed))
-
-            dry = await run("--dry-run")
-            assert dry.output.endswith("Nothing was changed (--dry-run).\n")
-            assert not room.reloader._engine.chain.entries[0].policy.quotas.overrides  # type: ignore[attr-defined] # the quota policy
-            done = await run()
-            assert done.exit_code == 0, done.output
-            assert done.output.splitlines()[1].split() == [
-                "change",
-                "alice",
-                "-",
-                "request_rate",
-                "100",
-                "110",
-            ]
-            again = await run("--prune")
-            assert again.output == "0 to add, 0 to change, 0 to remove, 4 unchanged.\n"
-    made = [each for each in log if each["event"] == "admin_change" and not each["dry_run"]]
-    assert [(each["method"], each["entities"]) for each in made] == [("POST", 3)]

@@ -15,7 +15,6 @@ from tests.support.shell.certificates import Authority
 def test_without_options_the_default_port_of_this_machine_is_asked_in_plain_text():
     """Nothing says that the listener has TLS."""
     assert server_of(KafkaOptions(), None) == Server("127.0.0.1:19092", None)
-    assert not KafkaOptions().is_given
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,6 @@ def test_without_options_the_default_port_of_this_machine_is_asked_in_plain_text
 )
 def test_each_tls_option_asks_for_tls(given: KafkaOptions, tls: UpstreamTls):
     """A file without --tls says the same."""
-    assert given.is_given
     assert server_of(given._replace(bootstrap="kafka:9093"), None) == Server("kafka:9093", tls)
 
 

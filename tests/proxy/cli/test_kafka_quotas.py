@@ -10,8 +10,7 @@ from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.admin.errors import RefusedError
 from proxy.cli.kafka_client import Connection
-from proxy.cli.kafka_quotas import KafkaQuotas
-from proxy.cli.quota_source import QuotaRow
+from proxy.cli.kafka_quotas import KafkaQuotas, QuotaRow
 from tests.support.faults.stub_broker import StubBroker
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
@@ -36,7 +35,9 @@ def test_quotas_are_listed_with_their_origins() -> None:
     server = QuotaServer()
     book = server.book.quotas
     book.set(QuotaEntity(None, "report"), RATE, 1.0)
+    book.set(QuotaEntity(None, DEFAULT_NAME), RATE, 1.5)
     book.set(BOB, RATE, 2.0)
+    book.set(QuotaEntity("bob", DEFAULT_NAME), RATE, 2.5)
     book.set(QuotaEntity(DEFAULT_NAME), BYTES, 3.0)
     book.set(ALICE, RATE, 4.0)
     book.set_override(ALICE, RATE, 5.0)
@@ -46,13 +47,15 @@ def test_quotas_are_listed_with_their_origins() -> None:
             QuotaRow(QuotaEntity(DEFAULT_NAME), BYTES, 3.0, "file"),
             QuotaRow(ALICE, BYTES, 6.0, "file"),
             QuotaRow(ALICE, RATE, 5.0, "override"),
+            QuotaRow(QuotaEntity("bob", DEFAULT_NAME), RATE, 2.5, "file"),
             QuotaRow(BOB, RATE, 2.0, "file"),
+            QuotaRow(QuotaEntity(None, DEFAULT_NAME), RATE, 1.5, "file"),
             QuotaRow(QuotaEntity(None, "report"), RATE, 1.0, "file"),
         ]
         assert [each.entity for each in remote.quotas(QuotaEntity(DEFAULT_NAME))] == [
             QuotaEntity(DEFAULT_NAME)
         ]
-        assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.0]
+        assert [each.value for each in remote.quotas(QuotaEntity("bob"))] == [2.5, 2.0]
         assert remote.quotas(QuotaEntity("bob"), exactly=True) == []
         assert remote.quotas(QuotaEntity("unknown")) == []
 

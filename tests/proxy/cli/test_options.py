@@ -21,12 +21,17 @@ def commands(group: click.Group) -> Iterator[click.Command]:
             yield each
 
 
+def options_of(command: click.Command) -> list[click.Option]:
+    """Return the options that the command's help lists."""
+    return [each for each in command.params if isinstance(each, click.Option) and not each.hidden]
+
+
 def test_an_option_has_one_type_and_one_placeholder_in_all_commands() -> None:
     """A reader who knows it from one command can use it in another."""
     found: dict[str, set[str]] = defaultdict(set)
     for command in commands(main):
-        for each in command.params:
-            if isinstance(each, click.Option) and each.name != "limit":  # its range differs
+        for each in options_of(command):
+            if each.name != "limit":  # its range differs
                 shape = f"{each.type!r} {each.metavar} {each.is_flag}"
                 found[each.opts[-1]].add(shape.partition(" object at ")[0])
 
@@ -38,7 +43,7 @@ def test_every_option_and_command_has_a_help_text() -> None:
     """The reference in the docs is generated from it."""
     for command in commands(main):
         assert command.help
-        assert all(each.help for each in command.params if isinstance(each, click.Option))
+        assert all(each.help for each in options_of(command))
 
 
 def test_options_are_added_in_the_order_that_help_shows() -> None:

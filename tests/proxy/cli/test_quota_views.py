@@ -9,7 +9,7 @@ from rich.console import Console
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
 from proxy.cli import tables
-from proxy.cli.quota_source import QuotaRow
+from proxy.cli.kafka_quotas import QuotaRow
 from proxy.cli.quota_views import (
     QUOTA_COLUMNS,
     USAGE_COLUMNS,

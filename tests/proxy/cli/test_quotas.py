@@ -1,4 +1,4 @@
-"""`sluice quotas` over Kafka: output, refusals and exit codes."""
+"""`sluice quotas`: output, refusals and exit codes."""
 
 import json
 import os
@@ -165,12 +165,8 @@ def test_a_watched_usage_is_updated_until_ctrl_c(
         ("list", ["--password-file", "-"], "needs --login"),
         ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
         ("usage", ["--interval", "0"], "--interval"),
-        (
-            "list",
-            ["--bootstrap", "h:1", "--socket", "s"],
-            "Give one of the two: --bootstrap or --login asks",
-        ),
-        ("list", ["--address", "h:1"], "--address needs --token-file"),
+        ("list", ["--socket", "s"], "asks over Kafka, and has no --socket, --address"),
+        ("apply", ["--address", "h:1"], "name the Sluice by --bootstrap or --config"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(
@@ -226,7 +222,7 @@ def test_other_commands_do_not_import_the_quota_commands() -> None:
     """`sluice run` imports neither kafka-python nor the modules of `sluice quotas`."""
     code = (
         "import sys; import proxy.cli.main;"
-        "print(*sorted({'kafka', 'rich', 'proxy.cli.quota_source', 'policies.quota.entity'}"
+        "print(*sorted({'kafka', 'rich', 'proxy.cli.kafka_quotas', 'policies.quota.entity'}"
         " & set(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
