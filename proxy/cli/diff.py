@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
 from proxy.cli import options
-from proxy.cli.settings import UNUSABLE, print_problems, with_settings
+from proxy.cli.settings import UNUSABLE, with_settings
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from proxy.cli.settings import GivenSettings
     from proxy.config_changes import ShownConfig
@@ -32,12 +32,6 @@ def _with_server(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @with_settings
 @_with_server
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Compare with this file, not with the Sluice that runs.",
-)
 @options.JSON
 def diff(
     given: GivenSettings,
@@ -45,7 +39,6 @@ def diff(
     socket: str | None,
     address: str | None,
     token_file: Path | None,
-    against: Path | None,
     as_json: bool,
 ) -> None:
     """Print the changes that a reload with these settings would make.
@@ -57,10 +50,7 @@ def diff(
     from proxy.config_changes import needs_restart, setting_changes, shown  # noqa: PLC0415 - start-up of others
 
     after = shown(given.read_or_exit(UNUSABLE).config)
-    if against is None:
-        before, live = _running(socket, address, token_file)
-    else:
-        before, live = _of_file(against)
+    before, live = _running(socket, address, token_file)
     found = setting_changes(before, after)
     if as_json:
         rows = [each._asdict() | {"restart": needs_restart(each, live)} for each in found]
@@ -88,16 +78,3 @@ def _running(
         click.echo(escaped(str(error)), err=True)
         sys.exit(UNUSABLE)
     return ShownConfig(said["settings"], said["files"]), said["live"]
-
-
-def _of_file(file: Path) -> tuple[ShownConfig, Sequence[str]]:
-    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
-    from proxy.config.sources import load  # noqa: PLC0415 - as above
-    from proxy.config_changes import shown  # noqa: PLC0415 - as above
-    from proxy.dynamic_config import LIVE_SETTINGS  # noqa: PLC0415 - as above
-
-    try:
-        return shown(load(file, {}, {}).config), LIVE_SETTINGS
-    except SettingsError as error:
-        print_problems(error)
-        sys.exit(UNUSABLE)

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-
+from proxy.config.model import PolicyEntry
+from proxy.config.sources import load
 from proxy.config_changes import SettingChange, ShownConfig, needs_restart, setting_changes, shown
+from proxy.dynamic_config import LIVE_SETTINGS
 from tests.support.processes.admin_room import config_of
 from tests.support.processes.command_line import invoke
 
@@ -25,77 +26,66 @@ policies:
 """
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
-    """Both configurations."""
-    (tmp_path / "old.yaml").write_text(OLD)
-    (tmp_path / "new.yaml").write_text(NEW)
-    return tmp_path / "old.yaml", tmp_path / "new.yaml"
+def configured(file: Path, text: str) -> ShownConfig:
+    file.write_text(text)
+    return shown(load(file, {}, {}).config)
 
 
-def test_changes_are_listed_with_their_values(files: tuple[Path, Path]) -> None:
-    """Exit code 1; a setting that no reload applies says so."""
-    old, new = files
+def test_changes_are_listed_with_their_values(tmp_path: Path) -> None:
+    """Those of policies by entry; a setting that no reload applies needs a restart."""
+    file = tmp_path / "sluice.yaml"
 
-    told = invoke("diff", "--config", new, "--against", old)
-    lines = told.output.splitlines()
+    found = setting_changes(configured(file, OLD), configured(file, NEW))
+    values = {each.path: (each.before, each.after) for each in found}
 
-    assert told.exit_code == 1
-    assert 'log.level: "info" -> "debug"' in lines
-    assert (
-        'upstream.bootstrap_servers: ["kafka-1:9092"] -> ["kafka-1:9092","kafka-2:9092"] (needs a restart)'
-    ) in lines
-    assert 'policies[limits].mode: "enforce" -> "observe"' in lines
-    assert (
-        'policies[limits].config.forbidden_apis: ["DeleteTopics"] -> ["DeleteTopics","DeleteRecords"]'
-    ) in lines
-    assert any(
-        each.startswith("policies[gone]: {") and each.endswith("-> nothing") for each in lines
-    )
-    assert any(each.startswith("policies[new]: nothing -> {") for each in lines)
-    assert len(lines) == 6
+    assert values.pop("policies[gone]")[1] == values.pop("policies[new]")[0] == "nothing"
+    assert values == {
+        "log.level": ('"info"', '"debug"'),
+        "upstream.bootstrap_servers": ('["kafka-1:9092"]', '["kafka-1:9092","kafka-2:9092"]'),
+        "policies[limits].mode": ('"enforce"', '"observe"'),
+        "policies[limits].config.forbidden_apis": (
+            '["DeleteTopics"]',
+            '["DeleteTopics","DeleteRecords"]',
+        ),
+    }
+    assert [each.path for each in found if needs_restart(each, LIVE_SETTINGS)] == [
+        "upstream.bootstrap_servers"
+    ]
 
 
-def test_equal_configurations_have_no_change(files: tuple[Path, Path]) -> None:
-    """Exit code 0."""
-    told = invoke("diff", "--config", files[0], "--against", files[0])
+def test_a_comparison_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    """Exit code 2: the configuration is invalid, or Sluice does not answer."""
+    file = tmp_path / "sluice.yaml"
+    arguments = ("diff", "--config", file, "--socket", tmp_path / "none")
 
+    file.write_text("upstream: {}\n")
+    told = invoke(*arguments)
+    assert (told.exit_code, "upstream.bootstrap_servers" in told.output) == (2, True)
+
+    file.write_text(NEW)
+    told = invoke(*arguments)
+    assert (told.exit_code, "No Sluice answers at" in told.output) == (2, True)
+
+
+def test_the_running_configuration_is_compared(tmp_path: Path, sluice_with) -> None:
+    """Over its socket; after a reload there is no difference."""
+    sluice = sluice_with([{"use": "limits"}], admin={"socket": str(tmp_path / "admin")})
+    sluice.await_log(lambda log: "ready" in log)
+    file = sluice.directory / "sluice.yaml"
+    arguments = ("diff", "--config", file, "--socket", tmp_path / "admin")
+    told = invoke(*arguments)
     assert (told.exit_code, told.output) == (0, "No change.\n")
 
-
-@pytest.mark.parametrize("wrong", [0, 1])
-def test_an_invalid_configuration_is_explained(files: tuple[Path, Path], wrong: int) -> None:
-    """Exit code 2, for each side."""
-    files[wrong].write_text("upstream: {}\n")
-
-    told = invoke("diff", "--config", files[1], "--against", files[0])
-
-    assert told.exit_code == 2
-    assert "upstream.bootstrap_servers" in told.output
-
-
-def test_a_sluice_that_does_not_answer_is_exit_code_two(files: tuple[Path, Path], tmp_path) -> None:
-    """It is no difference."""
-    told = invoke("diff", "--config", files[1], "--socket", tmp_path / "none")
-
-    assert told.exit_code == 2
-
-
-def test_the_running_configuration_is_compared(files: tuple[Path, Path], sluice_with) -> None:
-    """Over its socket; after a reload there is no difference."""
-    sluice = sluice_with([{"use": "limits"}], admin={"socket": str(files[0].parent / "admin")})
-    sluice.await_log(lambda log: "ready" in log)
-    arguments = (
-        "diff",
-        "--config",
-        sluice.directory / "sluice.yaml",
-        "--socket",
-        files[0].parent / "admin",
+    file.write_text(file.read_text().replace('"use": "limits"', '"use": "quota"'))
+    told = invoke(*arguments, "--nodes", "0-3")
+    lines = told.output.splitlines()
+    assert told.exit_code == 1
+    assert any(
+        line.startswith("policies[limits]: {") and line.endswith(" -> nothing") for line in lines
     )
-    assert invoke(*arguments).output == "No change.\n"
-
-    text = (sluice.directory / "sluice.yaml").read_text()
-    (sluice.directory / "sluice.yaml").write_text(text.replace('"use": "limits"', '"use": "quota"'))
+    assert any(
+        line.startswith("listen.nodes: ") and line.endswith("(needs a restart)") for line in lines
+    )
     (found,) = [
         each for each in json.loads(invoke(*arguments, "--json").output) if "limits" in each["path"]
     ]
@@ -108,7 +98,17 @@ def test_the_running_configuration_is_compared(files: tuple[Path, Path], sluice_
 def test_secrets_are_compared_and_not_shown() -> None:
     """At any depth, by the name of their key."""
     before, after = (
-        shown(config_of())._replace(settings=shown_settings(word))
+        shown(
+            config_of(
+                policies=[
+                    PolicyEntry(
+                        use="mine",
+                        name="mine",
+                        config={"db": {"password": word, "password_file": "f"}},
+                    )
+                ]
+            )
+        )
         for word in ("hunter2", "swordfish")
     )
 
@@ -117,13 +117,6 @@ def test_secrets_are_compared_and_not_shown() -> None:
     assert change.path == "policies[mine].config.db.password"
     assert "hunter2" not in repr(change)
     assert change.before != change.after
-
-
-def shown_settings(word: str) -> dict[str, object]:
-    from proxy.config_changes import _without_secrets  # noqa: PLC0415 - what `shown` uses for any settings
-
-    entry = {"name": "mine", "config": {"db": {"password": word, "password_file": "f"}}}
-    return _without_secrets({"policies": [entry]}, "")
 
 
 def test_a_changed_order_and_a_changed_file_are_changes() -> None:
