@@ -58,7 +58,7 @@ class AdminClient:
     """Asks the admin server at `place`."""
 
     def __init__(self, place: AdminAddress) -> None:
-        self._place = place
+        self.place = place
 
     def get(self, path: str) -> dict[str, Any]:
         """See `ask`."""
@@ -97,21 +97,21 @@ class AdminClient:
         self, connection: http.client.HTTPConnection, method: str, path: str, body: object
     ) -> http.client.HTTPResponse:
         headers = {"Content-Type": "application/json"}
-        if self._place.token:
-            headers["Authorization"] = f"Bearer {self._place.token}"
+        if self.place.token:
+            headers["Authorization"] = f"Bearer {self.place.token}"
         data = None if body is None else json.dumps(body).encode()
         connection.request(method, path, data, headers)
         return connection.getresponse()
 
     def _connect(self, timeout_s: float) -> http.client.HTTPConnection:
-        if self._place.path:
-            return _UnixConnection(self._place.path, timeout_s)
-        return http.client.HTTPConnection(self._place.address, timeout=timeout_s)
+        if self.place.path:
+            return _UnixConnection(self.place.path, timeout_s)
+        return http.client.HTTPConnection(self.place.address, timeout=timeout_s)
 
     def _refusal(self, status: int, said: dict[str, Any]) -> RefusedError:
         if status == 404 and said.get("error") == NO_PATH:
             words = "has probes and metrics only (admin.listen): ask admin.socket or admin.control"
-            said = {"error": f"{self._place} {words}"}
+            said = {"error": f"{self.place} {words}"}
         problems = said.get("problems")
         return RefusedError(
             status,
@@ -120,11 +120,11 @@ class AdminClient:
         )
 
     def _unreachable(self, error: Exception) -> UnreachableError:
-        return UnreachableError(f"No Sluice answers at {self._place}: {self._reason(error)}.")
+        return UnreachableError(f"No Sluice answers at {self.place}: {self._reason(error)}.")
 
     def _reason(self, error: Exception) -> str:
         """Return the reason, and what to do."""
-        setting = "admin.socket" if self._place.path else "admin.control"
+        setting = "admin.socket" if self.place.path else "admin.control"
         match error:
             case FileNotFoundError():
                 return f"the socket does not exist. Start `sluice run`, or give the path of its {setting}"

@@ -74,10 +74,6 @@ class LiveState:
         )
         return schemas.ConnectionList(found.total, found.connections())
 
-    async def purgatory(self) -> schemas.PurgatoryState:
-        """Return the requests that wait."""
-        return (await self._refreshed()).purgatory
-
     def pools(self) -> list[schemas.Pool]:
         """Return both memory pools at this moment."""
         engine = self._service.engine

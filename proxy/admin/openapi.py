@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCHEMAS = (
-    schemas.State, schemas.Event, schemas.ConnectionList, schemas.PurgatoryState, schemas.PoolList,
+    schemas.State, schemas.Event, schemas.ConnectionList, schemas.PoolList,
     schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.QuotaChanges,
     schemas.LogLevel, schemas.RunningConfig, schemas.PolicyState,
     schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
@@ -81,9 +81,6 @@ def document() -> dict[str, Any]:
                 )
             },
             "/v1/connections/{id}": {"delete": _close()},
-            "/v1/purgatory": {
-                "get": _get("Requests that wait, in Sluice or at a broker.", "PurgatoryState")
-            },
             "/v1/pool": {"get": _get("The memory pools.", "PoolList")},
             "/v1/decisions": {
                 "get": _get(

@@ -63,7 +63,6 @@ class Routes:
             Route("/v1/events", EventEndpoint(self._streams), methods=get),
             Route("/v1/connections", self.connections, methods=get),
             Route("/v1/connections/{id}", self.close_connection, methods=delete),
-            Route("/v1/purgatory", self.purgatory, methods=get),
             Route("/v1/pool", self.pool, methods=get),
             Route("/v1/decisions", self.decisions, methods=get),
             Route("/v1/quotas/usage", self.quota_usage, methods=get),
@@ -87,11 +86,6 @@ class Routes:
         """Return at most `limit` connections."""
         limit = query_parameters(request, {"limit"}).get("limit", str(LISTED))
         return answer(await self._live.connections(whole_number(limit, "limit", 1, MAX_LISTED)))
-
-    async def purgatory(self, request: Request) -> Response:
-        """Return the requests that wait."""
-        query_parameters(request, ())
-        return answer(await self._live.purgatory())
 
     async def pool(self, request: Request) -> Response:
         """Return the memory pools."""

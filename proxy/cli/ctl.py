@@ -79,7 +79,8 @@ def purgatory(client: AdminClient, *, as_json: bool) -> None:
     """
     from proxy.cli import views  # noqa: PLC0415 - start-up of other commands
 
-    _print(client.get("/v1/purgatory"), "oldest", views.WAITING, views.waiting, as_json=as_json)
+    said = client.get("/v1/state")["purgatory"]
+    _print(said, "oldest", views.WAITING, views.waiting, as_json=as_json)
 
 
 @ctl.command()

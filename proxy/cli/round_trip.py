@@ -83,7 +83,7 @@ class RoundTrip:
         from kafka.errors import TopicAlreadyExistsError  # type: ignore[import-untyped] # noqa: PLC0415 - as above
 
         with self._words(f"create {topic}"):
-            client = KafkaAdminClient(**self._settings())
+            client = KafkaAdminClient(**self.settings())
             try:
                 new = {topic: {"num_partitions": 1}}
                 client.create_topics(new, timeout_ms=_CREATE_MS, wait_for_metadata=True)
@@ -98,7 +98,7 @@ class RoundTrip:
         from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped] # noqa: PLC0415 - half a second
 
         value = f"{CLIENT_ID} {uuid4()}".encode()
-        settings = self._settings() | {"allow_auto_create_topics": False, "metrics_enabled": False}
+        settings = self.settings() | {"allow_auto_create_topics": False, "metrics_enabled": False}
         with self._words(f"write to {topic}"):
             producer = KafkaProducer(
                 enable_idempotence=False, acks="all", max_block_ms=self._left_ms(), **settings
@@ -136,7 +136,7 @@ class RoundTrip:
     def _connect(self, address: str) -> Connection:
         return Connection(address, self._login, self._server.tls, self._left_s())
 
-    def _settings(self) -> dict[str, object]:
+    def settings(self) -> dict[str, object]:
         """Return the settings that all of kafka-python's clients take."""
         logging.getLogger("kafka").addHandler(logging.NullHandler())  # the user gets sentences
         tls, login = self._server.tls, self._login

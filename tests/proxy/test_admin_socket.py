@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy import admin_socket
+from proxy.admin.sockets import bind_unix
 
 
 @pytest.fixture
@@ -76,8 +77,10 @@ def test_a_link_to_a_folder_is_not_used(environ, tmp_path):
         each for each in admin_socket.folders(variables) if each.name.startswith("sluice-")
     ]
     folder.symlink_to(target)
-    assert folder not in [Path(path).parent for path in admin_socket.find(variables)]
-    assert not admin_socket._is_private(folder)
+    with bind_unix(str(target / "1.sock"), "admin.socket"):
+        assert folder not in [Path(path).parent for path in admin_socket.find(variables)]
+    with pytest.raises(OSError, match=r"private folder of this user|cannot be created"):
+        admin_socket.listen(1, variables)
 
 
 def test_a_tool_without_login_variables_finds_the_socket(environ):

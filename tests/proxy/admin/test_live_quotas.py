@@ -1,11 +1,10 @@
-"""Live changes of quotas, and the quota that binds a client; the HTTP side is tested in test_control."""
+"""Live changes of quotas, and the quota that binds a client; the HTTP side is tested in test_routes."""
 
 import pytest
 import structlog
 
 from policies.api import EffectiveQuota, Policy
 from policies.chain import Chain, Entry
-from proxy.admin.errors import AdminError
 from proxy.config.sections import LogSettings
 from proxy.telemetry import log
 from tests.support.processes.admin_room import AdminRoom, config_of, quota_entry, roomy
@@ -38,14 +37,6 @@ def chained(room: AdminRoom, *entries: Entry) -> None:
 
 def changed(room: AdminRoom, user: str, limits: dict[str, float | None], rev: str | None = None):
     return room.service.live_quotas.change(user, None, limits, rev, room.engine.now_ms)
-
-
-def refusal(
-    room: AdminRoom, limits: dict[str, float | None], rev: str | None = None
-) -> tuple[int, str]:
-    with pytest.raises(AdminError) as refused:
-        changed(room, "alice", limits, rev)
-    return refused.value.status, str(refused.value)
 
 
 def test_the_first_policy_with_a_quota_has_it_in_force(room):
@@ -86,43 +77,3 @@ async def test_the_revision_changes_when_the_quotas_may_have_changed(room):
     room.settings = config_of(policies=(quota_entry(quotas=BOB),))
     assert (await room.service.reload()).changed == ["policies"]
     assert live_quotas.listed().rev not in revs
-
-
-def test_a_change_for_another_revision_is_refused(room):
-    """The message names both revisions; nothing is changed."""
-    before = room.service.live_quotas.listed()
-    message = f"quotas changed since revision 0-0 (If-Match): now {before.rev}"
-    assert refusal(room, {"request_rate": 1}, "0-0") == (412, message)
-    assert room.service.live_quotas.listed() == before
-
-
-def test_an_invalid_change_is_refused_with_the_reason(room):
-    """The same reason as over the Kafka protocol."""
-    status, message = refusal(room, {"request_rate": -1})
-    assert status == 400
-    assert "request_rate" in message
-
-
-def test_all_live_quotas_of_an_entity_are_removed_together(room):
-    """Those of other entities and those of the file stay."""
-    changed(room, "bob", {"request_rate": 1, "producer_byte_rate": 2})
-    changed(room, "eve", {"request_rate": 3})
-    left = changed(room, "bob", {})
-    assert {(each.user, each.origin) for each in left.quotas} == {
-        ("alice", "file"),
-        ("eve", "override"),
-    }
-
-
-def test_without_a_quota_policy_a_change_is_refused(room):
-    """404, not an empty list."""
-    chained(room, Entry("silent", FixedQuota(None)))
-    assert refusal(room, {"request_rate": 1}) == (404, "no policy in the chain has quotas")
-
-
-def test_with_several_replicas_a_change_is_refused():
-    """409: one admin server reaches one replica only."""
-    with roomy(policies=(quota_entry(replicas=3),)) as room:
-        status, message = refusal(room, {"request_rate": 1})
-    assert status == 409
-    assert message.startswith("replicas is 3: ")

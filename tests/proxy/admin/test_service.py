@@ -1,6 +1,4 @@
-"""The service below the admin server and the metrics; the HTTP side is tested in test_control."""
-
-import threading
+"""The service below the admin server and the metrics; the HTTP side is tested in test_routes and test_health."""
 
 import pytest
 import structlog
@@ -8,8 +6,6 @@ import trio.testing
 
 from proxy.admin.errors import AdminError
 from proxy.core.errors import CloseReason
-from tests.support.core.sessions import Wire
-from tests.support.messages import frames as f
 from tests.support.processes.admin_room import config_of, quota_entry, roomy
 
 
@@ -22,31 +18,12 @@ def room():
 # -- state -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("drained", "full", "bad"),
-    [(False, False, set()), (True, False, {"serving"}), (False, True, {"connections"})],
-)
-def test_the_proxy_is_ready_unless_it_drains_or_is_full(room, drained, full, bad):
-    """The check that fails names the reason."""
-    room.drained, room.full = drained, full
-    assert {each.name for each in room.service.readiness() if not each.ok} == bad
-
-
 def test_telemetry_that_is_off_drops_nothing(room):
     """Neither spans nor usage rows."""
     facts = room.service.facts()
     assert (facts.spans_dropped, facts.usage_rows_dropped) == (0, 0)
     assert (facts.draining, facts.reloads.last_ok) == (False, None)
     assert facts.process.open_fds > 0
-
-
-async def test_the_metrics_page_is_rendered_in_a_thread(room):
-    """It shows the figures that the event loop's thread collected."""
-    wire = Wire(room.engine).client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
-    assert not wire.session.ended
-    page = await room.service.metrics_page(openmetrics=False)
-    assert b'sluice_requests_total{api="Heartbeat",outcome="replied"} 1' in page
-    assert (await room.service.metrics_page(openmetrics=True)).endswith(b"# EOF\n")
 
 
 # -- control -----------------------------------------------------------------------------------------
@@ -66,22 +43,15 @@ def test_a_connection_is_closed_at_once_by_its_id(room):
     assert [reason for reason, _ in room.watcher.closed] == [CloseReason.OPERATOR]
 
 
-def test_a_drain_is_passed_to_the_application(room):
-    """The service only starts it."""
-    room.service.drain()
-    assert room.drained
-
-
 async def test_a_second_reload_at_once_is_refused(room, nursery):
     """409: the caller could not know which file was read."""
-    may_load = threading.Event()
-    room.reloader._load = lambda: (may_load.wait(5), config_of())[1]
+    room.may_load.clear()
     nursery.start_soon(room.service.reload)
     await trio.testing.wait_all_tasks_blocked()
     with pytest.raises(AdminError) as refused:
         await room.service.reload()
     assert refused.value.status == 409
-    may_load.set()
+    room.may_load.set()
 
 
 async def test_the_outcome_of_a_reload_is_kept(room):

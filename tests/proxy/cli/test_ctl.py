@@ -64,19 +64,6 @@ async def test_an_empty_list_prints_none(run):
         assert json.loads(await run(command, "--json"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("close", "999"), 1),
-        (("log-level", "loud"), 2),
-        (("connections", "--limit", "0"), 2),
-    ],
-)
-async def test_a_failure_has_its_exit_code(run, arguments, code):
-    """2: invalid options; 1: refused."""
-    assert await run(*arguments, code=code)
-
-
 async def test_the_log_level_is_printed_and_set(run):
     """Both print the level in force."""
     assert await run("log-level", "debug") == "debug\n"

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from kafka.protocol.admin import DescribeClientQuotasRequest
 
-from bench.harness.ports import free_ports
 from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_client import Connection, Login, error_name
 from proxy.config.security import UpstreamTls
@@ -115,13 +114,6 @@ def test_a_server_that_sends_now_and_then_is_not_waited_for() -> None:
         finally:
             done.set()
             thread.join()
-
-
-def test_an_unreachable_port_is_reported() -> None:
-    """No process listens on the port."""
-    port = free_ports()
-    with pytest.raises(UnreachableError, match=f"Nothing answers at 127.0.0.1:{port}: "):
-        Connection(f"127.0.0.1:{port}", None)
 
 
 @pytest.mark.parametrize(

@@ -99,15 +99,6 @@ def test_quotas_of_the_demo_need_a_usage_log() -> None:
     assert "--quotas needs --usage-log" in result.stderr
 
 
-def test_version_prints_the_versions_of_sluice_and_python() -> None:
-    """A report of a fault needs both."""
-    result = invoke("version")
-    assert result.exit_code == 0
-    assert result.stdout.startswith("sluice ")
-    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in result.stdout
-    assert result.stdout.strip().endswith((", pure)", ", compiled)"))
-
-
 def test_the_module_is_the_command() -> None:
     """`python -m proxy` behaves as `sluice`, exit code included."""
     command = [sys.executable, "-m", "proxy"]
@@ -152,7 +143,9 @@ def test_a_command_is_imported_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("command", [["--version"], ["version"]])
 def test_the_version_is_printed_by_an_option_and_by_a_command(command: list[str]) -> None:
-    """Both print the same."""
+    """Both print that of Python and the build, too: a report of a fault needs them."""
     result = invoke(*command)
     assert result.exit_code == 0
     assert result.stdout.startswith("sluice 0.")
+    assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in result.stdout
+    assert result.stdout.strip().endswith((", pure)", ", compiled)"))

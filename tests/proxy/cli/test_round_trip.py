@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.harness.ports import free_ports
 from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_options import Server
 from proxy.cli.round_trip import AdvertisedBroker, RoundTrip
@@ -28,8 +27,8 @@ def trip(address: str, timeout_s: float = 30) -> RoundTrip:
 class MockTrip(RoundTrip):
     """kafka-python cannot read the mock's ApiVersions reply."""
 
-    def _settings(self) -> dict[str, object]:
-        return super()._settings() | {"api_version": (2, 1)}
+    def settings(self) -> dict[str, object]:
+        return super().settings() | {"api_version": (2, 1)}
 
 
 def test_a_record_is_read_back_by_way_of_the_advertised_addresses(cluster: ClusterReady) -> None:
@@ -44,13 +43,6 @@ def test_a_record_is_read_back_by_way_of_the_advertised_addresses(cluster: Clust
     assert {each.node_id: each.address for each in brokers} == cluster.brokers
     assert len({(each.partition, each.offset) for each in found}) == len(found)
     assert all(0 <= each.seconds < 30 for each in found)
-
-
-def test_an_advertised_address_that_nothing_listens_at_is_reported() -> None:
-    """The error names that address, not the bootstrap's."""
-    port = free_ports()
-    with pytest.raises(UnreachableError, match=f"Nothing answers at 127.0.0.1:{port}"):
-        trip("127.0.0.1:1").try_broker(AdvertisedBroker(7, "127.0.0.1", port))
 
 
 def test_the_address_of_a_broker_has_brackets_where_it_needs_them() -> None:

@@ -35,30 +35,10 @@ def test_a_size_has_its_unit(size_bytes, text):
     assert views.format_size(size_bytes) == text
 
 
-def test_a_column_is_as_wide_as_its_widest_cell():
-    """Figures are aligned to the right."""
-    text = tables.format_table(("user", "ms"), [("alice", "5"), ("b", "1000")])
-    assert text.splitlines() == ["user     ms", "alice     5", "b      1000"]
-
-
 def test_control_characters_in_names_are_escaped():
     """A client chooses its client id, which must not control the terminal."""
     assert views.format_name("a\x1b[2J\n\u202e") == "a\\x1b[2J\\n\\u202e"
     assert views.format_name("") == views.format_name(None) == "-"
-
-
-@pytest.mark.parametrize("connections", [0, 5000])
-def test_every_row_has_as_many_cells_as_columns(connections):
-    """This holds for each kind of row."""
-    state = made_up(connections)
-    for names, cells, rows in (
-        (views.CONNECTIONS, views.connection, state["connections"]),
-        (views.WAITING, views.waiting, state["purgatory"]["oldest"]),
-        (views.DECISIONS, views.decision, state["decisions"]),
-    ):
-        table = [cells(row) for row in rows]
-        assert {len(each) for each in table} <= {len(names)}
-        assert len(tables.format_table(names, table).splitlines()) == len(rows) + 1
 
 
 def test_the_status_leaves_out_events_that_did_not_happen():

@@ -5,6 +5,7 @@ listeners.
 """
 
 import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -66,10 +67,15 @@ def config_of(**sections: Any) -> Config:
 
 
 class AdminRoom:
-    """An engine with an admin server. `settings` is the configuration that the next reload reads."""
+    """An engine with an admin server.
+
+    `settings` is the configuration that the next reload reads, as soon as `may_load` is set.
+    """
 
     def __init__(self, config: Config) -> None:
         self.settings: Config | Exception = config
+        self.may_load = threading.Event()
+        self.may_load.set()
         self.clock = Clock()
         self.watcher = Watcher()
         services = PolicyServices()
@@ -160,6 +166,7 @@ class AdminRoom:
             each.close()
 
     def _load(self) -> Config:
+        assert self.may_load.wait(60)
         if isinstance(self.settings, Exception):
             raise self.settings
         return self.settings
