@@ -1,7 +1,7 @@
-"""The JSON Schema of a chart's values: Sluice's own for `config`, Kubernetes' own for its objects, ours for the rest.
+"""The JSON Schema of a chart's values: Sluice's own for `config`, ours for the rest.
 
-- Unknown keys are refused at every depth, except in maps whose keys the user chooses: labels, secrets, the settings of
-  a policy that is not built in.
+- Unknown keys are refused at every depth, except in maps whose keys the user chooses (labels, secrets, the settings of
+  a policy that is not built in) and in Kubernetes' own objects, which the cluster checks.
 - Draft 7, which every Helm 3 and 4 knows. Helm checks the values below a dependency's name or alias by the dependency's
   schema, so the values of the library are checked in the application's chart too.
 """
@@ -10,12 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import yaml
-from kubernetes_validate import latest_version
 
 from policies.discovery import available
 from proxy.config.json_schema import json_schema
@@ -26,10 +23,7 @@ if TYPE_CHECKING:
 Schema = dict[str, object]
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
-_CORE = "io.k8s.api.core.v1."
-_HERE = "#/$defs/"
-_TEXTS = frozenset({"$ref", "type", "pattern"})
-"""Keywords whose value is a text and decides."""
+WIDTH = 110
 
 
 def values_schema(chart: Path) -> str:
@@ -41,10 +35,7 @@ def values_schema(chart: Path) -> str:
     own = yaml.safe_load((chart / "own_values.yaml").read_text("utf-8")) or {}
     shared = yaml.safe_load((chart.parent / "shared_values.yaml").read_text("utf-8"))
     described = comments((chart / "values.yaml").read_text("utf-8"))
-    kinds: dict[str, Schema] = {}
-    properties = {
-        name: _resolved(schema, kinds) for name, schema in sorted({**shared, **own}.items())
-    }
+    properties: dict[str, Schema] = dict(sorted({**shared, **own}.items()))
     if properties.keys() != described.keys():
         odd = ", ".join(sorted(properties.keys() ^ described.keys()))
         raise ValueError(f"{chart.name}: in values.yaml or in its schema, not in both: {odd}")
@@ -61,9 +52,9 @@ def values_schema(chart: Path) -> str:
         "additionalProperties": False,
         "required": ["config"],
         "properties": properties,
-        "$defs": {**_proxy_parts(), **kinds},
+        "$defs": json_schema(available())["$defs"],
     }
-    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+    return f"{_text(schema)}\n"
 
 
 def comments(values: str) -> dict[str, str]:
@@ -83,50 +74,15 @@ def comments(values: str) -> dict[str, str]:
     return found
 
 
-def _resolved(schema: object, kinds: dict[str, Schema]) -> Schema:
-    """Return the schema with `kubernetes:` and `proxy:` replaced by references; put Kubernetes' parts into `kinds`."""
-    if not isinstance(schema, dict):
-        raise TypeError(f"{schema!r} is not a schema")
-    if kind := schema.get("kubernetes"):
-        whole = str(kind) if "." in str(kind) else f"{_CORE}{kind}"
-        _collect(whole, kinds)
-        return {"$ref": f"{_HERE}{whole}"}
-    if "proxy" in schema:
-        return {"$ref": f"{_HERE}Config"}
-    found = dict(schema)
-    for name in ("items", "additionalProperties"):
-        if isinstance(found.get(name), dict):
-            found[name] = _resolved(found[name], kinds)
-    if "properties" in found:
-        found["properties"] = {k: _resolved(v, kinds) for k, v in found["properties"].items()}
-    return found
-
-
-def _collect(name: str, kinds: dict[str, Schema]) -> None:
-    if name not in kinds:
-        kinds[name] = cast("Schema", _plain(_kubernetes()[name]))
-        for each in re.findall(r'"#/\$defs/([^"]+)"', json.dumps(kinds[name])):
-            _collect(each, kinds)
-
-
-def _plain(schema: object) -> object:
-    """Return the schema without what does not decide: descriptions, defaults and Kubernetes' extensions."""
-    if isinstance(schema, dict):
-        return {
-            key: _plain(value)
-            for key, value in schema.items()
-            if key in _TEXTS or not (isinstance(value, str) or key.startswith("x-kubernetes-"))
-        }
-    return [_plain(each) for each in schema] if isinstance(schema, list) else schema
-
-
-@cache
-def _kubernetes() -> dict[str, Schema]:
-    """Return the strict schemas of the newest Kubernetes that the installed package has."""
-    folder = files("kubernetes_validate") / "kubernetes-json-schema"
-    text = (folder / f"v{latest_version()}-local-strict" / "_definitions.json").read_text("utf-8")
-    return cast("dict[str, Schema]", json.loads(text)["$defs"])
-
-
-def _proxy_parts() -> dict[str, Schema]:
-    return cast("dict[str, Schema]", json_schema(available())["$defs"])
+def _text(value: object, indent: str = "") -> str:
+    """Return the value as JSON; what fits stands on one line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(line) <= WIDTH or not (value and isinstance(value, (dict, list))):
+        return line
+    inner = f"{indent} "
+    if isinstance(value, list):
+        parts = [_text(each, inner) for each in value]
+    else:
+        parts = [f"{json.dumps(key)}: {_text(each, inner)}" for key, each in value.items()]
+    begin, end = "[]" if isinstance(value, list) else "{}"
+    return f"{begin}\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}{end}"

@@ -1,6 +1,5 @@
 """The gateway's chart as users get it: from a checkout or as an archive, without a network."""
 
-import shutil
 from pathlib import Path
 
 import helm_python
@@ -38,19 +37,6 @@ def test_the_archive_is_whole(package: Path, tmp_path: Path) -> None:
 
     assert render(package, given) == render(CHART, given)
     assert not [each for each in (tmp_path / "sluice").rglob("*") if each.is_symlink()]
-
-
-def test_helms_own_commands_change_nothing(tmp_path: Path) -> None:
-    """`helm dependency update` finds nothing to do, and no network is needed."""
-    for folder in ("helm", "examples/monitoring"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
-    chart = tmp_path / "helm" / "sluice"
-    before = sorted(chart.rglob("*"))
-
-    helm_python.dependency_update(chart)
-
-    assert sorted(chart.rglob("*")) == before
-    assert render(chart, values()) == render(CHART, values())
 
 
 def test_the_chart_has_the_version_of_the_library() -> None:

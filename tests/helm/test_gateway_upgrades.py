@@ -168,7 +168,7 @@ def test_a_release_may_be_called_by_a_number() -> None:
 
 def test_two_releases_share_no_name() -> None:
     """Both can be installed into one namespace; a release called like the chart has the short name."""
-    (given,) = (each for each in SETS if each.name == "sluice/networkpolicy")
+    (given,) = (each for each in SETS if each.name == "sluice/everything")
     one, other = (Release(given.values, name=each) for each in ("orders", "sluice"))
 
     assert not names(one) & names(other)

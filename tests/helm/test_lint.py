@@ -10,7 +10,7 @@ import yaml
 from tests.support.house.house import ROOT
 from tests.support.kubernetes.chart_examples import APPLICATION
 from tests.support.kubernetes.chart_files import CHARTS, ValueSet, value_sets
-from tests.support.kubernetes.charts import HELM, LIBRARY, copied, lint, render
+from tests.support.kubernetes.charts import LIBRARY, copied, lint, render
 
 SETS = value_sets()
 
@@ -27,14 +27,6 @@ def test_the_library_alone_is_clean() -> None:
 
     assert lint(LIBRARY, values) == []
     assert any("missing property 'upstream'" in each for each in lint(LIBRARY))
-
-
-def test_lint_finds_a_fault(tmp_path: Path) -> None:
-    """A template that cannot be rendered is reported."""
-    chart = shutil.copytree(copied(APPLICATION), tmp_path / "orders")
-    (chart / "templates" / "bad.yaml").write_text('{{ include "sluice.nothing" . }}', "utf-8")
-
-    assert lint(chart)
 
 
 def test_helm_fetches_the_dependencies_itself(tmp_path: Path) -> None:
@@ -62,9 +54,3 @@ def test_a_package_holds_what_users_need(chart: Path, tmp_path: Path) -> None:
 
     needed = {"Chart.yaml", "README.md", "templates", "values.schema.json", "values.yaml"}
     assert needed <= packed <= needed | {"charts", "files", ".helmignore"}
-
-
-def test_the_charts_are_known() -> None:
-    """Each folder below helm/ that has a Chart.yaml is tested here."""
-    assert LIBRARY in CHARTS
-    assert {each.parent for each in HELM.glob("*/ci")} == set(CHARTS)

@@ -13,6 +13,8 @@ from tests.support.kubernetes.pods import problems as pod_problems
 
 SETS = value_sets()
 SUPPORTED = [v for v in KUBERNETES if tuple(map(int, v.split(".")[:2])) >= NATIVE_FROM]
+# The oldest lacks fields, the newest has lost some; the second is the first with another preStop hook.
+TRIED = [*SUPPORTED[:2], SUPPORTED[-1]]
 (ONE,) = (each for each in SETS if each.name == "sluice-sidecar/custody")
 
 
@@ -25,7 +27,7 @@ def test_every_pod_keeps_the_rules(values: ValueSet) -> None:
     assert pod_problems(found) == []
 
 
-@pytest.mark.parametrize("version", SUPPORTED)
+@pytest.mark.parametrize("version", TRIED)
 def test_every_object_fits_the_schema(version: str) -> None:
     """No value set makes a field or a type that this Kubernetes version does not know (custom resources aside)."""
     found = [

@@ -40,7 +40,7 @@ def bootstrap(values: Object) -> tuple[str, str]:
     return own["env"][0]["name"], own["env"][0]["value"]
 
 
-@pytest.mark.parametrize("version", NEW)
+@pytest.mark.parametrize("version", [NEW[0], NEW[-1]])
 def test_from_1_29_on_it_is_a_native_sidecar(version: str) -> None:
     """An init container that Kubernetes keeps running; the schema of that version knows every field."""
     found = application(kube_version=version)
@@ -51,7 +51,7 @@ def test_from_1_29_on_it_is_a_native_sidecar(version: str) -> None:
     assert [problem for each in found for problem in problems(each, version)] == []
 
 
-@pytest.mark.parametrize("version", OLD)
+@pytest.mark.parametrize("version", [OLD[0], OLD[-1]])
 def test_before_1_29_it_is_a_plain_container(version: str) -> None:
     """A container beside the application's, without a field that the old version does not know."""
     found = application(kube_version=version)
