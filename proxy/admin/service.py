@@ -182,7 +182,9 @@ class AdminService:
         from proxy.telemetry.metrics.exposition import render  # noqa: PLC0415 - see `proxy.cli.main`
 
         families = self._metrics.collect()
-        return await trio.to_thread.run_sync(lambda: render(families, openmetrics=openmetrics))
+        return await trio.to_thread.run_sync(
+            lambda: render(families, openmetrics=openmetrics), abandon_on_cancel=True
+        )
 
     def log_level(self) -> Level:
         """Return the lowest level that is logged."""

@@ -26,7 +26,7 @@ from tests.support.messages import frames as f
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.telemetry.collectors import rotel_agent
 from tests.support.telemetry.metrics_collector import Heard, attributes, listening
-from tests.support.telemetry.metrics_page import FakeFactsSource, hear
+from tests.support.telemetry.metrics_page import FakeFactsSource, hear, page_of
 from tests.support.telemetry.prometheus import check_metrics, scraping, serving
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -88,7 +88,7 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
 
 def test_promtool_finds_no_fault() -> None:
     """Every metric is on the page."""
-    page = lively(MetricPush("1.2.3", interval_ms=1000)).page()
+    page = page_of(lively(MetricPush("1.2.3", interval_ms=1000)), openmetrics=False)
     checked = check_metrics(page)
 
     assert {metric.name for metric in ALL if f"# TYPE {metric.name} ".encode() not in page} == set()
@@ -105,7 +105,7 @@ def test_promtool_finds_a_wrong_page() -> None:
 def test_prometheus_reads_the_page(tmp_path: Path, *, openmetrics: bool) -> None:
     """In either format: values, the histograms' quantiles, and (OpenMetrics) the exemplar with its trace id."""
     metrics = lively()
-    pages = {known: metrics.page(openmetrics=known) for known in (False, True)}
+    pages = {known: page_of(metrics, openmetrics=known) for known in (False, True)}
     with (
         serving(pages.__getitem__, openmetrics=openmetrics) as target,
         scraping(target, tmp_path) as prometheus,

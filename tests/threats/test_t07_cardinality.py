@@ -13,6 +13,7 @@ from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
 from tests.support.processes.admin_room import AdminRoom, quota_entry, roomy
 from tests.support.processes.measured import scaled, tell
+from tests.support.telemetry.metrics_page import page_of
 
 IDS = scaled(20_000, 1_000_000)
 """After the first FILL."""
@@ -47,7 +48,7 @@ def test_new_client_ids_cost_no_more_memory_once_the_maps_are_full() -> None:
         flood(room, wire, FILL, IDS)
         gc.collect()
         growth = memory().rss - before
-        page = room.metrics.page(openmetrics=True)
+        page = page_of(room.metrics)
         tell("T7", f"{IDS:,} more client ids: memory {growth / (1 << 20):+.2f} MiB; "
              f"metrics page {len(page):,} bytes")  # fmt: skip
         assert not wire.session.ended

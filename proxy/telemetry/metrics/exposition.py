@@ -1,26 +1,37 @@
-"""The page that Prometheus reads: text format 0.0.4, or OpenMetrics 1.0 on request.
+"""The page that Prometheus reads: text format 0.0.4, or OpenMetrics 1.0 on request. prometheus_client writes both.
 
 Rules:
-- A pure function of the collected families, so it may run on any thread.
+- `render` runs on a thread of its own: it reads only the collected families, and sleeps for REST_S after each PIECE of
+  samples (half a millisecond). So a large page never keeps the interpreter from the event loop for longer.
 - Exemplars are in OpenMetrics only; the text format has none.
-- Names from outside (users) are escaped, never trusted.
+- Names of metrics and labels are valid, and no name is replaced. Values of labels come from outside and are escaped.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import Metric
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as TEXT
+from prometheus_client.exposition import generate_latest as write_text
+from prometheus_client.openmetrics.exposition import ALLOWUTF8 as KEEP_NAMES
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
+from prometheus_client.openmetrics.exposition import generate_latest as write_openmetrics
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar, Sample
 
 from proxy.telemetry.metrics.families import Distribution, bounds_of
-from proxy.telemetry.metrics.metric import MetricKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from proxy.telemetry.metrics.families import Exemplar, Family
-    from proxy.telemetry.metrics.metric import Metric
+    from proxy.telemetry.metrics.families import Family
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+__all__ = ["OPENMETRICS", "TEXT", "render", "wants_openmetrics"]
+
+PIECE: Final = 50
+REST_S: Final = 0.001
 
 
 def wants_openmetrics(accept: str) -> bool:
@@ -30,59 +41,47 @@ def wants_openmetrics(accept: str) -> bool:
 
 def render(families: Iterable[Family], *, openmetrics: bool) -> bytes:
     """Return the page, encoded in UTF-8."""
-    lines: list[str] = []
-    for metric, points in families:
-        lines += _head(metric, openmetrics=openmetrics)
-        names = metric.labels
-        for labels, value in points:
-            pairs = ",".join(
-                f'{name}="{_escaped(label)}"' for name, label in zip(names, labels, strict=True)
-            )
-            if isinstance(value, Distribution):
-                lines += _histogram(metric, pairs, value, openmetrics=openmetrics)
-            else:
-                lines.append(
-                    f"{metric.name}{{{pairs}}} {value}" if pairs else f"{metric.name} {value}"
-                )
-    if openmetrics:
-        lines.append("# EOF")
-    lines.append("")
-    return "\n".join(lines).encode()
+    write = write_openmetrics if openmetrics else write_text
+    return write(_Families(families), escaping=KEEP_NAMES)
 
 
-def _head(metric: Metric, *, openmetrics: bool) -> Iterator[str]:
-    name, kind = metric.name, metric.kind
-    if openmetrics:
-        name = metric.family
-    elif kind is MetricKind.INFO:
-        kind = MetricKind.GAUGE
-    yield f"# HELP {name} {_escaped(metric.help) if openmetrics else metric.help}"
-    yield f"# TYPE {name} {kind.value}"
-    if openmetrics and metric.unit:
-        yield f"# UNIT {name} {metric.unit}"
+class _Families(Collector):
+    """The families as prometheus_client reads them."""
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        self._families = families
+        self._written = 0
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._families:
+            metric = family.metric
+            found = Metric(metric.family, metric.help, metric.kind.value, metric.unit)
+            found.samples = self._rested(family)  # type: ignore[assignment] # it is read once
+            yield found
+
+    def _rested(self, family: Family) -> Iterator[Sample]:
+        for sample in _samples(family):
+            yield sample
+            self._written += 1
+            if self._written % PIECE == 0:
+                time.sleep(REST_S)
 
 
-def _histogram(
-    metric: Metric, pairs: str, value: Distribution, *, openmetrics: bool
-) -> Iterator[str]:
-    before = f"{pairs}," if pairs else ""
-    within = f"{{{pairs}}}" if pairs else ""
-    exemplars = value.exemplars if openmetrics else {}
+def _samples(family: Family) -> Iterator[Sample]:
+    metric = family.metric
+    name = metric.name
     edges = (*(str(float(bound)) for bound in bounds_of(metric)), "+Inf")
-    for place, (edge, count) in enumerate(zip(edges, (*value.below, value.total), strict=True)):
-        line = f'{metric.name}_bucket{{{before}le="{edge}"}} {count}'
-        exemplar = exemplars.get(place)
-        yield line if exemplar is None else f"{line} {_exemplar(exemplar)}"
-    yield f"{metric.name}_sum{within} {value.sum}"
-    yield f"{metric.name}_count{within} {value.total}"
-
-
-def _exemplar(exemplar: Exemplar) -> str:
-    trace_id, value_s, at_s = exemplar
-    return f'# {{trace_id="{trace_id}"}} {value_s} {at_s:.3f}'
-
-
-def _escaped(text: str) -> str:
-    if '"' in text or "\\" in text or "\n" in text:
-        return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    return text
+    for values, value in family.points:
+        labels = dict(zip(metric.labels, values, strict=True))
+        if not isinstance(value, Distribution):
+            yield Sample(name, labels, value)
+            continue
+        exemplars = {
+            place: Exemplar({"trace_id": trace_id}, value_s, at_s)
+            for place, (trace_id, value_s, at_s) in value.exemplars.items()
+        }
+        for place, (edge, count) in enumerate(zip(edges, (*value.below, value.total), strict=True)):
+            exemplar = exemplars.get(place)
+            yield Sample(f"{name}_bucket", labels | {"le": edge}, count, exemplar=exemplar)
+        yield Sample(f"{name}_sum", labels, value.sum)
+        yield Sample(f"{name}_count", labels, value.total)

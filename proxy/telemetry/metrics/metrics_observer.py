@@ -17,7 +17,6 @@ from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
 from proxy.telemetry.metrics.custom import custom_metrics
 from proxy.telemetry.metrics.exemplars import ExemplarStore
-from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.families import Family, MetricPoint
 from proxy.telemetry.metrics.pools import Pools
 from proxy.telemetry.metrics.quota_entities import quota_entities
@@ -128,10 +127,6 @@ class MetricsObserver(Observer):
         meters = self._engine.meters
         parts = (*meters.gone(), *meters.each())
         return chain(collect.requests(parts, self._exemplars.copy()), list(self._families()))
-
-    def page(self, *, openmetrics: bool = False) -> bytes:
-        """Return the page for Prometheus; its content type is `exposition.TEXT` or `exposition.OPENMETRICS`."""
-        return render(self.collect(), openmetrics=openmetrics)
 
     def _families(self) -> Iterator[Family]:
         """Yield the families that must be read on the loop."""

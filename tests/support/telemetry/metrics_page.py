@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from policies.api import Policy
 from proxy.core.engine import Engine
 from proxy.telemetry.facts import Facts, QuotaEntities
+from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.process import ProcessFacts
 from tests.support.core.sessions import Wire, make_engine
@@ -55,11 +56,16 @@ def hear(engine: Engine, metrics: MetricsObserver) -> None:
     engine.topology._observer = metrics
 
 
+def page_of(metrics: MetricsObserver, *, openmetrics: bool = True) -> bytes:
+    """Return the page of this moment."""
+    return render(metrics.collect(), openmetrics=openmetrics)
+
+
 def read(
     metrics: MetricsObserver, *, openmetrics: bool = True
 ) -> dict[str, dict[tuple[str, ...], float]]:
     """Sample name -> label values, in the order of their names -> value."""
-    page = metrics.page(openmetrics=openmetrics).decode()
+    page = page_of(metrics, openmetrics=openmetrics).decode()
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for family in (read_openmetrics if openmetrics else read_text)(page):
         for sample in family.samples:

@@ -1,6 +1,7 @@
 """The metrics observer as a whole: the values it keeps, and that the event loop never waits for it."""
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from policies.api import Hold, Peer, Reject
 from policies.decision import PolicyDecision
@@ -14,7 +15,7 @@ from proxy.telemetry.metrics.users import MAX_FOLDED
 from tests.support.core.holding import HOLD, Holding
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
-from tests.support.telemetry.metrics_page import FakeFactsSource, hear, listen, read
+from tests.support.telemetry.metrics_page import FakeFactsSource, hear, listen, page_of, read
 
 CLIENT_IDS = 1_000_000
 A_SECOND = 10_000  # the number of client ids that the core keeps at once
@@ -57,7 +58,7 @@ def test_a_million_client_ids_make_a_small_page() -> None:
         metrics.on_second(1000 * second, rows_of(users, 1000 * second))
         wire.advance(1000)
 
-    assert len(metrics.page(openmetrics=True)) < PAGE_MOST_BYTES
+    assert len(page_of(metrics)) < PAGE_MOST_BYTES
     counted = read(metrics)["sluice_user_requests_total"]
     assert sum(counted.values()) == 3 * CLIENT_IDS
     assert len(counted) == 101
@@ -78,7 +79,7 @@ def test_a_million_client_ids_in_the_core_make_a_small_page() -> None:
         engine.advance(1000 * (second + 1))
 
     assert read(metrics)["sluice_user_requests_total"] == {("crowd",): 100_000}
-    assert len(metrics.page()) < PAGE_MOST_BYTES
+    assert len(page_of(metrics)) < PAGE_MOST_BYTES
 
 
 def test_many_rows_are_counted_in_several_turns() -> None:
@@ -109,14 +110,15 @@ def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
     wire.wake("key")
     wire.broker(f.heartbeat_reply(1))
 
-    marked = [
-        line for line in metrics.page(openmetrics=True).decode().splitlines() if "# {" in line
-    ]
-    assert [line.partition("}")[0].partition('api="Heartbeat",')[2] for line in marked] == [
-        'stage="throttle",le="0.065536"',
-        'stage="purgatory",le="0.524288"',
-    ]
-    assert marked[1].partition("# ")[2] == '{trace_id="' + "ab" * 16 + '"} 0.3 0.300'
+    families = text_string_to_metric_families(page_of(metrics).decode())
+    samples = [sample for family in families for sample in family.samples]
+    marked = {each.labels["stage"]: each for each in samples if each.exemplar}
+    assert {stage: each.labels["le"] for stage, each in marked.items()} == {
+        "throttle": "0.065536",
+        "purgatory": "0.524288",
+    }
+    labels, value, timestamp = marked["purgatory"].exemplar
+    assert (labels, value, float(timestamp)) == ({"trace_id": "ab" * 16}, 0.3, 0.3)
 
 
 def test_faults_are_counted() -> None:
@@ -157,7 +159,7 @@ def test_reading_a_page_changes_nothing(*, openmetrics: bool) -> None:
     wire.client(f.heartbeat(1))
     wire.advance(1500)
 
-    assert metrics.page(openmetrics=openmetrics) == metrics.page(openmetrics=openmetrics)
+    assert page_of(metrics, openmetrics=openmetrics) == page_of(metrics, openmetrics=openmetrics)
 
 
 def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
