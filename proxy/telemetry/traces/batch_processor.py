@@ -2,8 +2,9 @@
 
 Rules:
 - The loop appends to a deque, and the thread wakes on its own schedule: the loop pays for one append.
-- Every span is counted once, as delivered or as dropped. A span is dropped if the exporter refuses it, or if it is not
-  delivered when the time to close is over.
+- It is not the SDK's BatchSpanProcessor: that runs the SDK and a system call per span on the loop, logs each span that
+  a full queue drops without counting it, waits 30 seconds at its end, and needs the SDK for a trace file.
+- Each count has one writer, the thread. What is not delivered at the end is dropped (see `Tracer.dropped`).
 - A failure is logged when it begins and when it ends, not per batch.
 - The thread is a daemon, so a collector that hangs does not keep the process alive.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 import random
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import structlog
 
-from proxy.telemetry.traces.spans import NOTHING_KNOWN, SPAN_ID_MASK, mute_span, spans_of
+from proxy.telemetry.traces.spans import NOTHING_KNOWN, mute_span, spans_of
 
 if TYPE_CHECKING:
     from collections import deque
@@ -66,51 +68,31 @@ class SpanBatchProcessor:
         max_batch_spans: int = MAX_BATCH_SPANS,
     ) -> None:
         self.known: KnownNames = NOTHING_KNOWN
+        self.delivered = 0
+        self.refused = 0
+        """Spans that the exporter did not deliver."""
         self._queue = queue
         self._exporter = exporter
         self._delay_s = delay_ms / 1000
         self._max_batch_spans = max_batch_spans
-        self._ids = random.Random()  # noqa: S311 - ids, not secrets
-        self._thread: threading.Thread | None = None
+        self._new_id = random.Random().getrandbits  # noqa: S311 - ids, not secrets
         self._closing = threading.Event()
-        self._lock = threading.Lock()  # of what follows
-        self._abandoned = False
-        self._in_hand = 0
-        self._delivered = 0
-        self._dropped = 0
         self._trouble = ""
-
-    @property
-    def delivered(self) -> int:
-        """Return how many spans the exporter has delivered."""
-        return self._delivered
-
-    @property
-    def dropped(self) -> int:
-        """Return how many spans were lost here; after `close` that includes those left in the queue."""
-        with self._lock:
-            left = sum(job.spans for job in tuple(self._queue)) if self._abandoned else 0
-            return self._dropped + left
+        self._thread = threading.Thread(target=self._run, name="sluice-traces", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread = threading.Thread(target=self._run, name="sluice-traces", daemon=True)
         self._thread.start()
 
     def close(self, timeout_s: float) -> None:
-        """Deliver the queued spans within `timeout_s`; further ones are dropped. Call it once."""
+        """Deliver the queued spans within `timeout_s`. Call it once."""
         self._closing.set()
-        thread = self._thread
-        if thread is not None:
+        if self._thread.is_alive():
             ends_s = time.monotonic() + timeout_s
-            thread.join(max(0.0, timeout_s - HURRY_S))
-            if thread.is_alive():
-                self._exporter.hurry()
-                thread.join(max(0.0, ends_s - time.monotonic()))
-        with self._lock:
-            self._abandoned = True
-            self._dropped += self._in_hand
-            self._in_hand = 0
+            self._thread.join(max(0.0, timeout_s - HURRY_S))
+        if self._thread.is_alive():
+            self._exporter.hurry()
+            self._thread.join(max(0.0, ends_s - time.monotonic()))
 
     # -- the thread ------------------------------------------------------------------------------
 
@@ -124,50 +106,34 @@ class SpanBatchProcessor:
 
     def _take(self) -> list[Job]:
         jobs: list[Job] = []
-        with self._lock:
-            while not self._abandoned and self._in_hand < self._max_batch_spans:
-                try:
-                    job = self._queue.popleft()
-                except IndexError:  # empty
-                    break
-                jobs.append(job)
-                self._in_hand += job.spans
+        spans = 0
+        with suppress(IndexError):  # the queue is empty
+            while spans < self._max_batch_spans:
+                jobs.append(self._queue.popleft())
+                spans += jobs[-1].spans
         return jobs
 
     def _deliver(self, jobs: list[Job]) -> None:
-        spans: list[Span] = []
-        why = ""
         try:
-            for job in jobs:
-                spans += self._spans(job)
-            why = self._exporter.send(spans)
+            why = self._exporter.send([span for job in jobs for span in self._spans(job)])
         except Exception as error:  # noqa: BLE001 - a bug here must not end the thread
             why = f"a bug: {type(error).__name__}"
-        with self._lock:
-            if self._abandoned:
-                return  # it is counted already
-            if why:
-                self._dropped += self._in_hand
-            else:
-                self._delivered += self._in_hand
-            self._in_hand = 0
+        spans = sum(job.spans for job in jobs)
+        if why:
+            self.refused += spans
+        else:
+            self.delivered += spans
         self._log_fault(why)
 
     def _spans(self, job: Job) -> list[Span]:
         if job.unmuted_us:
-            return [mute_span(job.trace, job.unmuted_us, self._new_trace_id)]
-        return spans_of(job.trace, self._new_span_id, self.known)
-
-    def _new_trace_id(self) -> int:
-        return self._ids.getrandbits(128) | 1
-
-    def _new_span_id(self) -> int:
-        return self._ids.getrandbits(64) & SPAN_ID_MASK | 1
+            return [mute_span(job.trace, job.unmuted_us, lambda: self._new_id(128) | 1)]
+        return spans_of(job.trace, lambda: self._new_id(64) | 1, self.known)
 
     def _log_fault(self, why: str) -> None:
-        """Log a failure when it begins and when it ends. Runs in the thread."""
+        """Log a failure when it begins and when it ends."""
         before, self._trouble = self._trouble, why
         if why and not before:
             structlog.get_logger().warning("traces_not_exported", reason=why)
         elif before and not why:
-            structlog.get_logger().info("traces_exported_again", dropped=self._dropped)
+            structlog.get_logger().info("traces_exported_again", dropped=self.refused)

@@ -56,7 +56,9 @@ class Tracer(Observer):
             self._queue, exporter, delay_ms=delay_ms, max_batch_spans=max_batch_spans
         )
         self._new_id = random.Random().getrandbits  # noqa: S311 - ids, not secrets
-        self._dropped = 0  # by the loop
+        self._queued = 0  # all spans that were ever put into the queue
+        self._overflowed = 0  # those that a full queue has lost
+        self._over_rate = 0
         self._closed = False
         self._filled_us = 0  # when the bucket was last filled
         self._tokens = 0.0
@@ -84,13 +86,22 @@ class Tracer(Observer):
 
     @property
     def dropped(self) -> int:
-        """Return how many spans were dropped."""
-        return self._dropped + self._worker.dropped
+        """Return how many spans were dropped; after `close` that includes those that are not delivered yet."""
+        worker = self._worker
+        if self._closed:
+            return self._over_rate + self._queued - worker.delivered
+        return self._over_rate + self._overflowed + worker.refused
 
     @property
     def delivered(self) -> int:
         """Return how many spans a collector or a file has accepted."""
         return self._worker.delivered
+
+    @property
+    def waiting(self) -> int:
+        """Return how many spans are queued or on their way to the exporter."""
+        worker = self._worker
+        return self._queued - self._overflowed - worker.delivered - worker.refused
 
     # -- on the loop -----------------------------------------------------------------------------
 
@@ -118,7 +129,7 @@ class Tracer(Observer):
         self._filled_us = now_us
         self._tokens = tokens = min(tokens, self._burst)
         if self._closed or tokens < min(spans, self._burst):
-            self._dropped += spans
+            self._over_rate += spans
             return False
         self._tokens = tokens - spans
         return True
@@ -131,5 +142,6 @@ class Tracer(Observer):
             except IndexError:  # the thread has taken it
                 pass
             else:
-                self._dropped += oldest.spans
+                self._overflowed += oldest.spans
+        self._queued += job.spans
         queue.append(job)

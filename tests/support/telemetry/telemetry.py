@@ -1,6 +1,8 @@
 """All observers on an engine of the tests' own, and the code that runs on the event loop meanwhile."""
 
+import gc
 import sys
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +43,7 @@ class Listeners:
         trace_delay_ms: int = 10,
         **options: int,
     ) -> None:
+        self.threads: list[int] = []  # the ids of those that `start` has started
         book = TopicUsage() if "topic" in families else None
         self.engine = make_engine(
             policies,
@@ -93,24 +96,18 @@ class Listeners:
         """Return whether a thread has work."""
         tracer, usage_log = self.tracer, self.usage_log
         writer = None if usage_log is None else usage_log._thread
-        return (tracer is not None and bool(tracer._queue or tracer._worker._in_hand)) or (
+        return (tracer is not None and tracer.waiting > 0) or (
             writer is not None and writer._queued != writer._taken
         )
 
-    @property
-    def threads(self) -> list[int]:
-        """Return the ids of the threads that were started."""
-        threads = [
-            None if self.tracer is None else self.tracer._worker._thread,
-            None if self.usage_log is None else self.usage_log._thread._thread,
-        ]
-        return [each.ident for each in threads if each is not None and each.ident is not None]
-
     def start(self) -> None:
+        before = set(threading.enumerate())
         if self.tracer is not None:
             self.tracer.start()
         if self.usage_log is not None:
             self.usage_log.start()
+        started = set(threading.enumerate()) - before
+        self.threads = [each.ident for each in started if each.ident is not None]
 
     def close(self) -> None:
         if self.tracer is not None:
@@ -157,10 +154,12 @@ class Ran:
 
 @contextmanager
 def watching() -> Iterator[Ran]:
-    """Record what runs on this thread inside the block."""
+    """Record what runs on this thread inside the block; a garbage collection would run what others have left."""
     ran = Ran()
+    gc.disable()
     sys.setprofile(ran.note)
     try:
         yield ran
     finally:
         sys.setprofile(None)
+        gc.enable()

@@ -6,9 +6,8 @@ import sys
 import pytest
 
 from proxy.telemetry.traces.exporters import make_tracer
-from proxy.telemetry.traces.file_exporter import FileSpanExporter
-from proxy.telemetry.traces.otlp_exporter import OtlpSpanExporter
 from proxy.telemetry.traces.resource import TracesError
+from tests.support.telemetry.collectors import Collector
 from tests.support.telemetry.request_traces import trace
 
 OTLP = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -25,32 +24,38 @@ def tracer(export, file="", **environ):
     )
 
 
-def sink(made):
-    assert made is not None
-    made.close()
-    return made._worker._exporter
-
-
 @pytest.mark.parametrize(
-    ("export", "file", "environ", "expected"),
+    ("export", "file", "otlp", "disabled", "expected"),
     [
-        ("auto", False, {}, None),
-        ("auto", True, {}, FileSpanExporter),
-        ("auto", False, OTLP, OtlpSpanExporter),
-        ("auto", True, OTLP, OtlpSpanExporter),
-        ("auto", True, OTLP | {"OTEL_SDK_DISABLED": "true"}, FileSpanExporter),
-        ("otlp", True, {}, OtlpSpanExporter),
-        ("file", True, OTLP, FileSpanExporter),
-        ("none", True, OTLP, None),
+        ("auto", False, False, False, ""),
+        ("auto", True, False, False, "file"),
+        ("auto", False, True, False, "collector"),
+        ("auto", True, True, False, "collector"),
+        ("auto", True, True, True, "file"),
+        ("otlp", True, True, False, "collector"),
+        ("file", True, True, False, "file"),
+        ("none", True, True, False, ""),
     ],
 )
 def test_the_exporter_is_chosen_by_settings_and_variables(
-    tmp_path, export, file, environ, expected
+    tmp_path, monkeypatch, export, file, otlp, disabled, expected
 ):
-    """`export` chooses; `auto` uses the environment first, then the file."""
-    made = tracer(export, tmp_path / "t.jsonl" if file else "", **environ)
+    """`export` chooses where spans go; `auto` uses the environment first, then the file."""
+    path = tmp_path / "t.jsonl"
+    with Collector() as collector:
+        environ = collector.variables if otlp else {}
+        for name, value in environ.items():  # the SDK reads them itself
+            monkeypatch.setenv(name, value)
+        disables = {"OTEL_SDK_DISABLED": "true"} if disabled else {}
+        made = tracer(export, path if file else "", **environ, **disables)
+        if made is not None:
+            made.start()
+            made.on_trace(trace())
+            made.close(60)
+        written = path.exists() and path.read_text() != ""
 
-    assert (made and type(sink(made))) is expected
+    assert (bool(collector.spans), written) == (expected == "collector", expected == "file")
+    assert (made is None) == (expected == "")
 
 
 def test_export_file_needs_a_file(tmp_path):
