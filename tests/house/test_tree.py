@@ -9,7 +9,15 @@ import re
 from tests.support.house.house import FILES, MODULES, ROOT, SOURCES, TEXT_FILES, files_below, name
 
 TOP_LEVEL = {
-    *("pyproject.toml", "README.md", "SECURITY.md", "LICENSE", "Makefile", "Dockerfile"),
+    *(
+        "pyproject.toml",
+        "README.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "LICENSE",
+        "Makefile",
+        "Dockerfile",
+    ),
     *("wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs", "examples"),
     "requirements",
 }
