@@ -1,6 +1,7 @@
 """Everything that the author of a policy needs: the contract, the verdicts, and the peer.
 
 Rules:
+
 - A policy decides and the core enforces; neither does the work of the other.
 - Hooks are synchronous and quick, do no I/O and read no clock: `now_ms` is an argument.
 - Every hook has a default that does nothing. Override the hooks you need; the others cost nothing.

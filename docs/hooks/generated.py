@@ -10,13 +10,11 @@ import itertools
 import re
 from typing import TYPE_CHECKING
 
+import click
 from bench_results import result_tables
-from change_list import unreleased_changes
-from command_reference import command_reference, pipeline_reference
-from example_file import example_file
-from module_list import module_list
-from policy_reference import policy_reference
 from settings_reference import settings_reference
+
+from proxy.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,14 +28,16 @@ TAG = re.compile(r"<[^>]+>")
 MARKER = re.compile(r"^<!-- generated: (\w+)(?:: (.+?))? -->$", re.MULTILINE)
 SOURCES: dict[str, Callable[[str], str]] = {
     "results": result_tables,
-    "changes": lambda _: unreleased_changes(),
-    "commands": lambda _: command_reference(),
-    "example": example_file,
-    "pipeline_commands": lambda _: pipeline_reference(),
-    "modules": lambda _: module_list(),
-    "policy_api": lambda _: policy_reference(),
     "settings": lambda _: settings_reference(),
 }
+
+
+def on_startup(**_: object) -> None:
+    """Load the commands of `sluice` that are imported when they are asked for: mkdocs-click lists loaded ones."""
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        if command := main.get_command(context, name):
+            main.add_command(command, name)
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

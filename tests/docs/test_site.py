@@ -1,6 +1,10 @@
-"""The site is built without a warning. In a browser, on a desk and on a phone, nothing is cut off and no key breaks."""
+"""The site is built without a warning, and its generated pages are complete.
+
+In a browser, on a desk and on a phone, nothing is cut off and no key breaks.
+"""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -10,8 +14,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from click import Context
 from playwright.sync_api import Page, ViewportSize
 
+from pipeline.cli.main import COMMANDS
+from policies import api
+from proxy.cli.main import main as sluice
 from tests.support.pages.browser import NARROW, PATIENCE_MS, NoBrowserError, chromium
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,8 +49,8 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[str]]]:
-    """The built site on a loopback port: its address and its pages."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
     folder = tmp_path_factory.mktemp("site")
     built = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", ".mkdocs.yml", "-d", folder],
@@ -53,11 +61,22 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list[s
         check=False,
     )
     assert built.returncode == 0, built.stderr
-    pages = [path.parent.relative_to(folder).as_posix() for path in folder.rglob("index.html")]
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(folder: Path) -> list[str]:
+    """The pages of the site, by their paths."""
+    return sorted(path.parent.relative_to(folder).as_posix() for path in folder.rglob("index.html"))
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    """The site on a loopback port."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", sorted(pages)
+        yield f"http://127.0.0.1:{server.server_address[1]}"
         server.shutdown()
         thread.join()
 
@@ -74,9 +93,8 @@ def browser_page() -> Iterator[Page]:
         pytest.skip(f"no browser here: {error}")
 
 
-def test_every_page_is_built(site: tuple[str, list[str]]) -> None:
+def test_every_page_is_built(pages: list[str]) -> None:
     """The build makes a page of each document, without a warning."""
-    _, pages = site
     docs = ROOT / "docs"
     named = {path.relative_to(docs).with_suffix("").as_posix() for path in docs.rglob("*.md")}
     assert {
@@ -84,9 +102,37 @@ def test_every_page_is_built(site: tuple[str, list[str]]) -> None:
     } <= set(pages)
 
 
-def test_every_page_fits_its_screen(browser_page: Page, site: tuple[str, list[str]]) -> None:
+def test_every_command_has_a_heading(folder: Path) -> None:
+    """Also those that are imported when they are asked for; each option stands below its command."""
+    text = (folder / "cli" / "index.html").read_text("utf-8")
+    headings = set(re.findall(r'<h\d id="([\w-]+)"', text))
+
+    assert {f"sluice-{name}" for name in sluice.list_commands(Context(sluice))} <= headings
+    assert {f"sluice-pipeline-{name}" for name in COMMANDS} <= headings
+    assert "--config FILE" in text
+    assert "--master TEXT" in text
+
+
+def test_every_name_of_the_contract_has_a_heading(folder: Path) -> None:
+    """Each public class of `policies.api`, also one that another module defines, and each hook of `Policy`."""
+    text = (folder / "policy-api" / "index.html").read_text("utf-8")
+    headings = set(re.findall(r'<h\d id="([\w.]+)"', text))
+    contract = {each for each in vars(api).values() if isinstance(each, type)}
+    names = {
+        f"{each.__module__}.{each.__name__}"
+        for each in contract
+        if each.__module__.startswith("policies.")
+    }
+
+    assert len(names) > 20
+    assert names <= headings
+    assert {
+        f"policies.api.Policy.{hook}" for hook in vars(api.Policy) if hook.startswith("on_")
+    } <= headings
+
+
+def test_every_page_fits_its_screen(browser_page: Page, address: str, pages: list[str]) -> None:
     """No page scrolls sideways and no key breaks; on a desk no table and no block of code is cut off."""
-    address, pages = site
     faults = {}
     for name in pages:
         browser_page.set_viewport_size(DESK)
