@@ -1,7 +1,8 @@
 """Refuses an output and a checkpoint that do not belong together.
 
 Spark would not: with a new checkpoint and an old output it skips as many batches as the output has, without a word.
-With an old checkpoint and a new output it leaves out all that was read before.
+With an old checkpoint and a new output it leaves out all that was read before. Its own check of a new checkpoint is
+off, because it also refuses what a job leaves that was killed while it wrote its first offsets.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def check_checkpoint(spark: SparkSession, output: str, checkpoint: str) -> None:
-    """Raise PipelineError if a batch of `output` was not begun by `checkpoint`, or one of it is not in `output`.
+    """Raise PipelineError if a batch of `output` was not begun by `checkpoint`, or one of it is not in `output`, or if
+    the state of the checkpoint belongs to no batch.
 
     Both are URIs of one query: a folder that Spark's file sink writes, and the query's checkpoint.
     """
@@ -34,6 +36,8 @@ def check_checkpoint(spark: SparkSession, output: str, checkpoint: str) -> None:
             f"{checkpoint} was used for another output than {output}. "
             "Give the output that it belongs to, or a new checkpoint"
         )
+    if begun < 0 and FileSystem(spark, checkpoint).names(f"{checkpoint}/state"):
+        raise PipelineError(f"{checkpoint} has state but no offsets. Give a new checkpoint")
 
 
 def _last(spark: SparkSession, uri: str) -> int:

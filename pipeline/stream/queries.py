@@ -40,8 +40,13 @@ _SETTINGS: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
-"""The operator of the alerts works with RocksDB only."""
+"""The operator of the alerts works with RocksDB only.
+
+Spark would refuse a checkpoint whose first offsets were being written when the job was killed: they are in a file with
+a temporary name. `check_checkpoint` tells such a checkpoint from one that has lost its offsets.
+"""
 
 
 @dataclass(frozen=True, slots=True)

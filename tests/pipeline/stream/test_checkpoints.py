@@ -53,3 +53,13 @@ def test_an_old_checkpoint_with_a_new_output_is_refused(
     batches(tmp_path / "cp" / "commits", "0")
     with pytest.raises(PipelineError, match=r"cp was used for another output than .*out"):
         check_checkpoint(spark, str(tmp_path / "out"), str(tmp_path / "cp"))
+
+
+def test_a_checkpoint_that_has_lost_its_offsets_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its state would be counted again."""
+    batches(tmp_path / "cp" / "offsets", ".0.1234.tmp")
+    batches(tmp_path / "cp" / "state", "0")
+    with pytest.raises(PipelineError, match="cp has state but no offsets"):
+        check_checkpoint(spark, str(tmp_path / "out"), str(tmp_path / "cp"))
