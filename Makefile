@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test check clients unit unit-compiled processes integration pipeline jobs jobs-end-to-end fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients unit unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -28,11 +28,29 @@ report: $(STAMP)-demo $(STAMP)-pipeline  ## clients with quotas, Sluice, the dat
 screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs/img, from the page that make report has made
 	$(BIN)/python -m tests.support.pages.report_pictures $(REPORT)/report.html docs/img
 
-# The suites that talk to brokers and processes are idle half of the time. Three that never wait run below them (`nice`),
-# so that they get what is left of two cores and delay no other. The longest start first; four at once fit in 8 GiB.
+# `make test` leaves the tests that are marked `slow` to `make test-all`, and shortens property tests.
+PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)) $(BIN)/python -m pytest -q $(if $(ALL),,-m "not slow")
+
+# The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
+# so that they get what is left of two cores and delay no other. The longest start first; five at once fit in 8 GiB.
 # The output of a suite is printed at its end.
-test: check  ## everything CI runs
-	@$(MAKE) --no-print-directory -j4 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) integration unit jobs-end-to-end processes unit-compiled jobs
+SUITES := integration pipeline unit processes $(if $(ALL),,unit-compiled)
+ifdef ROOM
+test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
+	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
+else
+test: check
+	@$(MAKE) --no-print-directory -j5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(SUITES)
+	$(if $(ALL),,@echo 'The deselected tests are left to `make test-all`.')
+endif
+
+test-all:  ## everything: also pods, the image, an API server, Spark end to end, the compiled build, fuzz, threats (hours)
+	@$(MAKE) --no-print-directory test ALL=1
+	@$(MAKE) --no-print-directory test-compiled fuzz threats
+
+at-load: TIMES ?= 3
+at-load: $(STAMP)-test  ## tests beside two busy loops per core and a writer: make at-load FILES=tests/faults TIMES=3
+	tests/at_load $(TIMES) $(or $(FILES),$(error FILES=<paths> is missing))
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -47,27 +65,22 @@ clients: $(STAMP)-test  ## five client libraries that no test runs, directly and
 	$(BIN)/python -m tests.support.kafka.smoke_clients
 
 unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
-	nice $(BIN)/python -m pytest tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES)) -q
+	nice $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES))
 
-unit-compiled: $(STAMP)-test  ## the tests of the core on the compiled build; without a C compiler they skip
-	nice $(BIN)/python -m pytest tests/compiled -q
+unit-compiled: $(STAMP)-test  ## the compiled build beside the source; without a C compiler its tests skip
+	nice $(PYTEST) tests/compiled
 
 processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that the tests play: faults, fuzz, threats, demo, docs
-	$(BIN)/python -m pytest $(PROCESSES) -q
+	$(PYTEST) $(PROCESSES)
 
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
-	$(BIN)/python -m pytest tests/integration -q
+	$(PYTEST) tests/integration
 
-pipeline: jobs jobs-end-to-end  ## the jobs on Spark, also with a real Kafka
+pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
+	nice $(PYTEST) tests/pipeline
 
-jobs: $(STAMP)-test $(STAMP)-tools
-	nice $(BIN)/python -m pytest tests/pipeline --ignore tests/pipeline/end_to_end -q
-
-jobs-end-to-end: $(STAMP)-test $(STAMP)-tools
-	$(BIN)/python -m pytest tests/pipeline/end_to_end -q
-
-test-compiled: $(STAMP)-test  ## the core, fuzz, faults, threats and real clients against the compiled build
-	SLUICE_COMPILED_SUITES=1 $(BIN)/python -m pytest tests/compiled -q
+test-compiled:  ## the core, fuzz, faults, threats and real clients against the compiled build
+	@$(MAKE) --no-print-directory unit-compiled ALL=1
 
 fuzz: SECONDS ?= 300
 fuzz: SEED ?= $(shell date +%s)

@@ -1,6 +1,6 @@
 """Hypothesis plays the same examples each time and has no deadline, so that no test fails on a busy machine.
 
-`HYPOTHESIS_PROFILE=default` looks for new ones.
+`HYPOTHESIS_PROFILE=default` looks for new ones, and `quick` plays fewer.
 
 Every Sluice that a test starts has its default admin socket in a folder of this run, and no test finds another Sluice
 of this machine.
@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from proxy import admin_socket
 
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 _RUNTIME = tempfile.mkdtemp(prefix="sl")

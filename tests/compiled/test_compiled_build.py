@@ -1,8 +1,7 @@
 """The compiled build does what the source does. It is skipped where there is no C compiler, with the reason.
 
-`make test` runs the suites of the core, of `wire` only the tests of compiled modules, and a short comparison with the
-source. `make test-compiled` (SLUICE_COMPILED_SUITES=1) also runs the rest of `wire`, fuzz, faults, attacks and real
-clients, and compares 10,000 scripts.
+`make test` compares it with the source in a few scripts. `make test-compiled` compares 10,000, and runs the suites of
+the core, fuzz, faults, attacks and real clients.
 """
 
 import os
@@ -20,33 +19,20 @@ from tests.support.model.differential_counts import digest
 from tests.support.processes.sluice_process import COMMAND
 from tests.support.quotas import quota_counts
 
-pytestmark = pytest.mark.timeout(3600)  # the build may be part of any of these tests
-WHOLE: Final = os.environ.get("SLUICE_COMPILED_SUITES", "") not in {"", "0"}
-SCRIPTS: Final = 10_000 if WHOLE else 200
-QUOTA_PLAYS: Final = 500 if WHOLE else 20
+pytestmark = pytest.mark.timeout(14_400)  # the build may be part of any of these tests
 SESSION: Final = "tests/proxy/core/session"
-COMPILED_WIRE: Final = [
-    f"tests/wire/test_{file.path.stem}.py"
-    for file in type_files()
-    if file.path.parent.name == "wire"
-]
-CORE: Final = ["tests/policies", "tests/proxy/core", "tests/proxy/shell"]
-SUITES: Final = (
-    {
-        "core": ["tests/wire", *CORE],
-        "processes": ["tests/fuzz", "tests/faults", "tests/threats"],
-        "clients": [
-            f"tests/integration/test_{name}.py"
-            for name in (
-                *("produce_consume", "groups", "transactions", "java_clients", "quota_clients"),
-                *("tls", "sasl_clients", "records", "purgatory", "no_leak", "memory_promise"),
-                *("killed_proxy", "metrics"),
-            )
-        ],
-    }
-    if WHOLE
-    else {"core": [*COMPILED_WIRE, *CORE]}
-)
+SUITES: Final = {
+    "core": ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"],
+    "processes": ["tests/fuzz", "tests/faults", "tests/threats"],
+    "clients": [
+        f"tests/integration/test_{name}.py"
+        for name in (
+            *("produce_consume", "groups", "transactions", "java_clients", "quota_clients"),
+            *("tls", "sasl_clients", "records", "purgatory", "no_leak", "memory_promise"),
+            *("killed_proxy", "metrics"),
+        )
+    ],
+}
 """Against the compiled build. The suites `processes` and `clients` start a `sluice`, which is compiled, too."""
 NOT_COMPILED: Final = {
     # A compiled exchange has no integer objects: the counted bytes are more than those it takes, never less.
@@ -92,20 +78,23 @@ def test_a_sluice_that_a_test_starts_is_compiled(compiled: Path) -> None:
     assert "compiled" in told.stdout
 
 
-def test_both_builds_do_the_same(run_compiled) -> None:
+@pytest.mark.parametrize("scripts", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_both_builds_do_the_same(scripts: int, run_compiled) -> None:
     """The same bytes, verdicts, counters and reports in each of the scripts of the differential test."""
-    told = run_compiled("tests.support.model.differential_counts", "0", str(SCRIPTS))
+    told = run_compiled("tests.support.model.differential_counts", "0", str(scripts))
 
-    assert told.stdout.split() == ["compiled", digest(0, SCRIPTS)], told.stderr
+    assert told.stdout.split() == ["compiled", digest(0, scripts)], told.stderr
 
 
-def test_a_quota_does_the_same_in_both_builds(run_compiled) -> None:
+@pytest.mark.parametrize("plays", [20, pytest.param(500, marks=pytest.mark.slow)])
+def test_a_quota_does_the_same_in_both_builds(plays: int, run_compiled) -> None:
     """The same bytes, delays, rates and debts, to the last digit, in random plays of a quota."""
-    told = run_compiled("tests.support.quotas.quota_counts", "0", str(QUOTA_PLAYS))
+    told = run_compiled("tests.support.quotas.quota_counts", "0", str(plays))
 
-    assert told.stdout.split() == ["compiled", quota_counts.digest(0, QUOTA_PLAYS)], told.stderr
+    assert told.stdout.split() == ["compiled", quota_counts.digest(0, plays)], told.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", SUITES)
 def test_the_suites_hold_for_the_compiled_build(suite: str, compiled, run_compiled) -> None:
     """Each of their tests, except those of NOT_COMPILED."""

@@ -7,12 +7,12 @@ import pytest
 
 from tests.fuzz.process_fuzz import fuzz
 
-SECONDS = float(os.environ.get("SECONDS", "15"))
+SECONDS = float(os.environ.get("SECONDS", "5"))
 SEED = int(os.environ.get("SEED", "1"))
 HONEST_P99_MS = float(os.environ.get("HONEST_P99_MS", "0"))
 """0: told, not judged."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS + 280)]
+pytestmark = pytest.mark.timeout(SECONDS + 1800)
 
 
 def test_hostile_clients_and_a_lying_broker_affect_no_honest_client(tmp_path: Path) -> None:

@@ -22,8 +22,6 @@ from tests.support.kafka.load import await_that
 from tests.support.kafka.python_clients import Librdkafka, poll_records
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 
 def test_topics_are_created_described_widened_and_deleted(way_three: Way) -> None:
     """An admin client gets the same results through Sluice."""
@@ -105,6 +103,7 @@ def test_describe_cluster_names_sluices_addresses(
         assert {node: f"{one['host']}:{one['port']}" for node, one in told.items()} == expected
 
 
+@pytest.mark.slow
 @ONLY_THROUGH_SLUICE
 def test_kafkas_command_line_tools_work(way_three: Way, java: Java) -> None:
     """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs each use several APIs."""

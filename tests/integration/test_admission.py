@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition
 
@@ -23,8 +22,6 @@ from tests.support.messages import frames as f
 from tests.support.plugins.witness import install
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.errors import ErrorCode
-
-pytestmark = pytest.mark.kafka
 
 BOUND = 4
 CLIENTS = 24

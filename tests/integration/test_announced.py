@@ -13,7 +13,7 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
 HEAP = "256m"

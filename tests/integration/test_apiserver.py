@@ -19,6 +19,8 @@ from tests.support.kubernetes.kube import ControlPlane
 from tests.support.kubernetes.kube_api import Object, objects
 from tests.support.kubernetes.releases import kubectl, prepared
 
+pytestmark = pytest.mark.slow
+
 GATEWAY = HELM / "sluice"
 ACCOUNTS = ("kafka-gateway",)
 """Service accounts that value sets name."""

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
@@ -19,7 +18,6 @@ from tests.support.faults.rights_service import rights_service
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ask_first"
 LONG_SECONDS = 60
 

@@ -12,7 +12,6 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 NAMES = 400
 FLOOD = 150
 SECONDS = 30

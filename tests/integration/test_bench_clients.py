@@ -12,6 +12,8 @@ from bench.harness.usage import cpu_ns
 from bench.variants import DIRECT, SLUICE
 from tests.support.kafka.java import Java
 
+pytestmark = pytest.mark.slow
+
 
 def test_records_flow_through_each_proxy_in_both_directions(java: Java, tmp_path: Path) -> None:
     """A short run with a real Kafka: the proxy spends CPU, and the broker has the records."""

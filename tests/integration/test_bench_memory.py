@@ -16,7 +16,7 @@ from bench.memory import burst, container, mixed, slow, slowloris, unread
 from bench.memory.figures import Case
 from bench.memory.kafka import Kafka, running_kafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

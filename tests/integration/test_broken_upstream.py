@@ -4,16 +4,12 @@ import socket
 import time
 from pathlib import Path
 
-import pytest
-
 from bench.harness.ports import free_ports
 from tests.support.faults.relay import Relay
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
 from tests.support.messages.raw import api_versions_request, receive_until_closed
 from tests.support.processes.sluice_process import SluiceProcess
-
-pytestmark = pytest.mark.kafka
 
 BROKEN = "127.0.13.1"
 

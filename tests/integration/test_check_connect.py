@@ -14,8 +14,6 @@ from tests.support.kafka.kafka_listeners import MTLS, SASL_SSL, SSL
 from tests.support.kafka.kafka_sasl import OAUTH, SCRAM_512
 from tests.support.kafka.security_setups import NONE, Files, SetUp
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
 
 def checked(setup: SetUp, cluster: KafkaCluster, files: Files, directory: Path) -> tuple[int, str]:
     """Return the exit code and the output of the command with these settings."""

@@ -26,8 +26,6 @@ from tests.support.messages import sasl
 from tests.support.messages.sasl import unsigned_token
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 ALICE: Final = ("alice", "alice-secret")
 COUNT: Final = 50
 LOAD_SECONDS: Final = 14

@@ -45,8 +45,6 @@ from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode
 
-pytestmark = pytest.mark.kafka
-
 ANY_ACL: Final = (
     *(ResourceType.ANY, None, ResourcePatternType.ANY, None, None),
     *(AclOperation.ANY, AclPermissionType.ANY),

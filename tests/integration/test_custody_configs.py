@@ -27,8 +27,6 @@ from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture(scope="module")
 def sluice(

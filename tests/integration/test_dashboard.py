@@ -55,6 +55,7 @@ def test_the_page_is_small_and_whole() -> None:
         )
 
 
+@pytest.mark.slow
 def test_without_clients_each_table_says_so(serve: Serve, open_page: Open, tmp_path: Path) -> None:
     """No table is an empty frame."""
     feed = serve(0)
@@ -69,6 +70,7 @@ def test_without_clients_each_table_says_so(serve: Serve, open_page: Open, tmp_p
     keep(page, "dashboard-0", tmp_path)
 
 
+@pytest.mark.slow
 def test_with_thousands_connected_few_are_listed(
     serve: Serve, open_page: Open, tmp_path: Path
 ) -> None:
@@ -89,6 +91,7 @@ def test_with_thousands_connected_few_are_listed(
     keep(page, "dashboard-5000", tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("connections", "size", "scheme"),
     [(0, WIDE, "light"), (0, NARROW, "dark"), (5000, WIDE, "dark"), (5000, NARROW, "light")],
@@ -138,6 +141,7 @@ def test_the_page_follows_the_events(serve: Serve, open_page: Open) -> None:
     assert page.evaluate("performance.timeOrigin") == before
 
 
+@pytest.mark.slow
 def test_an_unchanged_state_writes_no_cell(serve: Serve, open_page: Open) -> None:
     """However often it is sent; this keeps the page cheap."""
     feed = serve(5000)
@@ -157,6 +161,7 @@ def test_an_unchanged_state_writes_no_cell(serve: Serve, open_page: Open) -> Non
     assert touched == []
 
 
+@pytest.mark.slow
 def test_rows_are_sorted_in_both_directions(serve: Serve, open_page: Open) -> None:
     """A click on a heading sorts by it, largest first; a second one reverses the order."""
     feed = serve(400)
@@ -175,6 +180,7 @@ def test_rows_are_sorted_in_both_directions(serve: Serve, open_page: Open) -> No
     assert page.locator("#t-principals th[aria-sort=ascending]").inner_text().startswith("Conn")
 
 
+@pytest.mark.slow
 def test_the_keyboard_is_enough(serve: Serve, open_page: Open) -> None:
     """Tab finds the link past the head; `/` filters, Escape clears it; arrows walk along a chart."""
     feed = serve(400)
@@ -198,6 +204,7 @@ def test_the_keyboard_is_enough(serve: Serve, open_page: Open) -> None:
     assert " at " in (chart.locator("svg").get_attribute("aria-label") or "")
 
 
+@pytest.mark.slow
 def test_pause_stops_the_page_until_it_is_resumed(serve: Serve, open_page: Open) -> None:
     """Nothing changes while it is paused; afterwards it shows the present state."""
     feed = serve(5)
@@ -212,6 +219,7 @@ def test_pause_stops_the_page_until_it_is_resumed(serve: Serve, open_page: Open)
     page.locator(".chart .figure", has_text="88").wait_for()
 
 
+@pytest.mark.slow
 def test_a_lost_proxy_is_shown_and_found_again(serve: Serve, browser: Browser) -> None:
     """The page shows the time of its figures; when the proxy is back it continues by itself."""
     feed = serve(5)
@@ -230,6 +238,7 @@ def test_a_lost_proxy_is_shown_and_found_again(serve: Serve, browser: Browser) -
     page.close()
 
 
+@pytest.mark.slow
 def test_a_drain_is_shown(serve: Serve, open_page: Open) -> None:
     """The badge and the title of the page say that the proxy drains."""
 
@@ -261,6 +270,7 @@ def test_the_token_is_asked_for(serve: Serve, browser: Browser) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_a_token_in_the_address_is_removed_from_it(serve: Serve, open_page: Open) -> None:
     """`#token=...` opens the page at once, and stays neither in the address nor in the history."""
     feed = serve(5, token="a-long-secret")  # noqa: S106 - made up
@@ -269,6 +279,7 @@ def test_a_token_in_the_address_is_removed_from_it(serve: Serve, open_page: Open
     assert page.url == feed.address
 
 
+@pytest.mark.slow
 def test_traces_are_linked_to_the_web_only(serve: Serve, open_page: Open) -> None:
     """A decision links to its trace by the template; a template that is no web address makes no link."""
     for template, links in (("https://traces.example/t/{trace_id}", True), ("javascript:x", False)):
@@ -284,6 +295,7 @@ def test_traces_are_linked_to_the_web_only(serve: Serve, open_page: Open) -> Non
             assert re.fullmatch(r"https://traces\.example/t/[0-9a-f]{32}", href)
 
 
+@pytest.mark.slow
 def test_the_theme_is_chosen_and_kept(serve: Serve, open_page: Open) -> None:
     """The button changes from the system's theme to light to dark, and a reload keeps the choice."""
     feed = serve(5)
@@ -302,6 +314,7 @@ def test_the_theme_is_chosen_and_kept(serve: Serve, open_page: Open) -> None:
     assert button.inner_text() == "Theme: dark"
 
 
+@pytest.mark.slow
 def test_a_hidden_tab_costs_nothing(serve: Serve, open_page: Open) -> None:
     """A hidden tab closes its stream, and opens it when it is shown again."""
     hide = """(hidden) => {

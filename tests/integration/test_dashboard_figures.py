@@ -12,6 +12,8 @@ from tests.support.pages.browser import NARROW, keep
 from tests.support.pages.dashboard_feed import DashboardFeed
 from tests.support.pages.made_up_states import State
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Page]
 Serve = Callable[..., DashboardFeed]
 

@@ -30,6 +30,8 @@ from tests.support.pages.browser import (
 )
 from tests.support.processes.sluice_process import SluiceProcess
 
+pytestmark = pytest.mark.slow
+
 Open = Callable[..., Page]
 
 CONNECTIONS = 5000
@@ -143,7 +145,6 @@ def test_a_proxy_without_clients_is_shown(open_page: Open, tmp_path: Path) -> No
     keep(page, "dashboard-live-0-light", tmp_path)
 
 
-@pytest.mark.slow
 def test_the_clients_activity_is_shown(
     sluice: SluiceProcess, crowd: list[socket.socket], open_page: Open, tmp_path: Path
 ) -> None:
@@ -192,7 +193,6 @@ def busy_percent(process: psutil.Process) -> float:
     return (used_s(process) - before) / (time.monotonic() - began) * 100
 
 
-@pytest.mark.slow
 def test_viewing_costs_almost_nothing(
     sluice: SluiceProcess,
     crowd: list[socket.socket],

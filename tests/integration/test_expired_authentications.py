@@ -20,8 +20,6 @@ from tests.support.kafka.sasl_talk import Talk
 from tests.support.kafka.security_setups import ALICE, LIFETIME_MS, NONE, OURS, SLUICE, Files, SetUp
 from tests.support.messages.sasl import plain
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
 TRIES: Final = 10
 BY_SLUICE: Final = SetUp("plain", NONE, SASL_SSL, SCRAM_512)
 
@@ -60,6 +58,7 @@ def set_password(cluster: KafkaCluster, password: str) -> None:
     admin.alter_user_scram_credentials([change])[SLUICE[0]].result(30)
 
 
+@pytest.mark.slow
 def test_a_password_that_is_no_longer_valid_ends_the_connections(
     kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
 ) -> None:
@@ -87,6 +86,7 @@ def outlives_its_authentication(talk: Talk) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_a_password_changed_at_both_sides_needs_neither_reload_nor_restart(
     kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
 ) -> None:

@@ -4,16 +4,12 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_listeners import EXPIRED
 from tests.support.kafka.load import await_that
 from tests.support.kafka.sasl_talk import Talk
 from tests.support.kafka.security_setups import Files
 from tests.support.processes.sluice_process import COMMAND, SluiceProcess
-
-pytestmark = [pytest.mark.kafka]
 
 WHY: Final = "certificate verify failed: certificate has expired"
 

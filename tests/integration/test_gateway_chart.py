@@ -4,15 +4,11 @@ import time
 from pathlib import Path
 from urllib.request import urlopen
 
-import pytest
-
 from bench.harness.ports import accepts, free_ports
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kubernetes.gateway import FILE, Release, values
 from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
-
-pytestmark = pytest.mark.kafka
 
 HOST = "127.0.0.1"
 ALL = "0.0.0.0"  # noqa: S104 - as in a pod

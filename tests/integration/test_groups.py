@@ -13,8 +13,6 @@ from kafka import KafkaConsumer
 from tests.integration.conftest import Way
 from tests.support.kafka.python_clients import Librdkafka, read_of
 
-pytestmark = pytest.mark.kafka
-
 PARTITIONS = 4
 TIMEOUT_SECONDS = 60
 

@@ -26,7 +26,6 @@ from tests.support.kafka.topics import Topics
 from tests.support.plugins.reply_editor import KEY, SHOWN
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 EDITOR = "tests.support.plugins.reply_editor:ReplyEditor"
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
 CONFIG_COMMAND = "kafka.admin.ConfigCommand"

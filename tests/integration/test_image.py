@@ -23,7 +23,7 @@ from tests.support.kubernetes.image import (
 )
 from tests.support.kubernetes.image_container import EVERYTHING, MEMORY_BYTES, ImageContainer
 
-pytestmark = pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 MAX_COMPRESSED_BYTES = 120 * 1024 * 1024
 USER = 65532

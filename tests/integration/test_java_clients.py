@@ -20,11 +20,12 @@ from tests.support.kafka.verifiable import (
     events,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, ONLY_THROUGH_SLUICE]
+pytestmark = ONLY_THROUGH_SLUICE
 
 PARTITIONS = 6
 
 
+@pytest.mark.slow
 def test_every_acks_and_compression(way_three: Way, java: Java, tmp_path: Path) -> None:
     """VerifiableProducer has every record acknowledged, with any
     acks and compression; VerifiableConsumer reads each once.
@@ -75,6 +76,7 @@ def test_a_kip_848_group_joins_reads_and_commits(way_three: Way, java: Java) -> 
     assert lags == ["0"] * PARTITIONS, described
 
 
+@pytest.mark.slow
 def test_a_share_group_acknowledges_every_record(way_three: Way, java: Java) -> None:
     """ShareFetch and ShareAcknowledge pass."""
     topic = way_three.topics.make(PARTITIONS)
@@ -101,6 +103,7 @@ def test_a_share_group_acknowledges_every_record(way_three: Way, java: Java) -> 
     ), described
 
 
+@pytest.mark.slow
 def test_kafkas_performance_tools_run(way_three: Way, java: Java) -> None:
     """ProducerPerformance and ConsumerPerformance move 20,000 records of 1 KB."""
     topic = way_three.topics.make(PARTITIONS)

@@ -20,7 +20,7 @@ from tests.support.kubernetes.chart_examples import EXAMPLES, MANIFESTS
 from tests.support.kubernetes.pods import pods
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 RECORDS = 3
 END_SECONDS = 60.0

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
@@ -13,7 +12,6 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 RECORDS = 20
 LONG_SECONDS = 60
 

@@ -15,7 +15,7 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.python_clients import Librdkafka
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 PARTITIONS: Final = 1_050
 DEADLINE_SECONDS: Final = 120

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka.client_security import ClientSecurity
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
@@ -13,7 +11,6 @@ from tests.support.plugins import witness
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey
 
-pytestmark = pytest.mark.kafka
 CAPS = {ApiKey.PRODUCE: 7, ApiKey.FETCH: 11}
 """Below the flexible versions: no library chooses them by itself today."""
 

@@ -161,7 +161,6 @@ def _pushed(push: MetricPush, metrics: MetricsObserver, heard: Heard) -> bool:
     return bool(heard.requests)
 
 
-@pytest.mark.kafka
 def test_prometheus_scrapes_a_running_sluice(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:

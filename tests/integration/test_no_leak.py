@@ -30,8 +30,6 @@ from tests.support.kafka.verifiable import (
 from tests.support.processes.connections import ConnectionWatch
 from tests.support.processes.sluice_process import NODES, SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
 RELAY_ADDRESS = "127.0.12.1"
 PARTITIONS = 6
 

@@ -20,7 +20,6 @@ from tests.support.shell.token_endpoint import TokenEndpoint
 USER, PASSWORD = CANARY
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("right", [True, False])
 @pytest.mark.parametrize("mechanism", [PLAIN, *SCRAMS, OAUTH])
 def test_sluices_own_secrets_are_kept(
@@ -60,7 +59,6 @@ def test_sluices_own_secrets_are_kept(
     assert mechanism.encode() in b"".join(outputs.values())
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("right", [True, False])
 def test_the_secret_for_a_token_endpoint_is_kept(
     *, right: bool, kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path

@@ -99,7 +99,6 @@ def await_closed(made: Loud, sessions: int) -> None:
     await_that(closed, f"{sessions} closed sessions", said=made.sluice.said)
 
 
-@pytest.mark.kafka
 def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
     """The broker accepts and refuses them; the user and the refusals are written, the secrets are not."""
     for mechanism in (PLAIN, *SCRAMS, OAUTH):
@@ -117,7 +116,6 @@ def test_the_clients_secrets_pass_unseen(passthrough: Loud) -> None:
     assert any(path.endswith("traces.json") and data for path, data in outputs.items())
 
 
-@pytest.mark.kafka
 def test_the_secrets_of_sluices_own_users_are_kept(
     kafka_secure: KafkaCluster, tmp_path: Path
 ) -> None:

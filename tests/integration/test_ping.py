@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.security_setups import ALICE, Files
 from tests.support.kafka.topics import Topics
 from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
-
-pytestmark = pytest.mark.kafka
 
 
 def test_a_new_topic_is_created_written_to_and_read(

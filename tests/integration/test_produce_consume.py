@@ -5,8 +5,6 @@ import pytest
 from tests.integration.conftest import Way
 from tests.support.kafka.python_clients import ACKS, CLIENTS, COMPRESSIONS
 
-pytestmark = pytest.mark.kafka
-
 COUNT = 200
 PARTITIONS = 3
 

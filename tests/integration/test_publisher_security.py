@@ -16,7 +16,7 @@ from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
 from tests.support.kafka.security_setups import NONE, Files, SetUp
 from tests.support.kafka.topics import Topics
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 CLOSE_S = 30.0
 
 

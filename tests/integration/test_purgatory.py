@@ -37,8 +37,6 @@ from tests.support.messages import frames as f
 from tests.support.messages.raw import api_versions_request
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 TIMED_OUT = 7
 NODE = 1
 CROWD = 1000

@@ -19,8 +19,6 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.processes.sluice_process import COMMAND, SluiceProcess
 from tests.support.quotas.quota_setup import quota_users
 
-pytestmark = pytest.mark.kafka
-
 CONFIG_COMMAND: Final = "kafka.admin.ConfigCommand"
 ADMIN: Final = "ourquota"
 

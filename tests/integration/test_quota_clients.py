@@ -24,7 +24,7 @@ from tests.support.quotas.quota_together import (
     measure_together,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 WARM_SECONDS = 6.0
 WINDOW_SECONDS = 14.0

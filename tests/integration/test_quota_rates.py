@@ -18,7 +18,7 @@ from tests.support.quotas.quota_rows import BURST_SECONDS, Row, Tally
 from tests.support.quotas.quota_rule import answered_by_rule
 from tests.support.quotas.quota_setup import CHANNEL, ENTITY, introduce, quota_sluice, quota_users
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 LIMIT = 50.0
 WARM_SECONDS = 5.0

@@ -5,13 +5,9 @@ import signal
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
 from tests.support.processes.sluice_process import COMMAND, SluiceProcess
-
-pytestmark = pytest.mark.kafka
 
 SOON_S = 60.0
 QUOTAS = "version: 1\nquotas: [{{user: alice, request_rate: {}}}, {{user: bob, request_rate: 3}}]\n"

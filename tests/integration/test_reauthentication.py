@@ -36,7 +36,7 @@ from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file
 from tests.support.messages.sasl import Scram, plain, unsigned_token
 from tests.support.plugins.witness import Sightings, Witnessed, install
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SECONDS: Final = float(os.environ.get("SLUICE_REAUTH_SECONDS", "14"))
 JAVA_RATE: Final = 50

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
@@ -12,7 +11,6 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 LONG_SECONDS = 60
 CONFIG = {"max_batch_bytes": 5_000, "compression": ["gzip"], "max_age_ms": 3_600_000}
 YESTERDAY_MS = 86_400_000

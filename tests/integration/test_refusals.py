@@ -22,8 +22,6 @@ from kafka.errors import PolicyViolationError
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 FORBIDDEN = ("CreateTopics", "DeleteTopics", "CreatePartitions")
 WORDS = "refused by policy house-rules of Sluice: {} is forbidden here"
 

@@ -20,7 +20,6 @@ from tests.support.kafka.refused_clients import (
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 4
 SOON_SECONDS, LATE_SECONDS = 4, 60

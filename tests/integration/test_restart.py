@@ -17,8 +17,6 @@ from tests.support.messages.raw import api_versions_request, receive
 from tests.support.processes.connections import peers_of
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
 PARTITIONS = 6
 
 

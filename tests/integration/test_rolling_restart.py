@@ -12,7 +12,7 @@ from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import GroupReader, LoadProducer, await_that
 from tests.support.kafka.verifiable import IDEMPOTENT, PRODUCER, acked_values, config_file
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, ONLY_THROUGH_SLUICE]
+pytestmark = [pytest.mark.slow, ONLY_THROUGH_SLUICE]
 
 PARTITIONS = 6
 

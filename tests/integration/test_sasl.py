@@ -36,8 +36,6 @@ from tests.support.messages.sasl import (
 from tests.support.plugins.witness import Sightings, Witnessed
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 ALICE = plain("alice", "alice-secret")
 STRANGE = "a,b=c"
 ANONYMOUS = ("ANONYMOUS", "none")

@@ -21,7 +21,7 @@ from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file
 from tests.support.plugins.witness import Sighting, Witnessed
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 COUNT = 20
 SECONDS = 8

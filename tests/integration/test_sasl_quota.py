@@ -3,16 +3,12 @@
 import struct
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.sasl_talk import Talk
 from tests.support.messages import frames as f
 from tests.support.messages.sasl import plain
 from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
-
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 def throttle_time_ms(talk: Talk) -> int:

@@ -67,7 +67,6 @@ def topics(kafka_secure: KafkaCluster) -> Topics:
     return Topics(kafka_secure.bootstrap, 1)
 
 
-@pytest.mark.kafka
 @pytest.mark.slow
 def test_every_client_gets_through_every_combination(
     running: Running, java: Java, topics: Topics, tmp_path: Path

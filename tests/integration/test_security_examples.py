@@ -26,7 +26,7 @@ from tests.support.shell.certificates import Authority
 from tests.support.shell.token_endpoint import TokenEndpoint
 from tests.support.telemetry.usage_log import shown
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "security"
 HOST: Final = "kafka.example.com"

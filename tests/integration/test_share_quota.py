@@ -14,8 +14,6 @@ from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import SHARE_CONSUMER, events
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 RECORDS: Final = 120
 RECORD_BYTES: Final = 5_000
 LEAST_MS: Final = 5_000

@@ -11,8 +11,6 @@ from tests.support.kafka.topics import Topics
 from tests.support.quotas.quota_groups import Feeder, KafkaPythonMember, LibrdkafkaMember, Member
 from tests.support.quotas.quota_setup import quota_sluice, quota_users
 
-pytestmark = pytest.mark.kafka
-
 REQUESTS_PER_SECOND = 4
 
 

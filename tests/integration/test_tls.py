@@ -3,7 +3,6 @@
 from pathlib import Path
 from random import Random
 
-import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.support.kafka.kafka_cluster import KafkaCluster
@@ -12,7 +11,6 @@ from tests.support.kafka.security_setups import Files
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
 RECORDS = 200
 
 

@@ -18,8 +18,6 @@ from tests.support.kafka.security_setups import ALICE, CAROL, PASSTHROUGH, Files
 from tests.support.messages.sasl import Scram
 from tests.support.plugins.witness import Witnessed, install
 
-pytestmark = pytest.mark.kafka
-
 SECONDS: Final = 20
 SETUP: Final = {kind: SetUp(kind, PASSTHROUGH, SASL_PLAINTEXT) for kind in ("plain", "mTLS")}
 

@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file, events
 from tests.support.processes.sluice_process import SluiceProcess
-
-pytestmark = pytest.mark.kafka
 
 
 def test_java_cannot_write_to_a_denied_topic_by_its_id(

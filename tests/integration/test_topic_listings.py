@@ -21,8 +21,6 @@ from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import PRODUCER, config_file
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 GOOD, SHY = "good", "shy"
 """Client ids. The first may do everything."""
 RULES = [

@@ -15,8 +15,6 @@ from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file, events
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = pytest.mark.kafka
-
 GOOD, BAD = "good-1", "bad-1"
 """Client ids. The rules allow the first everything below `t-`; the second may read it in no group."""
 SOME = "some-1"

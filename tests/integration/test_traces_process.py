@@ -347,7 +347,6 @@ def test_a_trace_file_is_accepted_by_a_collector(
     check_close(asked, told)
 
 
-@pytest.mark.kafka
 def test_a_real_producers_spans_lie_inside_its_waits(
     tmp_path: Path,
     kafka_one: KafkaCluster,

@@ -2,15 +2,12 @@
 
 import uuid
 
-import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
 from tests.integration.conftest import Way
 from tests.support.kafka.java import Java
 from tests.support.kafka.python_clients import Librdkafka, poll_records
-
-pytestmark = pytest.mark.kafka
 
 
 def test_librdkafka_commits_and_aborts(way_three: Way) -> None:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from tests.support.kafka.kafka_cluster import KafkaCluster
@@ -18,8 +17,6 @@ from tests.support.messages import frames as f
 from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.shell.sockets import receive
-
-pytestmark = pytest.mark.kafka
 
 CROWD: Final = 200
 ESTABLISHED: Final = "01"

@@ -24,8 +24,6 @@ from tests.support.processes.recorded_run import recorded_run
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.telemetry.usage_log import shown
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-
 FAMILIES = ("entity", "api", "instance", "topic")
 QUOTA = {"enforcement": "entity", "quotas": [{"user": "ANONYMOUS", "request_rate": 40.0}]}
 RECORDS = 700

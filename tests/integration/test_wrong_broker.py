@@ -14,7 +14,7 @@ from tests.support.kafka.verifiable import PRODUCER, config_file, events
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.quotas.quota_setup import quota_users
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 PARTITIONS = 6
 RESTARTS = 4

@@ -147,7 +147,6 @@ def librdkafka_reads(bootstrap: str, topic: str) -> int:
     return sum(1 for message in messages if message is not None and not message.error())
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize(
     "attempt",
     [python_writes, librdkafka_writes, a_transaction_writes, python_reads, librdkafka_reads],
@@ -170,7 +169,6 @@ def test_no_client_writes_or_reads_a_record_of_a_denied_topic(
     assert found == 1 if is_reader else len(topics.contents(open_to_all)) == 2
 
 
-@pytest.mark.kafka
 def test_java_writes_no_record_either(
     guarded: SluiceProcess,
     kafka_one: KafkaCluster,  # noqa: F811 - the fixtures above
@@ -186,7 +184,6 @@ def test_java_writes_no_record_either(
     assert topics.contents(secret) == []
 
 
-@pytest.mark.kafka
 def test_no_client_makes_a_broker_create_a_denied_topic(
     guarded: SluiceProcess,
     kafka_one: KafkaCluster,  # noqa: F811 - the fixture above

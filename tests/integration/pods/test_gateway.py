@@ -27,7 +27,7 @@ from tests.support.kubernetes.sidecar_pods import (
 )
 from tests.support.kubernetes.workload import Workload
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 PARTITIONS = 3
 CLUSTER_IP = "10.96.0.10"

@@ -24,7 +24,7 @@ from tests.support.kubernetes.pod_network import NodeNetwork
 from tests.support.kubernetes.releases import RESTRICTED, prepared
 from tests.support.kubernetes.sidecar_pods import SLUICE, SLUICE_IMAGE
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 QUOTAS = "sluice/quotas"
 REPLICAS = 3

@@ -28,7 +28,7 @@ from tests.support.kubernetes.sidecar_pods import (
     listening,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 PARTITIONS = 3
 BROKEN = "broken by the test"

@@ -27,7 +27,7 @@ from tests.support.kubernetes.sidecar_pods import (
     lines,
 )
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(IMAGE_TIMEOUT_SECONDS)]
 
 PARTITIONS = 3
 LINGER_MS = 60_000

@@ -14,7 +14,7 @@ from tests.support.telemetry.request_traces import trace, waits
 from tests.support.telemetry.trace_files import spans_with_mute, write_traces
 from tests.support.telemetry.usage_rows import Row, numbered, usage_row, write_usage_log
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.slow
 
 WITHOUT_SPARK = {"package"}
 JOBS = {

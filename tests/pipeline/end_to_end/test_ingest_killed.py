@@ -12,7 +12,7 @@ from pipeline import tables
 from tests.support.pipeline import streamed_log
 from tests.support.processes.pipeline_process import run_pipeline, run_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 MINUTES = 4
 KILLS = 2

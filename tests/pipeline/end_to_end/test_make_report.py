@@ -22,7 +22,6 @@ SCHEDULE = Schedule(job_s=1, rounds=4)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("spark")
 def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
     """Alice is in the headline, with a larger quota; traces are read; nothing is missing; the quota file is valid."""

@@ -25,7 +25,7 @@ from tests.support.pipeline.whatif_figures import write_recommended
 from tests.support.processes.recorded_run import RecordedRun, recorded_run
 from tests.support.processes.sluice_process import COMMAND
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 RATES = {"busy": 60.0, "steady": 12.0, "quiet-1": 2.0, "quiet-2": 2.0, "quiet-3": 1.0}
 """Requests per second of each client id; a third of `busy` comes in bursts."""

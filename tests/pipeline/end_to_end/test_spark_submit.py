@@ -17,7 +17,7 @@ from tests.support.pipeline.spark_cluster import SPARK_HOME
 from tests.support.processes.bare_python import bare_python
 from tests.support.telemetry.usage_rows import numbered, usage_row, write_usage_log
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 
 def test_the_printed_command_runs_a_job(spark: SparkSession, tmp_path: Path) -> None:

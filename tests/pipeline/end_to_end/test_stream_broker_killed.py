@@ -14,7 +14,7 @@ from tests.support.pipeline import streamed_log
 from tests.support.pipeline.streamed_topic import publish
 from tests.support.processes.pipeline_process import run_pipeline, run_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 MINUTES = 10
 ROWS_OF_A_BATCH = 250

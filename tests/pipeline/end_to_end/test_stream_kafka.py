@@ -19,7 +19,7 @@ from tests.support.pipeline.streamed_topic import await_rows, publish, row_that_
 from tests.support.processes.pipeline_process import run_pipeline, run_until
 from tests.support.processes.recorded_run import recorded_run
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 MINUTES = 10
 CLIENT_ID = "spark-of-the-test"

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.support.pipeline import streamed_log
 from tests.support.processes.pipeline_process import run_pipeline, run_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.slow
 
 MINUTES = 10
 KILLS = 3

@@ -27,7 +27,7 @@ from tests.support.pipeline.simulated_clients import bursts, poisson
 from tests.support.pipeline.whatif_figures import WhatifFigures, are_wanted
 from tests.support.processes.sluice_process import SluiceProcess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SECONDS = 45.0
 LIMITS = {

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.pipeline.spark import SETTINGS
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 
 PROGRAM = f"""
 from pipeline.session import open_session
