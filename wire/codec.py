@@ -3,8 +3,7 @@
 - A message is an instance of one of kio's classes, generated from Kafka's own definitions
   (`kio.schema.<api>.v<N>.request:...Request`): fields in snake_case, frozen, compared by value.
 - Decoding is for the slow path: it costs 100 times as much as reading single fields. Encoding costs even more.
-- kio is imported with the first message, not at start-up (`prepare`). It imports hypothesis, where that is installed,
-  for tests of its users; here it does not find it, because that costs 15 MB and 0.2 s.
+- kio is imported with the first message, not at start-up (`prepare`).
 - kio's decoder trusts its input, so every body is checked first (`schema.check`). A body or message that kio cannot
   decode or encode, and an API or version that it does not know, raises `WireError`.
 - Tagged fields that kio does not know are dropped; a decoded body encoded again lacks them.
@@ -38,14 +37,8 @@ else:
 
 def prepare() -> None:
     """Load the codec now, so that the first message does not wait for it."""
-    modules: dict[str, object] = sys.modules  # type: ignore[assignment] # None is a module that cannot be imported
-    hides = modules.setdefault("hypothesis", None) is None
-    try:
-        import kio.index  # noqa: PLC0415 - lazily, see above
-        import kio.serial  # noqa: PLC0415, F401 - lazily, see above
-    finally:
-        if hides:
-            modules.pop("hypothesis", None)
+    import kio.index  # noqa: PLC0415 - lazily, see above
+    import kio.serial  # noqa: PLC0415, F401 - lazily, see above
 
 
 def decode_request(api: Api, body: Buffer, budget: int = ELEMENT_BUDGET) -> Message:

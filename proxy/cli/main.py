@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -90,9 +91,10 @@ def run(given: GivenSettings, *, dev: bool) -> None:
 
     SIGTERM drains: requests in flight are answered first. A second signal stops at once.
     """
-    from proxy.process_setup import prepare  # noqa: PLC0415 - only a proxy needs it
+    from proxy.telemetry import stderr  # noqa: PLC0415 - only a proxy needs it
 
-    prepare()
+    stderr.install()
+    gc.disable()  # until `app.run` has collected once: a tenth of the start
     from proxy.config_volume import ConfigVolume  # noqa: PLC0415 - see the module
 
     if dev:

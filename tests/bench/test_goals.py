@@ -64,7 +64,7 @@ def test_added_ratio_divides_what_each_adds() -> None:
 
 def test_footprint_goals() -> None:
     """Memory, start and idle CPU are judged from the footprint."""
-    ours = Footprint("sluice", (0.2, 0.3, 0.9), (1.0,), {0: 50_000_000, 5000: 60_000_000}, 0.01)
+    ours = Footprint("sluice", (0.2, 0.3, 0.9), (1.0,), {0: 60_000_000, 5000: 70_000_000}, 0.01)
     quota = Footprint("sluice+quota", (), (), {0: 45_000_000}, 0.0)
     footprints = {"sluice": ours, "sluice+quota": quota}
     met = {goal.what: goal.met for goal in goals(Samples(), footprints)}

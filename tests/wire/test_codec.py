@@ -82,18 +82,3 @@ def test_the_codec_can_be_loaded_ahead_of_the_first_message():
     code = """import sys; from wire import codec; assert "kio" not in sys.modules
 codec.prepare(); assert "kio.index" in sys.modules"""
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_codec_loads_no_library_for_tests():
-    """The codec library imports hypothesis where it can. Here it does not find it; another import does afterwards."""
-    code = """import sys; from wire import codec; from wire.apis import find
-assert codec.is_known(find(18, 3)); assert "kio.serial" in sys.modules
-assert "hypothesis" not in sys.modules; import hypothesis"""
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_the_codec_leaves_a_loaded_library_as_it_is():
-    """A process that has imported hypothesis keeps it."""
-    code = """import hypothesis, sys; from wire import codec
-codec.prepare(); assert sys.modules["hypothesis"] is hypothesis"""
-    subprocess.run([sys.executable, "-c", code], check=True)
