@@ -7,7 +7,6 @@ Rules:
 - At its deadline a call fails, wherever it is. A thread cannot be ended: it keeps its place until its work returns, but
   neither the end of the process nor a reload waits for it.
 - A call that is given up takes no thread if its work has not begun, and delivers nothing.
-- Work is done in bursts (`proxy.pacing`), so that it delays the event loop little.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from policies.host_tools import TooManyCallsError
-from proxy.pacing import in_bursts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,7 +141,7 @@ class BlockingCalls:
 
 def _result_of(work: Callable[[], object]) -> object:
     try:
-        return in_bursts(work)
+        return work()
     except Exception as error:  # noqa: BLE001 - it is the result
         return error
     except BaseException as error:  # noqa: BLE001 - `sys.exit` in a policy's code ends its work only

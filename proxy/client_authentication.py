@@ -18,7 +18,6 @@ import structlog
 import trio
 
 from proxy.config.small_files import FileError
-from proxy.pacing import run_in_bursts
 from proxy.shell.driver import nudge
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class ClientAuthentication:
             text = await trio.to_thread.run_sync(load_text, self._path)
             if text == self._text:
                 return ""
-            users = await run_in_bursts(lambda: users_of(self._path, text, self._stand_in_key))
+            users = await trio.to_thread.run_sync(users_of, self._path, text, self._stand_in_key)
         except FileError as error:
             self._log.warning("users_refused", reason=str(error), effect="the old users stay")
             return f"listen.sasl.users_file: {error}"

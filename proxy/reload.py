@@ -15,11 +15,11 @@ Rules:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import structlog
+import trio
 
 from policies import registry
 from policies.chain import Chain, PolicyFault
@@ -27,7 +27,6 @@ from policies.credential_guard import with_guard
 from policies.hooks import adopt_metrics, close_tools, retire
 from policies.validation import SettingsError
 from proxy.config_changes import POLICIES, changes, hash_of
-from proxy.pacing import run_in_bursts
 from proxy.retired_policies import RetiredPolicies
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from policies.api import Policy
     from policies.chain import Entry, Reporter
-    from policies.registry import ProxyServices
+    from policies.entry_host import ProxyServices
     from proxy.config import Config
     from proxy.core.engine import Engine
 
@@ -134,8 +133,8 @@ class Reloader:
         for load in self._load_files:
             if refused := await load():
                 return ReloadResult(ok=False, problems=(refused,))
-        # Off the loop: it makes policies and reads files.
-        read = await run_in_bursts(partial(self._read, reading))
+        # Off the loop: it makes policies and reads files. A cancellation does not wait for a disk.
+        read = await trio.to_thread.run_sync(self._read, reading, abandon_on_cancel=True)
         if isinstance(read, ReloadResult):
             return read
         config, compared = read

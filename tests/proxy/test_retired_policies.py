@@ -11,7 +11,6 @@ import structlog
 from policies.api import Policy
 from policies.chain import Entry
 from policies.hooks import Lease
-from proxy import pacing
 from proxy.core.purgatory.timers import Timers
 from proxy.retired_policies import LOOK_MS, RetiredPolicies
 from tests.support.core.reloads import Reloads, counted, grown, without_collector
@@ -24,9 +23,8 @@ RELOADS = 48 * ROUND
 
 
 @pytest.fixture(autouse=True)
-def quiet(monkeypatch) -> Iterator[None]:
-    """Keep no log lines, and let the reading thread not rest."""
-    monkeypatch.setattr(pacing, "BURST_S", 60.0)
+def quiet() -> Iterator[None]:
+    """Keep no log lines."""
     with structlog.testing.capture_logs(processors=[_drop]):
         yield
 
