@@ -14,7 +14,7 @@ from proxy.core.topology import Topology
 from proxy.dynamic_config import connection_limits_of, graces_of, pool_limits_of
 
 if TYPE_CHECKING:
-    from policies.registry import ProxyServices
+    from policies.entry_host import ProxyServices
     from proxy.config import Config
     from proxy.config.budget import Budget
     from proxy.shell.clock import Clock

@@ -109,9 +109,9 @@ class Quota(Policy):
                 sequential=config.coexistence == "sequential",
             )
         )
-        # The chain calls the instance's attributes: they lead directly to the rule, because each further
-        # call costs a fifth of a request's time budget.
-        vars(self).update(on_request=self.rule.on_request, on_response=self.rule.on_response)
+        # They lead directly to the rule: each further call costs a fifth of a request's time budget.
+        self.on_request = self.rule.on_request  # type: ignore[method-assign] # see above
+        self.on_response = self.rule.on_response  # type: ignore[method-assign] # see above
         self._admin = QuotaAdmin(
             proxy(self),  # no cycle
             QuotaAdminSettings(

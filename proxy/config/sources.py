@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import inspect
 
-from policies.registry import PolicyEntry, discard, transfer_drafts
+from policies.registry import PolicyEntry, discard, transfer
 from policies.registry import hints as policy_hints
 from policies.registry import inspect as inspect_policies
 from policies.type_names import extra, nearest, strip, struct_of
@@ -182,7 +182,7 @@ class _Merge:
                         problems.append(each)
             self.problems += [self._at(each) for each in problems]
             if config is not None and not self.problems:
-                transfer_drafts(entries, config.policies)
+                transfer(entries, config.policies)
             discard(entries)
         if self.problems or config is None:
             raise SettingsError(self.problems)

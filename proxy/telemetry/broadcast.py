@@ -23,7 +23,7 @@ class Broadcast(Observer):
         for name in vars(Observer):
             if name.startswith("on_"):
                 heard = self._heard[name] = []
-                vars(self)[name] = self._joined(heard)
+                setattr(self, name, self._joined(heard))
         self.add(observers)
 
     def add(self, observers: Sequence[Observer]) -> None:

@@ -17,8 +17,8 @@ from policies.api import (
     Throttle,
 )
 from policies.chain import Chain, Entry
+from policies.entry_host import EntryHost
 from policies.hook_runner import HookRunner
-from policies.registry import PolicyEntry, _Host
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.topology import Topology
@@ -227,7 +227,7 @@ def test_an_exception_in_an_alarm_ends_nothing():
             return engine.timers.arm(at_ms, call)
 
     services = Services()
-    host = _Host(PolicyEntry(use="mine"), services, {})  # type: ignore[arg-type]
+    host = EntryHost("mine", "enforce", services, {})  # type: ignore[arg-type]
     host.connect(services, HookRunner(watcher))  # type: ignore[arg-type]
     host.call_at(5, lambda _: raising(SystemExit(3))())
     host.call_at(5, rang.append)
