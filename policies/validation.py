@@ -4,8 +4,7 @@
   path; a mistake in one place never hides one in another.
 - Expectations come from the types: msgspec's `Meta` bounds, `Literal` values, field names. A
   `Meta(extra={"expected": words, "check": check})` adds words, and a `Check` of one value.
-- A Struct may check its fields against each other in `mistakes()`, called once they fit their types. `MOVED` names the
-  new place of a key that it had once.
+- A Struct may check its fields against each other in `mistakes()`, called once they fit their types.
 - A caller that cannot continue with problems raises `SettingsError`, which carries all of them.
 """
 
@@ -149,7 +148,7 @@ def _walk_struct(
             _walk(fields[key].type, value, join_path(path, key), problems, types)
         else:
             words = f"a key: {join_words(fields)}" if fields else "no key at all"
-            near = getattr(kind, "MOVED", {}).get(key) or nearest(str(key), fields)
+            near = nearest(str(key), fields)
             meant.add(near)
             problems.append(Problem(join_path(path, str(key)), UNKNOWN_KEY, words, near))
     for name, field in fields.items():

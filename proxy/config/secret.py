@@ -1,7 +1,7 @@
 """Passwords, tokens and client secrets: read from a file or an environment variable, and never shown.
 
 - No setting has a secret as its value: it names the file, or a variable has it.
-- An error names the file or the variable, never a part of the content.
+- A FileError names the file or the variable, never a part of the content.
 - Kubernetes replaces the file of a secret when it changes: a caller that reads it again gets the new content.
 """
 
@@ -22,40 +22,27 @@ MAX_SECRET_BYTES: Final = 64 << 10
 _EXPECTED: Final = f"one line of text (UTF-8), 1..{MAX_SECRET_BYTES} bytes"
 
 
-class SecretError(FileError):
-    """A secret that cannot be used. `found` names its file or variable, and has no part of it."""
-
-
 def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.environ) -> Secret:
     """Return the secret in `file`, or in the environment variable if no file is named.
 
-    One line break at its end is ignored. Raises SecretError if there is none, and if it is empty, has several lines or
+    One line break at its end is ignored. Raises FileError if there is none, and if it is empty, has several lines or
     exceeds MAX_SECRET_BYTES.
     """
     if file:
-        where, content = repr(file), _content(file)
+        where, content = repr(file), read_small_file(file, MAX_SECRET_BYTES, _EXPECTED)
     elif environ.get(variable):
         where, content = variable, os.fsencode(environ[variable])
         if len(content) > MAX_SECRET_BYTES:
-            raise SecretError(f"{where}, which has more than {MAX_SECRET_BYTES} bytes", _EXPECTED)
+            raise FileError(f"{where}, which has more than {MAX_SECRET_BYTES} bytes", _EXPECTED)
     else:
-        raise SecretError(
-            "nothing", f"a file, or the variable {variable}" if variable else "a file"
-        )
+        raise FileError("nothing", f"a file, or the variable {variable}" if variable else "a file")
     line = content.removesuffix(b"\n").removesuffix(b"\r")
     if not line:
-        raise SecretError(f"{where}, which is empty", _EXPECTED)
+        raise FileError(f"{where}, which is empty", _EXPECTED)
     try:
         text = line.decode()
     except UnicodeDecodeError as error:
-        raise SecretError(f"{where}, which is not UTF-8 at byte {error.start}", _EXPECTED) from None
+        raise FileError(f"{where}, which is not UTF-8 at byte {error.start}", _EXPECTED) from None
     if any(each in text for each in "\n\r\0"):
-        raise SecretError(f"{where}, which has several lines or a NUL character", _EXPECTED)
+        raise FileError(f"{where}, which has several lines or a NUL character", _EXPECTED)
     return Secret(text)
-
-
-def _content(file: str) -> bytes:
-    try:
-        return read_small_file(file, MAX_SECRET_BYTES, _EXPECTED)
-    except FileError as error:
-        raise SecretError(error.found, error.expected) from None

@@ -15,7 +15,6 @@ from msgspec import Meta
 
 from policies.type_names import describe_value
 from policies.validation import Problem
-from proxy.config.networks import Network  # noqa: TC001 - msgspec reads it at run time
 from proxy.config.security import (  # noqa: TC001 - msgspec reads them at run time
     ListenSasl,
     ListenTls,
@@ -26,6 +25,7 @@ from proxy.config.values import (
     INT32_MAX,
     LAST_PORT,
     Milliseconds,
+    Network,
     Nodes,
     PositiveMilliseconds,
     check_advertised_host,

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -181,8 +181,6 @@ class ListenPrincipal(
 
 class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """TLS for clients. Changed files are loaded by a reload; open connections stay."""
-
-    MOVED: ClassVar[dict[str, str]] = {"principal_mapping_rules": "principal.rules"}
 
     cert_file: Annotated[
         str,

@@ -15,7 +15,6 @@ from proxy.config import certificates
 from proxy.config.secret import (
     CLIENT_SECRET_VARIABLE,
     PASSWORD_VARIABLE,
-    SecretError,
     read_secret,
 )
 from proxy.config.small_files import FileError, is_open_to_others
@@ -178,7 +177,7 @@ def _secret(
     path = f"upstream.sasl.{key}"
     try:
         secret = read_secret(file, variable, environ)
-    except SecretError as error:
+    except FileError as error:
         yield Problem(path, error.found, error.expected)
         return
     if not variable and not TOKEN.fullmatch(secret.reveal()):

@@ -1,4 +1,4 @@
-"""Settings with a syntax of their own: HOST:PORT, hosts, ranges of nodes, names of APIs.
+"""Settings with a syntax of their own: HOST:PORT, hosts, networks, ranges of nodes, names of APIs.
 
 - A `check_` function returns what it expected instead of a value, or None (see `policies.validation.Check`).
 - A `split_` or `parse_` function expects a checked value and raises ValueError for others.
@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 import re
-import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Final
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -42,6 +42,7 @@ NODES_PATTERN = r"^\d{1,10}(?:-\d{1,10})?(?: *, *\d{1,10}(?:-\d{1,10})?)*$"
 SERVER_WORDS = "HOST:PORT with a port from 1 to 65535 (an IPv6 address in brackets)"
 _HOST_WORDS = "a host name or an IP address, without brackets and port"
 _NODES_WORDS = 'node ids and ranges such as "0-31" or "0-2,10-12"'
+_NETWORK_WORDS = "a network such as 10.0.0.0/8 or fd00::/8, or an address"
 _USER_WORDS = "a user's bare name as the brokers know it"
 SNI_WORDS = "a host name with $(node) in it once, such as broker-$(node).kafka.example.com"
 _URL_WORDS = "https://HOST/PATH, or http:// to a loopback address"
@@ -103,12 +104,6 @@ def host_of_node(pattern: str, node: int) -> str:
     return pattern.replace(NODE_SIGN, str(node)).lower()
 
 
-_LOOPBACK: Final = 127
-_LOOPBACK_6: Final = bytes(15) + b"\1"
-_IPV4_IN_IPV6: Final = bytes(10) + b"\xff\xff"
-_IPV4_BYTES: Final = 4
-
-
 def check_sni_pattern(value: object) -> tuple[str, str] | None:
     """Check that the host of every broker id would be a host name of RFC 1123."""
     text = str(value)
@@ -131,6 +126,18 @@ def check_token_url(value: object) -> tuple[str, str] | None:
     is_safe = url.scheme == "https" or (url.scheme == "http" and is_loopback(host))
     good = host and is_safe and "@" not in url.netloc and text.isprintable() and " " not in text
     return None if good or not text else (_URL_WORDS, "")
+
+
+def check_network(value: object) -> tuple[str, str] | None:
+    """Check a network; the nearest to one with bits after its prefix is the network itself."""
+    text = str(value)
+    try:
+        ip_network(text)
+    except ValueError:
+        with suppress(ValueError):
+            return _NETWORK_WORDS, str(ip_network(text, strict=False))
+        return _NETWORK_WORDS, ""
+    return None
 
 
 def check_user(value: object) -> tuple[str, str] | None:
@@ -174,13 +181,11 @@ def is_loopback(host: str) -> bool:
     """Return whether only this machine or pod can connect to it: an address of its own, or the name localhost."""
     if host.lower().removesuffix(".") == "localhost":
         return True
-    for family in (socket.AF_INET, socket.AF_INET6):  # ipaddress would be imported at each start
-        with suppress(OSError, ValueError):
-            address = socket.inet_pton(family, host).removeprefix(_IPV4_IN_IPV6)
-            return (
-                address[0] == _LOOPBACK if len(address) == _IPV4_BYTES else address == _LOOPBACK_6
-            )
-    return False
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
@@ -190,13 +195,10 @@ def _ranges(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_ipv6(text: str) -> bool:
-    import ipaddress  # noqa: PLC0415 - start-up: few write IPv6 addresses
-
     try:
-        ipaddress.IPv6Address(text)
+        return ip_address(text).version == 6
     except ValueError:
         return False
-    return True
 
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=DAY_MS)]
@@ -208,6 +210,13 @@ Server = Annotated[
         pattern=SERVER_PATTERN,
         examples=["kafka-1:9092", "[fd00::1]:9092"],
         extra={"expected": SERVER_WORDS, "check": check_server},
+    ),
+]
+Network = Annotated[
+    str,
+    msgspec.Meta(
+        examples=["10.0.0.0/8", "fd00::/8"],
+        extra={"expected": _NETWORK_WORDS, "check": check_network},
     ),
 ]
 NodeList = Annotated[str, msgspec.Meta(pattern=NODES_PATTERN)]

@@ -52,7 +52,7 @@ class _NamedContext(ssl.SSLContext):
 def security_settings(upstream: UpstreamSettings, token: Callable[[], str]) -> dict[str, object]:
     """Return the settings of a kafka-python client. `token` returns a token of OAUTHBEARER; it may block.
 
-    The files are read now. Raises OSError, and SecretError for a password that cannot be read.
+    The files are read now. Raises OSError, and FileError for a password that cannot be read.
     """
     tls, sasl = upstream.tls, upstream.sasl
     protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")

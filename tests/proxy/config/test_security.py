@@ -45,11 +45,6 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
     [
         (
             "upstream.tls",
-            {"cert_file": "c"},
-            "upstream.tls.key_file: found nothing, expected a file, because cert_file is set",
-        ),
-        (
-            "upstream.tls",
             {"key_file": "k"},
             "upstream.tls.cert_file: found nothing, expected a file, because key_file is set",
         ),
@@ -93,11 +88,6 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
         ),
         (
             "listen.tls",
-            {**SERVER_FILES, "client_auth": "required"},
-            "listen.tls.client_ca_file: found nothing, expected a file, because client_auth is required",
-        ),
-        (
-            "listen.tls",
             {**SERVER_FILES, "principal": {"rules": []}},
             (
                 "listen.tls.principal.rules: found a list, expected a list that is not empty,"
@@ -113,14 +103,6 @@ def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str,
             "listen.tls",
             {**SERVER_FILES, "principal": {"kind": "subject"}},
             "listen.tls.principal.kind: found an unknown key, expected a key: from, rules",
-        ),
-        (
-            "listen.tls",
-            {**SERVER_FILES, "principal_mapping_rules": ["DEFAULT"]},
-            (
-                "listen.tls.principal_mapping_rules: found an unknown key, expected a key: cert_file, key_file, "
-                "client_ca_file, client_auth, close_on_expiry, sni_pattern, principal; did you mean principal.rules?"
-            ),
         ),
         (
             "listen.sasl",

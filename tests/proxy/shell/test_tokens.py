@@ -13,7 +13,8 @@ from urllib.parse import parse_qs
 import pytest
 import trio
 
-from proxy.config.secret import SecretError, read_secret
+from proxy.config.secret import read_secret
+from proxy.config.small_files import FileError
 from proxy.core.auth.secret_text import Secret
 from proxy.shell import tokens
 from proxy.shell.tokens import MAX_ANSWER_BYTES, TokenEndpoint, TokenError, TokenFile, expiry_hint
@@ -238,7 +239,7 @@ async def test_a_missing_client_secret_is_an_error(endpoint: Endpoint) -> None:
     """The endpoint is not asked."""
 
     def missing() -> Secret:
-        raise SecretError("nothing", "a file")
+        raise FileError("nothing", "a file")
 
     with pytest.raises(TokenError, match="client_secret_file"):
         await TokenEndpoint(endpoint.url, "sluice", missing).token()
