@@ -13,13 +13,6 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
         assert problem.found.startswith("the file cannot be read: ")
 
 
-def test_a_file_is_called_by_its_path(tmp_path: Path) -> None:
-    """Origins have the path as it was given."""
-    file = tmp_path / "s.yaml"
-    file.write_text("a: 1\n", "utf-8")
-    assert read_file(file)[:2] == ({"a": 1}, {"": str(file), "a": f"{file}:1"})
-
-
 def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
     """A file of that size is not a configuration."""
     file = tmp_path / "s.yaml"

@@ -16,38 +16,6 @@ def problems_of(**sections: object) -> list[str]:
     return [str(each) for each in problems]
 
 
-def test_the_upstream_is_the_only_required_setting() -> None:
-    """All other settings have the documented defaults."""
-    config, problems = try_convert(Config, {"upstream": SERVERS})
-    assert problems == []
-    assert config == Config(upstream=UpstreamSettings(bootstrap_servers=("kafka-1:9092",)))
-    assert config.upstream.addresses() == (("kafka-1", 9092),)
-    assert (
-        config.upstream.socket_connection_setup_timeout_ms,
-        config.upstream.request_timeout_ms,
-    ) == (
-        10_000,
-        120_000,
-    )
-    assert (config.listen.address, config.listen.port) == ("127.0.0.1", 19092)
-    assert config.listen.advertised_host == "127.0.0.1"
-    assert config.listen.node_ids() == tuple(range(32))
-    assert config.identity.user == ""
-    assert config.limits.socket_request_max_bytes == 100 * 1024 * 1024
-    assert config.limits.max_connections == 0
-    assert (config.purgatory.produce_grace_ms, config.purgatory.fetch_grace_ms) == (-500, 1000)
-    assert config.purgatory.max_wait_ms == 120_000
-    memory = config.memory
-    assert memory.queued_max_request_bytes == memory.queued_max_response_bytes == 0  # derived
-    assert memory.queued_max_requests == -1
-    assert (memory.request_read_timeout_ms, memory.request_min_bytes_per_second) == (30_000, 1024)
-    assert config.max_share() == 1.0
-    assert config.drain.timeout_ms == 10_000
-    assert (config.log.level, config.log.format) == ("info", "text")
-    assert config.policies == ()
-    assert config.unknown_apis() == frozenset()
-
-
 @pytest.mark.parametrize(
     ("address", "set_to", "share"),
     [

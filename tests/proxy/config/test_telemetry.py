@@ -31,17 +31,6 @@ def test_by_default_nothing_is_exported_or_written() -> None:
     assert not MetricsSettings().otlp
 
 
-def test_costly_telemetry_is_bounded_by_default() -> None:
-    """Spans per second, the log file and disk usage have limits; bodies are not parsed unless configured."""
-    assert (TracesSettings().slow_ms, TracesSettings().max_spans_per_second) == (1000, 200)
-    assert TracesSettings().max_file_bytes == 256 << 20
-    usage_log = UsageLogSettings()
-    assert (usage_log.rotate_ms, usage_log.rotate_bytes) == (60_000, 16 << 20)
-    assert usage_log.keep_bytes == 1 << 30
-    assert usage_log.families == ("entity", "api", "instance")
-    assert MetricsSettings().max_users == 100
-
-
 @pytest.mark.parametrize(
     ("section", "value"),
     [
@@ -71,9 +60,6 @@ def test_an_invalid_value_is_refused_with_its_path(section: str, value: dict) ->
     ("admin", "path", "words"),
     [
         ({"listen": "9644"}, "admin.listen", "HOST:PORT"),
-        ({"listen": ":9644"}, "admin.listen", "HOST:PORT"),
-        ({"listen": "0.0.0.0:0"}, "admin.listen", "HOST:PORT"),
-        ({"listen": "::1:9644"}, "admin.listen", "HOST:PORT"),
         ({"listen": "[::x]:9644"}, "admin.listen", "HOST:PORT"),
         ({"control": "localhost:port", "token_file": "t"}, "admin.control", "HOST:PORT"),
         ({"control": "127.0.0.1:9645"}, "admin.token_file", "because control is set"),
@@ -108,19 +94,6 @@ def test_an_inconsistent_admin_server_is_refused(admin: dict, path: str, words: 
 def test_a_consistent_admin_server_is_accepted(admin: dict) -> None:
     """Each of its three listeners may be used alone, or none."""
     assert problems_of(admin=admin) == []
-
-
-@pytest.mark.parametrize("section", ["admin", "metrics", "traces", "usage_log"])
-def test_a_misspelt_key_is_refused(section: str) -> None:
-    """It would have no effect otherwise."""
-    (problem,) = problems_of(**{section: {"listne": "x"}})
-    assert problem.startswith(f"{section}.listne")
-
-
-def test_every_family_of_metrics_can_be_enabled() -> None:
-    """The two costly ones are off by default."""
-    every = ["entity", "api", "instance", "topic", "capture"]
-    assert problems_of(usage_log={"families": every}) == []
 
 
 def test_each_listener_of_the_admin_server_needs_descriptors() -> None:
