@@ -7,7 +7,7 @@ from typing import Final
 from bench.figures import Sample, Samples
 from bench.goals import Goal, goal_table, max_goal, min_goal
 from bench.harness.figures import Spread
-from bench.harness.markdown import columns, facts_table
+from bench.harness.markdown import columns, facts_line
 from bench.variants import COMPILED, DIRECT, HAPROXY
 
 BASE: Final = "base"
@@ -90,7 +90,7 @@ def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[s
                 ("times direct's", speed),
             ],
         ),
-        facts_table(facts),
+        facts_line(facts),
     ]
     return "\n\n".join(parts)
 

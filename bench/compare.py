@@ -20,7 +20,7 @@ from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import quantile
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table
+from bench.harness.markdown import facts_line, table
 from bench.measure import measure, running_bench
 from bench.shapes import Shape, choose
 from bench.variants import Variant, first_line
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
         **describe(),
     }
-    print("\n\n".join(("", METHOD, compare_table(samples, shapes), facts_table(facts))))
+    print("\n\n".join(("", METHOD, compare_table(samples, shapes), facts_line(facts))))
     return 1 if samples.failures else 0
 
 

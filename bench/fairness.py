@@ -17,7 +17,7 @@ from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
 from bench.harness.machine import describe, today
-from bench.harness.markdown import columns, facts_table, write_section
+from bench.harness.markdown import columns, facts_line, write_section
 from bench.harness.processes import Program
 from bench.measure import Bench, running_bench
 from bench.peer_commands import installed_peers
@@ -132,7 +132,7 @@ def section(found: Found, facts: dict[str, str]) -> str:
                 ("largest deviation from the mean, %", of(lambda each: 100 * each.apart, 0)),
             ],
         ),
-        facts_table({**facts, **found.versions}),
+        facts_line({**facts, **found.versions}),
     ]
     return "\n\n".join(parts)
 

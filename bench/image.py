@@ -16,7 +16,7 @@ from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import facts_line, table, write_section
 from bench.harness.usage import cpu_ns
 from tests.support.kubernetes.image import SUITE, BuiltImage, ImageUnavailableError, built_image
 from tests.support.kubernetes.image_container import EVERYTHING, ImageContainer
@@ -61,7 +61,7 @@ def section(
         ["resident at rest", f"{spread(each.resident_mb for each in starts).text(1)} MB"],
         ["of that, its own", f"{spread(each.own_mb for each in starts).text(1)} MB"],
     ]
-    return "\n\n".join(["## The image", METHOD, table(["", ""], rows), facts_table(facts)])
+    return "\n\n".join(["## The image", METHOD, table(["", ""], rows), facts_line(facts)])
 
 
 @prints_errors

@@ -19,7 +19,7 @@ from bench.harness.command import options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.figures import Spread, maybe_spread
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import facts_line, table, write_section
 from bench.path import CASES, MUTED, THROTTLED, TWO_LIMITS, UNTHROTTLED, WORKER
 
 PURE: Final = "pure"
@@ -91,7 +91,7 @@ def section(found: Found, facts: Mapping[str, str]) -> str:
         for case in CASES
     ]
     parts = ["## The quota path", METHOD, goal_table(goals(found)), table(heads, rows)]
-    return "\n\n".join([*parts, facts_table(facts)])
+    return "\n\n".join([*parts, facts_line(facts)])
 
 
 def run_build(build: str, folder: Path | None, rounds: int = WORKER_ROUNDS) -> Medians:

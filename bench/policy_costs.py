@@ -11,7 +11,7 @@ from typing import Final
 
 from bench.harness.command import options
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import facts_line, table, write_section
 from bench.in_process import PRODUCE, PRODUCE_REPLY, REQUESTS, Cost, SessionLoop
 from bench.in_process import measure as measure_all
 from policies.api import (
@@ -197,7 +197,7 @@ def section(costs: list[Cost], facts: dict[str, str]) -> str:
         "## The cost of policies",
         METHOD,
         table(["", "µs on the loop", "added", "limit"], rows),
-        facts_table(facts),
+        facts_line(facts),
     ]
     return "\n\n".join(parts)
 

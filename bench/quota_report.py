@@ -5,7 +5,7 @@ Every row is written; a row outside its bounds is marked.
 
 from dataclasses import dataclass, field
 
-from bench.harness.markdown import columns, facts_table, table
+from bench.harness.markdown import columns, facts_line, table
 
 LIMIT = 100.0
 MIN_SHARE, MAX_SHARE = 0.9, 1.05
@@ -119,7 +119,7 @@ def section(found: Found) -> str:
             ["Sluice's", "broker's", "requests/s"],
             [[f"{one.ours:g}", f"{one.brokers:g}", f"{one.rate:.2f}"] for one in found.both],
         ),
-        facts_table(found.facts),
+        facts_line(found.facts),
     ]
     return "\n\n".join(parts)
 

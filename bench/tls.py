@@ -19,7 +19,7 @@ from bench.harness import BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.machine import cores, describe, today
-from bench.harness.markdown import columns, facts_table, write_section
+from bench.harness.markdown import columns, facts_line, write_section
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program
 from bench.measure import Bench, measure, running_bench
@@ -153,7 +153,7 @@ def section(samples: Samples, shapes: list[Shape], facts: dict[str, str]) -> str
                 ("p99 µs", lambda row: text(*row, "p99_us", 0)),
             ],
         ),
-        facts_table(facts),
+        facts_line(facts),
     ]
     return "\n\n".join(parts)
 

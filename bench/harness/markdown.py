@@ -29,6 +29,11 @@ def facts_table(facts: Mapping[str, str]) -> str:
     return table(["", ""], [list(fact) for fact in facts.items()])
 
 
+def facts_line(facts: Mapping[str, str]) -> str:
+    """Return a line about the machine and the run, which ends a section."""
+    return "; ".join(f"{what} {fact}" for what, fact in facts.items()) + "."
+
+
 def one_line(text: str) -> str:
     """Return the text as one line that may stand in a table."""
     return " ".join(text.split()).replace("|", "/")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from bench.goals import goal_table
-from bench.harness.markdown import one_line, put_section, table
+from bench.harness.markdown import facts_line, one_line, put_section, table
 from bench.memory.figures import Case
 
 _PATH: Final = re.compile(r"(?<![\w.])/(?:[\w.+-]+/)+")
@@ -42,7 +42,7 @@ def section(case: Case, facts: dict[str, str]) -> str:
     if case.left_out:
         rows = [[what, _plain(reason)] for what, reason in case.left_out.items()]
         parts.append(table(["left out", "reason"], rows))
-    parts.append("; ".join(f"{key} {value}" for key, value in facts.items()) + ".")
+    parts.append(facts_line(facts))
     return "\n\n".join(parts)
 
 

@@ -163,16 +163,16 @@ def free_share(port: int, topic: str) -> float:
     holds the whole pool, and so is that one; if it does not wait, the result is 0.
     """
     other = produce_frame(topic, OTHER)
-    if _is_admitted_with(port, produce_frame(topic, POOL - FRAMING), other, REFUSED_SECONDS):
+    if is_admitted_with(port, produce_frame(topic, POOL - FRAMING), other, REFUSED_SECONDS):
         return 0.0
     for missing in SHORT_OF_FULL:
         large = produce_frame(topic, int(POOL * LARGE_PART) - FRAMING - missing)
-        if _is_admitted_with(port, large, other, ADMITTED_SECONDS):
+        if is_admitted_with(port, large, other, ADMITTED_SECONDS):
             return (POOL - missing) / POOL
     return 0.0
 
 
-def _is_admitted_with(port: int, large: bytes, other: bytes, patience_s: float) -> bool:
+def is_admitted_with(port: int, large: bytes, other: bytes, patience_s: float) -> bool:
     """Return whether the other request is acknowledged when only the last byte of the large one is missing."""
     holder, asker = Connection(port, "127.0.0.3"), Connection(port, "127.0.0.4")
     try:

@@ -73,7 +73,7 @@ def make(folder: Path, rows: int, large: int, log_rows: int, spans: int) -> Data
     folder.mkdir(parents=True, exist_ok=True)
     names = {"small": rows, "large": large, "log": log_rows, "traces": spans}
     paths = {name: folder / FOLDERS[name].format(count=count) for name, count in names.items()}
-    made = _child("bench.pipeline.made_tables", [str(folder), *map(str, names.values())])
+    made = child("bench.pipeline.made_tables", [str(folder), *map(str, names.values())])
     counts = json.loads(made)
     for name in ("small", "large"):
         counts[name] = rows_in(paths[name])["entity"]
@@ -115,7 +115,7 @@ def _measured(data: Data, name: str, runs: int, failed: dict[str, str]) -> Job:
         for size in job.spark.keys() - {FIRST}:
             tables = data.large if size == LARGE else data.small
             with _noted(failed, f"{name} in DuckDB"):
-                told = _child("bench.pipeline.duck", [IN_DUCKDB[name], str(tables), "2", "2"])
+                told = child("bench.pipeline.duck", [IN_DUCKDB[name], str(tables), "2", "2"])
                 job.duck[size] = _timed(json.loads(told))
     return job
 
@@ -127,7 +127,7 @@ def _counts(data: Data, name: str) -> tuple[int, int]:
 
 
 def _spark(plan: Plan) -> dict[str, Timed]:
-    told = json.loads(_child("bench.pipeline.run", [], json.dumps(asdict(plan))))
+    told = json.loads(child("bench.pipeline.run", [], json.dumps(asdict(plan))))
     return {each["name"]: _timed(each) for each in told}
 
 
@@ -135,7 +135,7 @@ def _timed(told: dict[str, object]) -> Timed:
     return Timed(**told)  # type: ignore[arg-type]  # JSON of a Timed
 
 
-def _child(module: str, arguments: list[str], told: str = "") -> str:
+def child(module: str, arguments: list[str], told: str = "") -> str:
     """Run a module of the benchmark in a process of its own; return the last line of its output.
 
     Raises:

@@ -7,7 +7,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.harness.markdown import facts_table, one_line, table
+from bench.harness.markdown import facts_line, one_line, table
 from bench.pipeline.run import Timed
 
 GOALS_S: Final = {"usage": 4.0, "recommend": 8.0, "whatif": 10.0}
@@ -105,7 +105,7 @@ def section(found: Found) -> str:
                 [row for job in compared for row in _duck_rows(job)],
             )
         )
-    parts.append(facts_table(found.facts))
+    parts.append(facts_line(found.facts))
     return "\n\n".join(parts)
 
 

@@ -1,7 +1,7 @@
 """The section of RESULTS.md: goals, the highest rates, every run."""
 
 from bench.goals import MB, goal_table
-from bench.harness.markdown import columns, facts_table, one_line, table
+from bench.harness.markdown import columns, facts_line, one_line, table
 from bench.purgatory.figures import (
     BUSY,
     COMPILED,
@@ -67,7 +67,7 @@ def section(found: Found) -> str:
     if found.left_out:
         rows = [[name, one_line(reason)] for name, reason in found.left_out.items()]
         parts += ["### Left out", table(["", "reason"], rows)]
-    parts.append(facts_table(found.facts))
+    parts.append(facts_line(found.facts))
     return "\n\n".join(parts)
 
 

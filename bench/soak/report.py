@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.goals import MB, Goal, goal_table, max_goal
-from bench.harness.markdown import facts_table, table
+from bench.harness.markdown import facts_line, table
 from bench.soak.verdict import GROWS, Growth, Held, growing_types, growth
 
 METHOD: Final = """\
@@ -81,7 +81,7 @@ def section(soak: Soak, facts: dict[str, str]) -> str:
         parts.append("\n".join(["Types with more objects afterwards:", "", *grown]))
     if soak.problems:
         parts.append("\n".join(["Problems:", "", *(f"- {each}" for each in soak.problems)]))
-    return "\n\n".join([*parts, facts_table(facts)])
+    return "\n\n".join([*parts, facts_line(facts)])
 
 
 def _cells(soak: Soak, what: Callable[[Held], float], digits: int) -> list[str]:

@@ -24,14 +24,14 @@ def sections(text: str) -> list[tuple[str, str]]:
 def result_tables(heading: str) -> str:
     """Return the tables below this heading, up to the next heading, with a line that names their source.
 
-    A heading that stands there twice is written with the one above it: `PARENT > HEADING`. Tables that describe
-    the machine or the run stay in RESULTS.md. Raises LookupError if there is not one such heading with a table.
+    A heading that stands there twice is written with the one above it: `PARENT > HEADING`.
+    Raises LookupError if there is not one such heading with a table.
     """
     text = RESULTS.read_text("utf-8") + "\n"
     bodies = [body for path, body in sections(text) if f" > {path}".endswith(f" > {heading}")]
     if len(bodies) != 1:
         raise LookupError(f"bench/RESULTS.md has {len(bodies)} headings {heading!r}, expected one")
-    tables = [each for each in TABLE.findall(bodies[0]) if "| date |" not in each]
+    tables = TABLE.findall(bodies[0])
     if not tables:
         raise LookupError(f"bench/RESULTS.md has no table below {heading!r}")
     return "\n".join([*tables, f"*From `bench/RESULTS.md`, “{heading}”.*\n"])

@@ -6,7 +6,7 @@ import pytest
 
 from bench.builds import both_builds, compiled
 from bench.harness import BenchError
-from bench.variants import COMPILED, COMPILED_QUOTA, SLUICE, SLUICE_QUOTA, Place
+from bench.variants import SLUICE, SLUICE_QUOTA, Place
 
 
 @pytest.fixture
@@ -37,17 +37,3 @@ def test_the_compiled_build_runs_with_the_modules_of_its_folder(
     assert command[1:4] == [f"PYTHONPATH={tmp_path}/compiled", str(program), "run"]
     with pytest.raises(BenchError, match="not compiled"):
         compiled(program, tmp_path / "wheel")
-
-
-def test_with_a_quota_the_modules_are_those_of_the_folder_too(
-    program: Path, tmp_path: Path
-) -> None:
-    """Only the configuration differs."""
-    found = {each.name: each for each in both_builds(tmp_path / "compiled")}
-    assert list(found) == [SLUICE, SLUICE_QUOTA, COMPILED, COMPILED_QUOTA]
-    command = found[COMPILED_QUOTA].command
-    assert command is not None
-
-    words = command(Place(1, 2, tmp_path))
-    assert words[1:5] == [f"PYTHONPATH={tmp_path}/compiled", str(program), "run", "--config"]
-    assert "request_rate" in Path(words[5]).read_text()

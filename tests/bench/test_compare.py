@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.build import build, maybe_compiler
-from bench.compare import AGAIN, BASE, NOW, checkout, compare_table, main, sluice
+from bench.compare import AGAIN, BASE, NOW, checkout, compare_table, sluice
 from bench.figures import Sample, Samples
 from bench.harness import BenchError
 from bench.measure import Bench, measure
@@ -84,12 +84,6 @@ def test_ratios_are_taken_inside_each_round_and_cpu_is_the_first_quartile() -> N
         "| 100 B, 1 connection | 10.00 | 20.00 | 0.50 | 1.00 |",
         "| other | - | - | - | - |",
     ]
-
-
-def test_an_unknown_shape_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1 and the reason; no worktree is made."""
-    assert main(["HEAD", "--shapes", "nonsense"]) == 1
-    assert "unknown shape nonsense" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")

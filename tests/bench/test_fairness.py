@@ -3,7 +3,7 @@
 import pytest
 
 from bench.build import maybe_compiler
-from bench.fairness import Found, Round, measure, section
+from bench.fairness import Found, Round, measure
 from bench.shapes import Shape
 from bench.variants import DIRECT, HAPROXY, SLUICE
 
@@ -29,16 +29,6 @@ def test_what_is_added_is_taken_inside_each_round() -> None:
     assert FOUND.added_ms() == [2, 22]
     alone = Found({name: FOUND.rounds[name] for name in (DIRECT, SLUICE)})
     assert alone.added_ms() == [10, 30]
-
-
-def test_the_section_has_a_row_for_each_variant_and_says_the_goals() -> None:
-    """Medians, with least and greatest."""
-    text = section(FOUND, {"date": "today"})
-    assert "| date | today |" in text
-    assert "| sluice | sluice 1.0 |" in text
-    assert "| haproxy | 3.00 | 10.50 (10.00 to 11.00) | 16 | 8.0 | 8.0 | 0 |" in text
-    assert "minus haproxy | ≤ 20 ms |  | 12.00 (2.00 to 22.00) | met |" in text
-    assert "through Sluice | ≤ 30 % |  | 5 (0 to 10) | met |" in text
 
 
 @pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")

@@ -19,12 +19,6 @@ def test_no_values_have_no_spread() -> None:
         spread([])
 
 
-def test_a_text_omits_ends_that_round_to_the_median() -> None:
-    """Otherwise both ends are shown."""
-    assert Spread(1.0, 0.5, 2.0).text(1) == "1.0 (0.5 to 2.0)"
-    assert Spread(1234.0, 1234.0, 1234.0).text(0) == "1,234"
-
-
 def test_a_quantile_is_one_of_the_values() -> None:
     """It is the nearest rank, in any order of the values."""
     values = [float(n) for n in range(100, 0, -1)]

@@ -19,8 +19,3 @@ def test_sections_are_kept_when_the_rest_is_rewritten() -> None:
     assert once.startswith("# Newer\n")
     assert "<!-- quota -->\n| a |\n<!-- /quota -->" in once
     assert keep_sections(once, "# Newer\n") == once
-
-
-def test_a_text_without_sections_stays_as_it_is() -> None:
-    """Nothing is added to it."""
-    assert keep_sections("# Old\n", "# New\n") == "# New\n"

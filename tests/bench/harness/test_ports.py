@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bench.harness.ports import accepts, free_ports
+from bench.harness.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -28,12 +28,3 @@ def test_no_other_process_is_given_a_port_of_ours() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert own.isdisjoint(map(int, other.stdout.split()))
-
-
-def test_a_port_accepts_while_a_socket_listens() -> None:
-    """Not before, and not after it is closed."""
-    port = free_ports()
-    assert not accepts("127.0.0.1", port)
-    with socket.create_server(("127.0.0.1", port)):
-        assert accepts("127.0.0.1", port)
-    assert not accepts("127.0.0.1", port)

@@ -10,7 +10,7 @@ import pytest
 
 from bench.harness import BenchError
 from bench.harness.ports import free_ports
-from bench.harness.processes import Program, end, module_process, suspended, wait_accepting
+from bench.harness.processes import Program, end, module_process, suspended
 
 DEAF = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); sys.stdin.read()"
 
@@ -59,15 +59,6 @@ def test_a_program_may_keep_its_compiled_modules(
         program.stop()
 
 
-def test_a_piped_program_answers_line_by_line(tmp_path: Path) -> None:
-    """A line written to its stdin comes back; a program that prints nothing is an error."""
-    program = python("print(input())", tmp_path / "log", piped=True)
-    program.say("hello\n")
-    assert program.line(10) == "hello\n"
-    with pytest.raises(BenchError, match="printed nothing"):
-        program.line(10)
-
-
 def test_a_process_that_ignores_sigterm_is_killed() -> None:
     """The exit code is that of SIGKILL."""
     with subprocess.Popen(
@@ -102,15 +93,6 @@ def test_a_suspended_process_runs_on_no_thread() -> None:
     finally:
         busy.kill()
         busy.communicate()
-
-
-def test_waiting_returns_the_seconds_it_took() -> None:
-    """Zero or more; the process is alive and its port accepts."""
-    port = free_ports()
-    code = f"import socket; s = socket.create_server(('127.0.0.1', {port})); input()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as process:
-        assert wait_accepting(process, "127.0.0.1", port, str) >= 0
-        end(process)
 
 
 def test_a_module_runs_until_the_block_ends() -> None:

@@ -4,24 +4,10 @@ import os
 import threading
 import time
 
-from bench.harness.usage import cpu_ns, field_bytes, peak_bytes, reset_peak, resident_bytes, tree
+from bench.harness.usage import cpu_ns, field_bytes, peak_bytes, reset_peak, resident_bytes
 
 PEAK_BYTES = 64 << 20
 NEAR_BYTES = 8 << 20
-
-
-def test_a_tree_has_the_descendants() -> None:
-    """This process descends from its parent; the root comes first."""
-    assert os.getpid() in tree(os.getppid())
-    assert tree(os.getpid())[0] == os.getpid()
-
-
-def test_cpu_time_grows_with_work() -> None:
-    """A busy loop is counted in nanoseconds."""
-    before = cpu_ns(os.getpid())
-    sum(range(3_000_000))
-    os.sched_yield()
-    assert cpu_ns(os.getpid()) > before
 
 
 def test_the_cpu_time_of_a_thread_that_has_ended_still_counts() -> None:
@@ -37,11 +23,6 @@ def test_the_cpu_time_of_a_thread_that_has_ended_still_counts() -> None:
     thread.start()
     thread.join()
     assert cpu_ns(os.getpid()) >= before + took_ns[0] > before
-
-
-def test_resident_memory_is_that_of_a_python_process() -> None:
-    """It is between a megabyte and a few gigabytes."""
-    assert 1e6 < resident_bytes(os.getpid()) < 8e9
 
 
 def test_a_peak_lasts_until_it_is_reset() -> None:

@@ -4,11 +4,9 @@ import itertools
 import socket
 import threading
 
-from bench.memory.burst import HEADS, REQUEST, row, variants
-from bench.memory.figures import Case, Resident
+from bench.memory.burst import REQUEST
 from bench.memory.frames import KIB, MIB, produce_frame
-from bench.memory.load import Load, Outcome, Planned
-from bench.variants import DIRECT, SLUICE
+from bench.memory.load import Load, Planned
 from tests.bench.memory.conftest import Behind
 from tests.support.shell.sockets import receive
 
@@ -65,18 +63,3 @@ def test_a_refused_closed_or_unanswered_request_is_a_problem() -> None:
         "not answered",
     ]
     assert not found.replied
-
-
-def test_the_proxy_without_a_bound_comes_last() -> None:
-    """Sluice in both modes first, then the peers; no second Sluice is among them."""
-    names = [each.name for each in variants(Case("burst", "", ""))]
-    assert names[:2] == [f"{SLUICE}, whole", f"{SLUICE}, streaming"]
-    assert names[-1] == DIRECT
-    assert not [name for name in names[2:-1] if name.startswith(SLUICE)]
-
-
-def test_a_row_has_a_cell_for_each_heading() -> None:
-    """With a proxy and without."""
-    for memory in (Resident(1, 2), None):
-        assert len(row("x", Outcome(), memory, None)) == len(HEADS)
-    assert row("x", Outcome(), None, None)[3] == "-"

@@ -37,14 +37,6 @@ def test_a_process_over_the_limit_is_killed_and_counted() -> None:
     assert not group.folder.exists()
 
 
-def test_without_a_memory_controller_the_reason_is_given(tmp_path: Path) -> None:
-    """No group is made."""
-    mounts = tmp_path / "mounts"
-    mounts.write_text("proc /proc proc rw 0 0\ncgroup /nowhere cgroup rw,cpu 0 0\n")
-    with pytest.raises(NoCgroupError, match="no memory controller"), memory_cgroup(LIMIT, mounts):
-        pass
-
-
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_limit_is_written_to_the_file_of_the_version(tmp_path: Path, version: int) -> None:
     """Version 1 or 2, as it is mounted; the group is removed at the end of the block."""

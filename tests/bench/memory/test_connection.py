@@ -72,13 +72,6 @@ def test_the_kind_of_the_end_is_a_value(pair: Pair) -> None:
     assert isinstance(client.write(), Lost)
 
 
-def test_a_close_before_the_reply_is_an_end(pair: Pair) -> None:
-    """The read returns the end of stream."""
-    client, far = pair
-    far.close()
-    assert reply_of(client) == Lost("closed")
-
-
 def test_a_frame_larger_than_the_kernels_buffer_is_written_in_parts(pair: Pair) -> None:
     """Nothing blocks while the far side does not read."""
     client, _ = pair
@@ -99,11 +92,3 @@ def test_a_request_may_wait_for_its_reply() -> None:
         far.close()
         with pytest.raises(ConnectionError):
             client.demand(f.heartbeat(2))
-
-
-def test_a_reset_is_seen_at_the_far_side(pair: Pair) -> None:
-    """After a close by RST the far side's next read raises, and returns no end of stream."""
-    client, far = pair
-    client.close(reset=True)
-    with pytest.raises(ConnectionResetError):
-        far.recv(1)

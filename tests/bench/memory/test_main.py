@@ -79,27 +79,3 @@ def test_a_case_that_breaks_does_not_break_the_others(
     assert NoKafka.restarts == 1
     assert "### b. Title" in text
     assert "FAILED" in capsys.readouterr().out
-
-
-def test_an_unknown_case_ends_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 1, the reason on stderr, nothing written."""
-    assert main(["--only", "x", "--out", str(tmp_path)]) == 1
-    assert "unknown case x" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_without_a_kafka_nothing_is_measured(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 1 and the reason."""
-
-    @contextmanager
-    def refuse(folder: Path):
-        raise BenchError("no real Kafka here")
-        yield
-
-    monkeypatch.setattr(command, "running_kafka", refuse)
-    assert main(["--only", "a", "--out", str(tmp_path)]) == 1
-    assert "no real Kafka here" in capsys.readouterr().err

@@ -6,7 +6,7 @@ import threading
 from bench.memory.figures import Resident
 from bench.memory.frames import KIB, LARGE, MIB, SMALL, produce_frame
 from bench.memory.load import Load, Outcome
-from bench.memory.mixed import HEADS, MixedPlan, goals, row
+from bench.memory.mixed import MixedPlan, goals
 from tests.bench.memory.conftest import Behind
 
 CLIENTS = 8
@@ -50,12 +50,6 @@ def test_each_disconnect_by_the_far_side_is_a_problem() -> None:
     assert len(found.problems) == 4
     assert "no new connection" in found.problems[-1]
     assert found.longest_gap_s >= 0.5
-
-
-def test_a_row_has_a_cell_for_each_heading() -> None:
-    """Also for a load without a reply, and without a proxy."""
-    for memory in (Resident(1, 2), None):
-        assert len(row("whole", Outcome(ended_s=1.0), memory)) == len(HEADS)
 
 
 def test_only_a_queue_has_a_goal_for_its_waits() -> None:

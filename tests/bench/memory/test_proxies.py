@@ -1,14 +1,15 @@
 """The measured proxies."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from bench.harness import BenchError
 from bench.memory.connection import Connection
-from bench.memory.proxies import SluiceSetup, Watch, no_proxy, said_by
+from bench.memory.proxies import SluiceSetup, Watch, said_by
 from bench.running import Running
 from bench.variants import Place, Variant
 
@@ -59,15 +60,6 @@ def test_only_mode_whole_has_a_policy(tmp_path: Path) -> None:
     assert str(tmp_path) not in plain[1]
 
 
-def test_direct_is_the_broker_itself(tmp_path: Path) -> None:
-    """It has no process and the broker's own port."""
-    with Running(no_proxy(), UPSTREAM, tmp_path) as proxy:
-        assert proxy.port == UPSTREAM
-        assert proxy.pid is None
-        assert not proxy.ended
-    assert not proxy.problems
-
-
 @pytest.mark.parametrize(
     ("name", "code", "words", "problems"),
     [
@@ -90,18 +82,11 @@ def test_a_proxy_that_ended_by_itself_is_reported(tmp_path: Path) -> None:
     """For any variant; the peak of its memory is unknown."""
     with Running(listener("haproxy"), UPSTREAM, tmp_path) as proxy:
         watch = Watch(proxy)
-        assert proxy._program is not None
-        proxy._program.process.kill()
-        proxy._program.process.wait()
+        assert proxy.pid is not None
+        os.kill(proxy.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, proxy.pid, os.WEXITED | os.WNOWAIT)
         assert proxy.ended
         held = watch.resident()
         assert held is not None
         assert held.peak_bytes == float("inf")
     assert "ended by itself with -9" in proxy.problems[0]
-
-
-def test_a_commands_output_is_returned() -> None:
-    """A failure raises with its output."""
-    assert said_by([sys.executable, "-c", "print('yes')"]) == "yes\n"
-    with pytest.raises(BenchError, match="never"):
-        said_by([sys.executable, "-c", "raise SystemExit('never')"])

@@ -9,7 +9,6 @@ from bench.memory import slowloris
 from bench.memory.frames import MIB, produce_frame
 from bench.memory.slowloris import HEAD_BYTES, Slowloris, free_share
 from tests.bench.memory.conftest import Behind
-from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive
 
 FRAME = produce_frame("t", MIB)
@@ -46,12 +45,6 @@ def test_an_attack_counts_closed_connections(monkeypatch: pytest.MonkeyPatch) ->
     assert lasted[0] < 0.2 <= lasted[1] < 0.8 <= lasted[2]
 
 
-def test_the_first_bytes_are_a_produces_head() -> None:
-    """They have its size and none of its records."""
-    assert FRAME[4:8] == f.produce(1)[4:8]
-    assert len(FRAME) > HEAD_BYTES
-
-
 def test_a_pool_without_bound_is_not_taken_for_a_full_one(
     behind: Behind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +66,6 @@ def test_the_share_is_the_first_amount_at_which_a_small_request_passes(
         asked.append(large)
         return large <= 46 * MIB
 
-    monkeypatch.setattr(slowloris, "_is_admitted_with", admits)
+    monkeypatch.setattr(slowloris, "is_admitted_with", admits)
     assert free_share(1, "t") == 60 / 64
     assert asked == [64 * MIB, 48 * MIB - 65536, 47 * MIB, 44 * MIB]

@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
             raise BenchError("no such command")
         return json.dumps([timed | {"name": step["name"]} for step in plan["steps"]])
 
-    monkeypatch.setattr(command, "_child", child)
+    monkeypatch.setattr(command, "child", child)
     return commands
 
 
@@ -56,12 +56,3 @@ def test_it_measures_every_job_and_writes_its_section(
         *("50", "50"),
     ]
     assert "recommend: no such command" in capsys.readouterr().out
-
-
-def test_an_unknown_job_ends_the_command(
-    asked: list[list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 1, and the names that are known."""
-    sizes = ["--rows", "50", "--large", "200"]
-    assert main([*sizes, "--data", str(tmp_path / "data"), "--jobs", "fly"]) == 1
-    assert "unknown job fly; known: ingest, usage" in capsys.readouterr().err

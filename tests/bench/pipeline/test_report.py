@@ -31,14 +31,3 @@ def test_goals_are_judged_and_misses_are_marked() -> None:
     assert "| `recommend` | 20.0 M rows | 40.0 | 4.9 | 3.0 GiB | **NOT MET** |" in text
     assert "| `usage` | 8.0 | 4.0 | 2.0 |" in text
     assert "| `usage` | 5.0 M rows | 3.5 | 0.50 | 7.0 | 1.0 GiB |" in text
-
-
-def test_a_job_without_larger_tables_and_one_that_failed_have_their_lines() -> None:
-    """`traces` has no goal and no second size; the reason of a failure stands in one line."""
-    timed = Timed(AGAIN, [10.0], GIB)
-    traces = Job("traces", 1_000_000, 0, {FIRST: timed, AGAIN: timed}, None)
-    text = section(Found([traces], {"whatif": "exit code 1:\n no such | command"}, {}))
-
-    assert "| `traces` | 1.0 M spans | 10.0 | 10.0 | 100,000 | 1.0 GiB |  |" in text
-    assert "`whatif` was not measured: exit code 1: no such / command" in text
-    assert "DuckDB" not in text

@@ -7,9 +7,7 @@ from array import array
 
 import pytest
 
-from bench.harness import BenchError
 from bench.harness.compiled_build import missing
-from bench.purgatory import compiled as module
 from bench.purgatory.compiled import FOLDER, MODULES, ROOT, compiled
 from bench.purgatory.workload import Workload
 
@@ -45,26 +43,3 @@ def test_compiled_modules_are_built_once_and_run(tmp_path):
     assert {file.endswith(".so") for file in say("-c", SAY).split()} == {True}
     Workload(array("q", [0, 3]), array("i", [0, 1, 2])).save(tmp_path / "all")
     assert '"requests": 3' in say("-m", "bench.purgatory.run", "wheel", str(tmp_path / "all"))
-
-
-def test_where_nothing_can_be_compiled_the_reason_is_given(monkeypatch, tmp_path):
-    """There is no traceback."""
-    monkeypatch.setattr(module, "missing", lambda: "there is no C compiler (cc)")
-    with pytest.raises(BenchError, match="no C compiler"):
-        compiled(tmp_path)
-
-
-@pytest.mark.skipif(bool(missing()), reason="nothing can be compiled here")
-def test_a_source_that_does_not_compile_is_reported(monkeypatch, tmp_path):
-    """The report has Cython's output."""
-    (tmp_path / "root" / "proxy" / "core" / "purgatory").mkdir(parents=True)
-    for name in module.PACKAGES:
-        (tmp_path / "root" / name).touch()
-    (tmp_path / "root" / "proxy" / "core" / "bad.py").write_text("def\n")
-    (tmp_path / "root" / "proxy" / "core" / "bad.pxd").touch()
-    monkeypatch.setattr(module, "BACKEND", str(ROOT / module.BACKEND))
-    monkeypatch.setattr(module, "ROOT", tmp_path / "root")
-    monkeypatch.setattr(module, "MODULES", ("proxy/core/bad.py",))
-    monkeypatch.setattr(module, "TYPES", ("proxy/core/bad.pxd",))
-    with pytest.raises(BenchError, match=r"bad\.py"):
-        compiled(tmp_path / "built")

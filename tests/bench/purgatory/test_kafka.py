@@ -64,11 +64,11 @@ def test_operations_that_did_not_end_are_counted():
     assert not run.held
 
 
-@pytest.mark.parametrize("said", ["", "# only a comment\n", "Exception in thread\n", "1\t2\n"])
-def test_anything_else_is_an_error(said):
+def test_anything_else_is_an_error():
     """Nothing is made up."""
-    with pytest.raises(BenchError, match="no line of figures"):
-        parse(said, 1000)
+    for said in ("", "# only a comment\n", "Exception in thread\n", "1\t2\n"):
+        with pytest.raises(BenchError, match="no line of figures"):
+            parse(said, 1000)
 
 
 def test_its_memory_is_taken_and_its_failure_told():

@@ -24,29 +24,6 @@ def test_it_writes_its_section_and_leaves_the_rest(tmp_path, capsys):
     assert "written: " in capsys.readouterr().out
 
 
-def test_an_unknown_candidate_ends_the_command(tmp_path, capsys):
-    """Exit code 1, the reason on stderr, nothing written."""
-    assert main([*SHORT, "--candidates", "nonsense", "--out", str(tmp_path)]) == 1
-    assert "unknown candidate nonsense" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_candidate_that_cannot_run_is_left_out_with_its_reason(monkeypatch, tmp_path, capsys):
-    """Without Java or a compiler the others are measured all the same."""
-
-    def refuse():
-        raise BenchError("not here")
-
-    monkeypatch.setattr(command, "kafka_command", refuse)
-    monkeypatch.setattr(command, "compiled", refuse)
-    names = "wheel,compiled,kafka"
-    assert main([*SHORT, "--candidates", names, "--out", str(tmp_path)]) == 0
-    text = (tmp_path / "RESULTS.md").read_text()
-    assert "| kafka | not here |" in text
-    assert "| compiled | not here |" in text
-    assert "left out: kafka: not here" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("reached", "asked"), [(0.5, 1), (1.0, 2)])
 def test_a_candidate_far_below_a_rate_skips_higher_ones(monkeypatch, tmp_path, reached, asked):
     """Only under that load, and only candidates without a goal."""

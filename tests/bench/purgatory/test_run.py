@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 from bench.purgatory.play import Book
-from bench.purgatory.run import lateness_us, player
+from bench.purgatory.run import lateness_us
 from bench.purgatory.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[3]
 DRAWN = Workload(array("q", [0, 3, 2, 2]), array("i", [0, 1, 2, 3, 1]))
-
-
-def test_there_is_no_candidate_of_an_unknown_name():
-    """It is said, not guessed."""
-    with pytest.raises(ValueError, match="unknown candidate nonsense"):
-        player("nonsense", Book([]))
 
 
 def test_lateness_is_from_the_deadline_to_the_end_of_the_step_that_fired_it():

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bench.harness import FOLDER
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import facts_line, table, write_section
 
 VARIABLE: Final = "SLUICE_WRITE_POD_FIGURES"
 """Set by `make bench-pod`."""
@@ -64,7 +64,7 @@ class PodFigures:
         """Write the section, if the variable asks for it."""
         if os.environ.get(VARIABLE):
             load = f"{os.getloadavg()[0]:.1f} processes"
-            facts = facts_table({"date": today(), "load, 1 minute": load, **describe()})
+            facts = facts_line({"date": today(), "load, 1 minute": load, **describe()})
             parts = [_METHOD, "### Start, end and restart", table(_HEADS, self.rows)]
             parts += ["### Sizes", table(_SIZE_HEADS, self.sizes), facts]
             write_section(FOLDER, "pod", "\n\n".join(parts))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from bench.harness import FOLDER
 from bench.harness.machine import describe, today
-from bench.harness.markdown import facts_table, table, write_section
+from bench.harness.markdown import facts_line, table, write_section
 
 VARIABLE: Final = "SLUICE_WRITE_WHATIF_FIGURES"
 """Set by `make bench-whatif`."""
@@ -96,7 +96,7 @@ class WhatifFigures:
         print(f"\n{replays}\n\n{rates}")  # noqa: T201 - pytest -s shows it
         if are_wanted():
             load = f"{os.getloadavg()[0]:.1f} processes"
-            facts = facts_table({"date": today(), "load, 1 minute": load, **describe()})
+            facts = facts_line({"date": today(), "load, 1 minute": load, **describe()})
             parts = [_METHOD, "### Delays of a capture, replayed with its own quota", replays]
             parts += ["### Rates, predicted and measured", rates, facts]
             write_section(FOLDER, "whatif", "\n\n".join(parts))
@@ -105,7 +105,7 @@ class WhatifFigures:
 def write_usage(rows: list[list[str]]) -> None:
     """Write the table of counted and reported usage, if VARIABLE is set."""
     if are_wanted():
-        parts = [_USAGE, table(USAGE_HEADS, rows), facts_table({"date": today(), **describe()})]
+        parts = [_USAGE, table(USAGE_HEADS, rows), facts_line({"date": today(), **describe()})]
         write_section(FOLDER, "usagecounts", "\n\n".join(parts))
 
 
@@ -113,5 +113,5 @@ def write_recommended(rows: list[list[str]]) -> None:
     """Write the table of recommended quotas, if VARIABLE is set."""
     if are_wanted():
         found = table(RECOMMENDED_HEADS, rows)
-        parts = [_RECOMMENDED, found, facts_table({"date": today(), **describe()})]
+        parts = [_RECOMMENDED, found, facts_line({"date": today(), **describe()})]
         write_section(FOLDER, "recommended", "\n\n".join(parts))
