@@ -137,7 +137,6 @@ def config(given: GivenSettings, *, schema: bool) -> None:
     show_default=True,
     help="How long the clients run.",
 )
-@click.option("--plain", is_flag=True, help="Print lines instead of live tables.")
 @click.option(
     "--page",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -148,7 +147,7 @@ def config(given: GivenSettings, *, schema: bool) -> None:
 @click.option(
     "--usage-log",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for usage log and traces. Clients with habits and quotas then take the place of the experiment.",
+    help="Folder for usage log and traces. Clients with quotas then take the place of the noisy one.",
 )
 @click.option(
     "--quotas",
@@ -159,7 +158,6 @@ def config(given: GivenSettings, *, schema: bool) -> None:
 def demo(
     seconds: float,
     *,
-    plain: bool,
     page: Path,
     usage_log: Path | None,
     quotas_file: Path | None,
@@ -171,8 +169,10 @@ def demo(
     from proxy.demo import run as run_demo  # noqa: PLC0415 - see the module
 
     if quotas_file is not None and usage_log is None:
-        raise click.UsageError("--quotas needs --usage-log: the experiment sets its quotas itself")
-    code = run_demo(seconds, plain=plain, page=page, usage_log=usage_log, quotas_file=quotas_file)
+        raise click.UsageError(
+            "--quotas needs --usage-log: without it the demo sets its quota itself"
+        )
+    code = run_demo(seconds, page=page, usage_log=usage_log, quotas_file=quotas_file)
     sys.exit(code)
 
 

@@ -1,24 +1,19 @@
-"""`make report` in short: clients with habits and a real Sluice, then the pipeline in one session, then the page."""
+"""`make report` in short: clients with quotas and a real Sluice, then the pipeline in one session, then the page."""
 
-import io
 import re
-from functools import partial
 from pathlib import Path
 
 import pytest
-import trio
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from pipeline.cli.main import main
 from policies.quota.quota_file import parse_quota_file
-from proxy.demo.cluster import TRACES, Sluice
-from proxy.demo.console import Screen
-from proxy.demo.experiment import Schedule
-from proxy.demo.play import play
+from proxy.demo import run
+from proxy.demo.sluice import TRACES
 
-SCHEDULE = Schedule(job_s=1, rounds=4)
+SECONDS = 18
+"""Alice is busy twice, for four seconds each time."""
 
 
 @pytest.mark.slow
@@ -26,11 +21,7 @@ SCHEDULE = Schedule(job_s=1, rounds=4)
 def test_a_run_becomes_a_page(spark: SparkSession, tmp_path: Path) -> None:
     """Alice is in the headline, with a larger quota; traces are read; nothing is missing; the quota file is valid."""
     log, folder = tmp_path / "log", tmp_path / "report"
-    screen = Screen(Console(file=io.StringIO(), width=120))
-    code = trio.run(
-        partial(play, SCHEDULE, screen, partial(Sluice, usage_log=log), has_habits=True)
-    )
-    assert code == 0
+    assert run(SECONDS, usage_log=log) == 0
 
     command = ["all", str(log), str(folder), "--traces", str(log / TRACES)]
     ran = CliRunner().invoke(main, command)

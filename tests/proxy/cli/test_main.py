@@ -68,7 +68,7 @@ def test_config_schema_needs_no_settings() -> None:
 
 
 def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The demo gets its duration, display, page, usage log and quota file; its verdict is the exit code."""
+    """The demo gets its duration, page, usage log and quota file; its verdict is the exit code."""
     heard: list[dict[str, object]] = []
 
     def play(seconds: float, **options: object) -> int:
@@ -77,22 +77,22 @@ def test_demo_passes_its_options_and_exit_code(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setitem(sys.modules, "proxy.demo", types.SimpleNamespace(run=play))
     log = ("--usage-log", "log", "--quotas", "q.yaml")
-    assert invoke("demo", "--seconds", "3", "--plain", "--page", "run.html", *log).exit_code == 1
+    assert invoke("demo", "--seconds", "3", "--page", "run.html", *log).exit_code == 1
     assert invoke("demo").exit_code == 1
     assert heard == [
         {
-            "seconds": 3.0, "plain": True, "page": Path("run.html"),
+            "seconds": 3.0, "page": Path("run.html"),
             "usage_log": Path("log"), "quotas_file": Path("q.yaml"),
         },
         {
-            "seconds": DEMO_SECONDS, "plain": False, "page": DEMO_PAGE,
+            "seconds": DEMO_SECONDS, "page": DEMO_PAGE,
             "usage_log": None, "quotas_file": None,
         },
     ]  # fmt: skip
 
 
 def test_quotas_of_the_demo_need_a_usage_log() -> None:
-    """The experiment sets its quotas itself."""
+    """Without one the demo sets its quota itself."""
     result = invoke("demo", "--quotas", "q.yaml")
 
     assert result.exit_code == 2
