@@ -1,4 +1,4 @@
-"""`sluice users`: adds, removes, lists and checks the users of a users file (`listen.sasl.users_file`).
+"""`sluice users`: adds, removes and lists the users of a users file (`listen.sasl.users_file`).
 
 - A password is asked for without echo, or read from a file or from standard input; it is never an argument, which
   other users of the machine could see.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import click
 
 from proxy.cli.errors import FAILED
-from proxy.config.small_files import FileError, is_open_to_others
+from proxy.config.small_files import FileError
 from proxy.config.users_file import load_text, load_users, users_of
 from proxy.core.auth.scram import MAX_ITERATIONS, MECHANISMS, MIN_ITERATIONS, SCRAM_SHA_512
 from proxy.core.auth.stored_users import (
@@ -143,17 +143,6 @@ def list_users(path: Path) -> None:
     for name in found:
         kinds = (f"{each.mechanism.name} ({each.iterations})" for each in found.credentials(name))
         click.echo(f"{name}\t{', '.join(kinds)}")
-
-
-@users.command()
-@FILE
-def check(path: Path) -> None:
-    """Check that Sluice can use the file."""
-    with _failing():
-        found = load_users(str(path))
-    click.echo(f"The file is valid; users: {len(found)}.")
-    if is_open_to_others(str(path)):
-        click.echo("Every user of this machine can read it; mode 0600 is enough.", err=True)
 
 
 def _password(file: BinaryIO | None) -> bytes:
