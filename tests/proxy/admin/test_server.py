@@ -13,12 +13,10 @@ import trio
 import trio.testing
 
 from bench.harness.ports import free_ports
-from proxy.admin.client import AdminAddress, AdminClient
 from proxy.admin.errors import NO_PATH
 from proxy.admin.middleware import MAX_BODY_BYTES
 from proxy.admin.schemas import QuotaLimits
 from proxy.admin.server import log_fault, serve
-from proxy.admin.snapshot import SLICE
 from proxy.config.telemetry import MAX_ADMIN_CONNECTIONS, AdminSettings
 from proxy.telemetry import log
 from proxy.telemetry.line_limits import LIMITS
@@ -311,31 +309,3 @@ async def test_the_server_binds_all_its_listeners_or_none(tmp_path):
         await serve(admin, room.service, LoopLag())
     assert not there(path)
     room.close()
-
-
-class Steps(trio.abc.Instrument):
-    """Counts the task steps of Trio."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.count += 1
-
-
-def fetched(path: str, place: AdminAddress) -> int:
-    """Return the length of the answer."""
-    return len(json.dumps(AdminClient(place).get(path)))
-
-
-async def test_a_snapshot_of_5000_connections_is_taken_in_slices(room):
-    """Other tasks run after every SLICE connections, so the number of task steps grows with the connections."""
-    for port in range(5000):
-        room.engine.connect("10.0.0.9", port, port % 4)
-    place = AdminAddress(path=room.admin.socket)
-    for path in ("/v1/state", "/v1/connections?limit=1000"):
-        steps = Steps()
-        trio.lowlevel.add_instrument(steps)
-        assert await trio.to_thread.run_sync(fetched, path, place) > 1000
-        trio.lowlevel.remove_instrument(steps)
-        assert steps.count >= 5000 // SLICE

@@ -54,6 +54,9 @@ async def test_connections_are_listed_and_closed(room, run):
     assert listed.splitlines()[1].split()[0] == ident
     assert ident in await run("close", ident)
     assert session.ended
+    room.link()
+    room.link()
+    assert "1 of 2" in await run("connections", "--limit", "1")
     assert "no connection has the id 999" in await run("close", "999", code=1)
 
 

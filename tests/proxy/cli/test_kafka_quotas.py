@@ -26,7 +26,7 @@ RATE, BYTES = "request_rate", "producer_byte_rate"
 
 @contextmanager
 def at(server: StubBroker) -> Iterator[KafkaQuotas]:
-    with server, Connection(server.server, None, timeout_s=10) as connection:
+    with server, Connection(server.server, None, timeout_s=60) as connection:
         yield KafkaQuotas(connection)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from bench.harness.ports import free_ports
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
-from proxy.cli import live
+from proxy.cli import live, options
 from proxy.cli.main import main
 from tests.support.quotas.quota_book import QuotaServer
 
@@ -49,7 +49,7 @@ def test_set_prints_the_quotas_in_force(server: QuotaServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "entity"),
+    ("named", "entity"),
     [
         (["--default-user"], QuotaEntity(DEFAULT_NAME)),
         (["--default-client-id"], QuotaEntity(None, DEFAULT_NAME)),
@@ -58,12 +58,12 @@ def test_set_prints_the_quotas_in_force(server: QuotaServer) -> None:
     ],
 )
 def test_quotas_of_every_kind_of_entity_are_set_and_removed(
-    server: QuotaServer, options: list[str], entity: QuotaEntity
+    server: QuotaServer, named: list[str], entity: QuotaEntity
 ) -> None:
     """The same options name the entity in both commands."""
-    assert invoke(server, "set", *options, f"{RATE}=1.5").exit_code == 0
+    assert invoke(server, "set", *named, f"{RATE}=1.5").exit_code == 0
     assert server.book.quotas.overrides == {entity: {RATE: 1.5}}
-    result = invoke(server, "remove", *options, RATE)
+    result = invoke(server, "remove", *named, RATE)
     assert (result.exit_code, result.stdout) == (0, "The entity has no quota now.\n")
     assert server.book.quotas.overrides == {}
 
@@ -118,8 +118,8 @@ def test_list_prints_all_quotas_or_those_of_one_entity(server: QuotaServer) -> N
 
 def test_usage_is_printed_once(server: QuotaServer) -> None:
     """It is plain text, without a terminal also with --watch, or JSON."""
-    for options in (["--watch"], []):
-        shown = invoke(server, "usage", *options).stdout.splitlines()
+    for watch in (["--watch"], []):
+        shown = invoke(server, "usage", *watch).stdout.splitlines()
         assert shown[1].split() == ["alice", "-", RATE, "10", "5", "50%", "-", "-", "2"]
     (told,) = json.loads(invoke(server, "usage", "--json").stdout)
     assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
@@ -178,12 +178,15 @@ def test_options_that_cannot_be_used_are_refused(
     assert words in result.stderr
 
 
-def test_an_unreachable_server_is_named() -> None:
-    """The exit code is 1."""
+def test_an_unreachable_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is 1. Where the address is the default, the message says how to give another."""
     port = free_ports()
     result = invoke(None, "list", "--bootstrap", f"127.0.0.1:{port}")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"Nothing answers at 127.0.0.1:{port}: ")
+    monkeypatch.setattr(options, "DEFAULT_SERVER", f"127.0.0.1:{port}")
+    told = invoke(None, "list").stderr
+    assert told == result.stderr.rstrip() + " Name a Sluice by --bootstrap or --config.\n"
 
 
 def test_the_configuration_names_the_server(server: QuotaServer, tmp_path: Path) -> None:

@@ -57,6 +57,12 @@ def test_passwords_of_clients_in_clear_text_are_told() -> None:
     assert paths(REMOTE, {"sasl": plain}) == []
 
 
+def test_load_balancers_that_may_be_anywhere_are_told() -> None:
+    """Every client could write a header."""
+    for network, told in (("0.0.0.0/0", ["listen.proxy_protocol.from"]), ("10.0.0.0/8", [])):
+        assert paths(REMOTE, {"proxy_protocol": {"from": [network]}}) == told
+
+
 def test_an_authority_for_certificates_that_are_not_asked_for_is_told() -> None:
     """client_auth decides whether clients show one."""
     asked = {**FILES, "client_ca_file": "ca"}

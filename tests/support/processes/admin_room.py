@@ -152,12 +152,12 @@ class AdminRoom:
         if way == "socket":
             transport = httpx.AsyncHTTPTransport(uds=self.admin.socket)
             return httpx.AsyncClient(
-                transport=transport, base_url="http://localhost", headers=headers
+                transport=transport, base_url="http://localhost", headers=headers, timeout=60
             )
         if way == "control":
             headers = {"authorization": f"Bearer {TOKEN}", **headers}
         where = getattr(self.admin, way)
-        return httpx.AsyncClient(base_url=f"http://{where}", headers=headers)
+        return httpx.AsyncClient(base_url=f"http://{where}", headers=headers, timeout=60)
 
     def close(self) -> None:
         self.event_loop.close_all(CloseReason.INTERNAL)
