@@ -44,7 +44,8 @@ class SettingChange(NamedTuple):
 
 def changes(before: Config, after: Config) -> Iterator[str]:
     """Return the key paths that differ; the policies are one path, with the files that they have read."""
-    differing = list(_differing(msgspec.to_builtins(before), msgspec.to_builtins(after), ""))
+    compared = _compared(msgspec.to_builtins(before), msgspec.to_builtins(after), "")
+    differing = sorted(path for path, _, _ in compared)
     yield from differing
     if POLICIES not in differing and digests(before.policies) != digests(after.policies):
         yield POLICIES
@@ -65,16 +66,6 @@ def _sorted(value: object) -> object:
     return [_sorted(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def _differing(before: object, after: object, path: str) -> Iterator[str]:
-    if before == after:
-        return
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in sorted(before.keys() | after.keys(), key=str):
-            yield from _differing(before.get(key), after.get(key), join_path(path, str(key)))
-    else:
-        yield path
-
-
 def shown(config: Config) -> ShownConfig:
     """Return the settings as plain data without secrets."""
     settings = msgspec.to_builtins(config)
@@ -85,17 +76,20 @@ def setting_changes(before: ShownConfig, after: ShownConfig) -> list[SettingChan
     """Return every difference; those of policies by entry, and a change of their order as one."""
     old, new = dict(before.settings), dict(after.settings)
     entries = [_by_name(each.pop(POLICIES, ())) for each in (old, new)]
-    found = list(_compared(old, new, ""))
+    compared = list(_compared(old, new, ""))
     for name in dict.fromkeys((*entries[0], *entries[1])):
-        found += _compared(entries[0].get(name), entries[1].get(name), f"{POLICIES}[{name}]")
+        compared += _compared(entries[0].get(name), entries[1].get(name), f"{POLICIES}[{name}]")
+    found = [SettingChange(path, _text(one), _text(other)) for path, one, other in compared]
     kept = [
         [name for name in each if name in entries[0] and name in entries[1]] for each in entries
     ]
     if kept[0] != kept[1]:
         found.append(SettingChange(f"{POLICIES} (order)", *(", ".join(each) for each in kept)))
-    for path in sorted(before.files.keys() & after.files.keys()):
-        if before.files[path] != after.files[path]:
-            found.append(SettingChange(f"{POLICIES} (file {path})", "read before", "changed"))
+    found += (
+        SettingChange(f"{POLICIES} (file {path})", "read before", "changed")
+        for path in sorted(before.files.keys() & after.files.keys())
+        if before.files[path] != after.files[path]
+    )
     return found
 
 
@@ -110,14 +104,15 @@ def _by_name(entries: object) -> dict[str, object]:
     return {str(each["name"]): each for each in listed if isinstance(each, dict)}
 
 
-def _compared(before: object, after: object, path: str) -> Iterator[SettingChange]:
+def _compared(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:
+    """Yield the key path of each difference, with both values."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys((*before, *after)):
             yield from _compared(before.get(key), after.get(key), join_path(path, str(key)))
     else:
-        yield SettingChange(path, _text(before), _text(after))
+        yield path, before, after
 
 
 def _text(value: object) -> str:
