@@ -106,37 +106,6 @@ def test_a_storm_of_one_event_is_logged_a_few_times_a_second(lines):
     assert [line.get("suppressed") for line in storm(1)] == [None]
 
 
-def test_in_a_storm_of_seconds_every_event_is_counted(lines):
-    """Each event is a line or counted by one."""
-    written = lines()
-    told = 0
-    for _ in range(10):
-        for _ in range(100):
-            written.observer.on_unmapped_node(99)
-        told += sum(1 + line.get("suppressed", 0) for line in written.take())
-        written.clock.now_ms += 1000
-    written.observer.on_unmapped_node(99)
-    told += sum(1 + line.get("suppressed", 0) for line in written.take())
-    assert told == 1001
-
-
-def test_a_storm_of_one_event_does_not_suppress_another(lines):
-    """Each event has a count of its own."""
-    written = lines()
-    for _ in range(100):
-        written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
-    written.observer.on_unmapped_node(99)
-    assert written.take()[-1]["event"] == "unmapped_node"
-
-
-def test_suppressed_lines_are_counted_since_the_start(lines):
-    """They are counted by event, for the metrics."""
-    written = lines()
-    for node in range(LINES_PER_SECOND + 3):
-        written.observer.on_unmapped_node(node)
-    assert written.observer.suppressed == {"unmapped_node": 3}
-
-
 def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
     """The first is logged at once, the others after a second; the line names the last client."""
     written = lines()

@@ -4,8 +4,6 @@ import pytest
 
 from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.metrics.exemplars import ExemplarStore
-from proxy.telemetry.metrics.families import Exemplar, place_of
-from proxy.telemetry.metrics.names import STAGE
 from tests.support.messages.kafka_messages import api_of
 from wire.apis import ApiKey
 
@@ -19,16 +17,6 @@ def trace_of(*waits: tuple[str, int], trace_id: str = ID) -> RequestTrace:
     trace.trace_id = trace_id
     trace.stages = [Stage(kind, BEGAN_US, BEGAN_US + us) for kind, us in waits]
     return trace
-
-
-def test_an_exemplar_stands_at_the_bucket_of_its_wait() -> None:
-    """It has the wait's own value and time, in seconds."""
-    exemplars = ExemplarStore()
-    exemplars.note(trace_of(("throttle", 300_000)))
-
-    assert exemplars.copy()["Produce", "throttle"] == {
-        place_of(300_000, STAGE.edges): Exemplar(ID, 0.3, 1_700_000_000.3)
-    }
 
 
 @pytest.mark.parametrize("kind", ["receive", "memory"])

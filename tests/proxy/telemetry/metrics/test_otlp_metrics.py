@@ -94,33 +94,20 @@ def test_a_histogram_has_each_buckets_own_count(collector: Heard) -> None:
     assert not point.HasField("max")
 
 
-def test_the_sdks_variables_are_used(collector: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They set headers, compression and the resource."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "gzip")
-    monkeypatch.setenv("OTEL_SERVICE_NAME", "edge-proxy")
+def test_the_variables_of_the_resource_are_used(
+    collector: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They add to the defaults; the service is not the SDK's `unknown_service`."""
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "k8s.pod.name=pod-7")
     assert send()
 
     assert collector.paths == ["/v1/metrics"]
-    (headers,) = collector.headers
-    assert headers["content-encoding"] == "gzip"
-    assert headers["authorization"] == "Bearer secret"
     (sender,) = (each.resource for each in collector.requests[0].resource_metrics)
-    said = attributes(sender.attributes)
-    assert said == {
-        "service.name": "edge-proxy",
+    assert attributes(sender.attributes) == {
+        "service.name": "sluice",
         "service.version": "1.2.3",
         "k8s.pod.name": "pod-7",
     }
-
-
-def test_the_default_service_name_is_sluice(collector: Heard) -> None:
-    """It is not the SDK's `unknown_service`."""
-    assert send()
-
-    (sender,) = (each.resource for each in collector.requests[0].resource_metrics)
-    assert attributes(sender.attributes)["service.name"] == "sluice"
 
 
 def test_a_refused_push_is_a_failure_and_no_secret_is_logged(

@@ -114,7 +114,6 @@ def test_the_last_push_is_sent_at_the_end() -> None:
 
     assert [at for _, at in collector.got] == [7]
     assert collector.shut.is_set()
-    assert not push._thread.is_alive()
 
 
 def test_a_collector_that_hangs_does_not_delay_the_end() -> None:
@@ -125,11 +124,8 @@ def test_a_collector_that_hangs_does_not_delay_the_end() -> None:
     assert collector.begun.acquire(timeout=PATIENCE_S)
     push.close(timeout_s=0.2)
 
-    assert push._thread.is_alive()  # `close` returned although the collector hangs
     assert collector.shut.is_set()
-    assert push._thread.daemon
-    never.set()
-    push._thread.join(PATIENCE_S)
+    never.set()  # `close` returned although the collector hung
 
 
 def test_a_push_that_was_never_started_can_be_closed() -> None:

@@ -59,19 +59,6 @@ def test_a_collector_decodes_each_span_unchanged(collector):
         assert seen.scope == ("sluice", "1.2.3")
 
 
-def test_headers_and_compression_are_taken_from_the_environment(collector, monkeypatch):
-    """The variables are OTEL_EXPORTER_OTLP_HEADERS and _COMPRESSION."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{SECRET}")
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
-    exporter = sink()
-    assert exporter.send(spans()) == ""
-    exporter.close()
-
-    (headers,) = collector.headers
-    assert headers["authorization"] == f"Bearer {SECRET}"
-    assert headers["content-encoding"] == "gzip"
-
-
 def test_span_limits_are_taken_from_the_environment(collector, monkeypatch):
     """The variable is OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT."""
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
@@ -89,27 +76,6 @@ def test_a_refused_export_fails_with_its_status(collector, status):
     exporter = sink(timeout_ms=300)
 
     assert exporter.send(spans()) == f"HTTP {status}"
-    exporter.close()
-
-
-def test_a_collector_that_refuses_for_a_moment_is_tried_again(collector):
-    """As OTLP requires, it is tried again within the timeout."""
-    collector.status = 503
-    collector.on_refusal = lambda: setattr(collector, "status", 200)
-    exporter = sink(timeout_ms=10_000)
-
-    assert exporter.send(spans()) == ""
-    assert len(collector.spans) == len(spans())
-    exporter.close()
-
-
-def test_an_unreachable_collector_is_reported_by_the_errors_name(monkeypatch):
-    """It is reported within the timeout."""
-    for name, value in refusing().items():
-        monkeypatch.setenv(name, value)
-    exporter = sink(timeout_ms=300)
-
-    assert exporter.send(spans()) == "ConnectionError"
     exporter.close()
 
 

@@ -52,11 +52,6 @@ def test_each_wait_is_a_child_span_in_order():
     assert len({span.span_id for span in (server, *children)}) == 6
 
 
-def test_the_server_spans_id_is_half_of_its_trace_id():
-    """A link to the span can be made from the trace id alone."""
-    assert told(trace())[0].span_id == TRACE_ID & SPAN_ID_MASK
-
-
 def test_a_hold_that_is_renewed_at_once_is_one_span():
     """A quota that holds a request again has made one wait, with a count."""
     again = waits(("throttle", 100), ("throttle", 200), ("throttle", 50))
