@@ -42,6 +42,7 @@ class FakeProducer:
     def __init__(self, error: Exception | None = None, hang: Event | None = None) -> None:
         self.sent: list[tuple[str, bytes, bytes]] = []
         self.closed = Event()
+        self.took_all = Event()
         self.error = error
         self._hang = hang
 
@@ -49,6 +50,8 @@ class FakeProducer:
         if self._hang is not None:
             assert self._hang.wait(120), "the test never released the producer"
         self.sent.append((topic, key, value))
+        if len(self.sent) == len(MESSAGES):
+            self.took_all.set()
         return FakeFuture(self.error)
 
     def close(self, timeout: float) -> None:
@@ -74,9 +77,8 @@ def test_each_row_is_a_message() -> None:
 
 def test_rows_that_are_not_delivered_are_counted() -> None:
     """If brokers refuse rows, each is counted and one event is logged."""
-    publisher = publisher_of(FakeProducer(RuntimeError("no such topic")))
     with structlog.testing.capture_logs() as logs:
-        publisher._log = structlog.get_logger()
+        publisher = publisher_of(FakeProducer(RuntimeError("no such topic")))
         publisher.start()
         publisher.publish(MESSAGES)
         publisher.close(10)
@@ -101,8 +103,7 @@ def test_unreachable_brokers_are_tried_again(monkeypatch: pytest.MonkeyPatch) ->
     publisher = TopicPublisher(BROKERS, "usage", OWN, connect)
     publisher.start()
     publisher.publish(MESSAGES)
-    while len(producer.sent) < 3:
-        publisher._wake.wait(0.01)
+    assert producer.took_all.wait(60)
     publisher.close(10)
 
     assert len(attempts) == 3
@@ -125,12 +126,15 @@ def test_a_producer_that_hangs_blocks_no_caller() -> None:
 def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows beyond MAX_PENDING_BYTES are lost and counted."""
     monkeypatch.setattr(topic_publisher, "MAX_PENDING_BYTES", 4 * len(MESSAGES[0][1]) + 1)
-    publisher = publisher_of(FakeProducer())  # not started: nothing leaves the queue
+    producer = FakeProducer()
+    publisher = publisher_of(producer)
     publisher.publish(MESSAGES)
-    publisher.publish(MESSAGES)
+    publisher.publish(MESSAGES)  # not started: nothing has left the queue
+    publisher.start()
 
+    assert publisher.close(60)
     assert publisher.lost == 2
-    assert len(publisher._queue) == 4
+    assert len(producer.sent) == 4
 
 
 def test_the_proxy_never_publishes_to_itself() -> None:
@@ -141,13 +145,10 @@ def test_the_proxy_never_publishes_to_itself() -> None:
         dialled.append(servers)
         return connect_producer(servers, own, security)
 
-    publisher = TopicPublisher([("localhost", 19092)], "usage", OWN, connect)
     with structlog.testing.capture_logs() as logs:
-        publisher._log = structlog.get_logger()
+        publisher = TopicPublisher([("localhost", 19092)], "usage", OWN, connect)
         publisher.start()
         publisher.publish(MESSAGES)
-        while not logs:
-            publisher._wake.wait(0.01)
         publisher.close(10)
 
     assert dialled[0] == []

