@@ -1,4 +1,4 @@
-"""docs/questions.md: every file and every name that it gives as an answer exists."""
+"""Questions of docs/architecture.md: every file and every name that it gives as an answer exists."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r"^\| ([^|]+\?) \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
-ANSWERS = ROW.findall((ROOT / "docs" / "questions.md").read_text("utf-8"))
+ANSWERS = ROW.findall((ROOT / "docs" / "architecture.md").read_text("utf-8"))
 MAX_FILES = 2
 
 

@@ -131,6 +131,7 @@ def test_every_name_of_the_contract_has_a_heading(folder: Path) -> None:
     } <= headings
 
 
+@pytest.mark.slow
 def test_every_page_fits_its_screen(browser_page: Page, address: str, pages: list[str]) -> None:
     """No page scrolls sideways and no key breaks; on a desk no table and no block of code is cut off."""
     faults = {}

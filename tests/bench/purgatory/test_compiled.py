@@ -19,6 +19,7 @@ for name in {NAMES}:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(missing()), reason="nothing can be compiled here")
 def test_compiled_modules_are_built_once_and_run(tmp_path):
     """A process with the folder before the project on its path runs them, and the rest from the project."""

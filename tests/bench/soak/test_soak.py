@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from bench.harness import ROOT
 from bench.measure import running_bench
 from bench.soak.__main__ import SESSION, soak, target
@@ -14,6 +16,7 @@ def held(at_s: float, size_bytes: int, **types: int) -> Held:
     return Held(at_s, size_bytes, size_bytes // 100, types)
 
 
+@pytest.mark.slow
 def test_a_short_soak_counts_a_loaded_sluice(tmp_path: Path) -> None:
     """Its clients have no problem, and it holds sessions under load but not at rest."""
     variant, counts = target(ROOT, 0.1, tmp_path)
