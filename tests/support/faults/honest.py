@@ -17,7 +17,7 @@ from tests.support.faults.stub_broker import body_of
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive
 
-TIMEOUT_SECONDS: Final = 60
+TIMEOUT_SECONDS: Final = 240
 _SO_TIMESTAMPNS: Final = 35
 """Of Linux; Python has no name for it."""
 

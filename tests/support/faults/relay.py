@@ -67,7 +67,7 @@ class Relay:
         """Resets every connection in both directions; new ones are taken."""
         self._cut_done.clear()
         self._cutting = True
-        assert self._cut_done.wait(5), "the relay's thread does not answer"
+        assert self._cut_done.wait(120), "the relay's thread does not answer"
 
     def _run(self) -> None:
         while not self._ending:

@@ -55,8 +55,8 @@ def main(bootstrap: str, topic: str) -> None:
     producer.commit_transaction(30)
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.describe_cluster().result(timeout=30)
-    admin.list_consumer_groups().result(timeout=30)
+    admin.describe_cluster().result(timeout=120)
+    admin.list_consumer_groups().result(timeout=120)
     python_admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     python_admin.describe_cluster()
     python_admin.close()

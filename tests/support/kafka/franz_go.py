@@ -13,7 +13,7 @@ from typing import Final
 from tests.support.kafka.kafka_jars import CACHE
 
 SOURCE: Final = Path(__file__).with_name("franz")
-BUILD_TIMEOUT_SECONDS: Final = 280
+BUILD_TIMEOUT_SECONDS: Final = 1200
 
 
 class FranzUnavailableError(Exception):

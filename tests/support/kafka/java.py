@@ -19,7 +19,7 @@ from pipeline.jars import JarsUnavailableError
 from tests.support.kafka.kafka_jars import CACHE, kafka_jars
 
 OLDEST_JAVA = 17
-TOOL_TIMEOUT_SECONDS = 90
+TOOL_TIMEOUT_SECONDS = 300
 VERSION_SECONDS, VERSION_TRIES = 60, 2
 HOSTS = ("localhost", "kafka.example.com", "broker-1.kafka.example.com")
 """The names that a Java process knows, all of this machine."""

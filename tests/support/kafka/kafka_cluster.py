@@ -25,8 +25,8 @@ from bench.harness.processes import end, suspended
 from tests.support.kafka.java import Java, kafka_java
 from tests.support.kafka.kafka_sasl import LISTENER
 
-START_TIMEOUT_SECONDS: Final = 90.0
-STOP_TIMEOUT_SECONDS: Final = 20.0
+START_TIMEOUT_SECONDS: Final = 300.0
+STOP_TIMEOUT_SECONDS: Final = 120.0
 _READY = b"Kafka Server started"
 _CONFIG = """\
 node.id={node_id}

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from tests.support.kafka.python_clients import Read, read_of
 
-WAIT_SECONDS: Final = 60
+WAIT_SECONDS: Final = 240
 
 
 @dataclass(slots=True)

@@ -212,10 +212,18 @@ def _read(parked: Parked) -> None:
 
 
 def unread_bytes(port: int) -> int:
-    """Return the number of unread bytes in this machine's sockets at local port `port`."""
+    """Return the number of bytes that were sent to this machine's sockets at `port` and that these have not read.
+
+    On a busy machine even the loopback needs time. What is on its way counts, and is looked at first.
+    """
+    return _queued(port, at=2, sent=True) or _queued(port, at=1, sent=False)
+
+
+def _queued(port: int, at: int, *, sent: bool) -> int:
+    """Return the bytes in queues of sockets with this port in column `at`: 1 is the local one, 2 the remote one."""
     rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return sum(
-        int(row[4].partition(":")[2], 16)
+        int(row[4].split(":")[0 if sent else 1], 16)
         for row in rows
-        if row[3] == _ESTABLISHED and int(row[1].rpartition(":")[2], 16) == port
+        if row[3] == _ESTABLISHED and int(row[at].rpartition(":")[2], 16) == port
     )

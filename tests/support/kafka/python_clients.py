@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition as PythonTopicPartition
 
-TIMEOUT_SECONDS: Final = 30
+TIMEOUT_SECONDS: Final = 120
 # acks below all cannot be idempotent; both clients require that this is stated.
 ACKS: Final = ("0", "1", "all")
 COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")

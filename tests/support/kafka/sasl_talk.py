@@ -18,7 +18,7 @@ from tests.support.messages import sasl
 from tests.support.messages.sasl import Scram
 from wire.sasl import AuthenticateReply, authenticate_reply, handshake_error
 
-TIMEOUT_SECONDS: Final = 20
+TIMEOUT_SECONDS: Final = 120
 _CREATE_TOKEN: Final = 38
 
 

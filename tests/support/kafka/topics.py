@@ -33,7 +33,7 @@ class Topics:
         made = self._admin.create_topics(
             [NewTopic(name, partitions, self.replicas, config=settings)]
         )
-        made[name].result(timeout=30)
+        made[name].result(timeout=120)
         self.await_leaders(name, partitions)
         return name
 
@@ -51,7 +51,7 @@ class Topics:
             }
         )
         try:
-            partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=120).topics[topic].partitions
             consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
             found: dict[int, list[Read]] = {partition: [] for partition in sorted(partitions)}
             unended = set(partitions)
@@ -91,7 +91,7 @@ class Topics:
             admin.close()
 
     def _leaders(self, topic: str) -> set[int]:
-        described = self._admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+        described = self._admin.list_topics(topic, timeout=120).topics[topic].partitions.values()
         return {partition.leader for partition in described}
 
     def await_leaders(self, name: str, partitions: int) -> None:
@@ -102,12 +102,12 @@ class Topics:
         give_up = time.monotonic() + 120
         while True:
             try:
-                for answer in self._admin.list_offsets(places, request_timeout=10).values():
-                    answer.result(timeout=10)
+                for answer in self._admin.list_offsets(places, request_timeout=120).values():
+                    answer.result(timeout=120)
             except KafkaException as error:
                 if time.monotonic() > give_up:
                     raise AssertionError(f"no leader for {name}") from error
                 time.sleep(0.05)
-                self._admin.list_topics(name, timeout=10)  # or it would ask its cache for ever
+                self._admin.list_topics(name, timeout=120)  # or it would ask its cache for ever
             else:
                 return

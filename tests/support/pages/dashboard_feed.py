@@ -78,7 +78,7 @@ class DashboardFeed:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        assert self._up.wait(10), "the feed does not listen"
+        assert self._up.wait(120), "the feed does not listen"
         return self
 
     def __exit__(self, *_: object) -> None:

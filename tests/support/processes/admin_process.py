@@ -38,7 +38,7 @@ class Sluice(SluiceProcess):
 
     def ask(self, where: str, method: str, path: str, headers: dict[str, str]) -> int:
         """Send one request as it is; return the status."""
-        connection = http.client.HTTPConnection(where, timeout=10)
+        connection = http.client.HTTPConnection(where, timeout=120)
         try:
             connection.request(method, path, headers=headers)
             return connection.getresponse().status
@@ -52,7 +52,7 @@ class Sluice(SluiceProcess):
             env={**os.environ, "SLUICE_ADMIN_SOCKET": self.socket},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
 

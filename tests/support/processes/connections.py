@@ -15,7 +15,6 @@ class ConnectionWatch:
 
     prefix: str
     pids: set[int] = field(default_factory=set)
-    looks: int = 0
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -31,7 +30,6 @@ class ConnectionWatch:
 
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_SECONDS):
-            self.looks += 1
             for connection in psutil.net_connections("tcp"):
                 if (
                     connection.raddr

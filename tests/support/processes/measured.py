@@ -50,7 +50,7 @@ def counted_work() -> Iterator[Work]:
 
 def metrics_of(admin: str) -> dict[str, float]:
     """Return the sum of each family's samples on the metrics page of HOST:PORT."""
-    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=30) as reply:
+    with urllib.request.urlopen(f"http://{admin}/metrics", timeout=120) as reply:
         page = reply.read().decode()
     found: dict[str, float] = {}
     for family in read_metrics(page):

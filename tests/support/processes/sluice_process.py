@@ -17,8 +17,8 @@ from typing import Final, Self
 from bench.harness.ports import free_ports
 from bench.harness.processes import wait_accepting
 
-START_TIMEOUT_SECONDS: Final = 60.0
-STOP_TIMEOUT_SECONDS: Final = 60.0
+START_TIMEOUT_SECONDS: Final = 240.0
+STOP_TIMEOUT_SECONDS: Final = 240.0
 COMMAND: Final = Path(sys.executable).with_name("sluice")
 NODES: Final = 8
 

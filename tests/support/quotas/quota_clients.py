@@ -24,7 +24,7 @@ from tests.support.kafka.verifiable import config_file
 
 VALUE: Final = b"0123456789" * 20
 IN_FLIGHT: Final = 5
-WAIT_SECONDS: Final = 90
+WAIT_SECONDS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)

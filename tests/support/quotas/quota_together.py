@@ -57,10 +57,13 @@ class Together:
         began = min(each.asked for talk in self.talks[client] for each in talk.exchanges)
         return max(self.start, began + 2 * BURST_SECONDS)
 
-    def rate(self, client: str) -> float:
-        """Return the requests of this client answered per second."""
-        start = self.settled(client)
-        return len(answered(self.talks[client], start, self.stop)) / (self.stop - start)
+    def passed(self, client: str) -> tuple[int, float]:
+        """Return how many requests were sent and answered until `stop`, and in how many seconds.
+
+        Sluice let each of them pass in that time, on a machine of any speed.
+        """
+        exchanges = answered(self.talks[client], 0, self.stop)
+        return len(exchanges), self.stop - min(each.asked for each in exchanges)
 
     def came_or_went(self, client: str) -> list[Talk]:
         """Return its connections that began or ended after it had settled."""
@@ -70,14 +73,6 @@ class Together:
             for talk in self.talks[client]
             if start <= talk.began <= self.stop or start <= (talk.ended or 0) <= self.stop
         ]
-
-    def longest_s(self, client: str) -> float:
-        """Return the longest time from one of its requests to the reply."""
-        return max(
-            exchange.answered - exchange.asked
-            for exchange in answered(self.talks[client], 0, float("inf"))
-            if exchange.answered is not None
-        )
 
     def throttle_ms(self, client: str) -> list[int]:
         """Return the throttle time in each of its replies, in order; 0 where there is no field."""

@@ -23,8 +23,8 @@ from proxy.telemetry.traces.exporters import make_tracer
 from proxy.telemetry.traces.tracer import Tracer
 
 HOST: Final = "127.0.0.1"
-START_TIMEOUT_S: Final = 20.0
-ARRIVAL_TIMEOUT_S: Final = 20.0
+START_TIMEOUT_S: Final = 120.0
+ARRIVAL_TIMEOUT_S: Final = 120.0
 
 
 class Seen(NamedTuple):

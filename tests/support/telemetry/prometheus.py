@@ -19,8 +19,8 @@ from bench.harness.ports import free_ports
 from bench.harness.processes import end
 from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT, wants_openmetrics
 
-START_TIMEOUT_SECONDS: Final = 20.0
-FOUND_TIMEOUT_SECONDS: Final = 15.0
+START_TIMEOUT_SECONDS: Final = 120.0
+FOUND_TIMEOUT_SECONDS: Final = 120.0
 
 
 def program(name: str) -> str:
