@@ -27,14 +27,14 @@ def test_topics_are_created_described_widened_and_deleted(way_three: Way) -> Non
     """An admin client gets the same results through Sluice."""
     admin = AdminClient({"bootstrap.servers": way_three.bootstrap})
     name = f"t-{uuid.uuid4()}"
-    admin.create_topics([NewTopic(name, 2, 3)])[name].result(timeout=30)
-    admin.create_partitions([NewPartitions(name, 5)])[name].result(timeout=30)
+    admin.create_topics([NewTopic(name, 2, 3)])[name].result(timeout=120)
+    admin.create_partitions([NewPartitions(name, 5)])[name].result(timeout=120)
     way_three.topics.await_leaders(name, 5)
-    partitions = admin.list_topics(name, timeout=30).topics[name].partitions
+    partitions = admin.list_topics(name, timeout=120).topics[name].partitions
     assert {number: sorted(partition.replicas) for number, partition in partitions.items()} == {
         number: [1, 2, 3] for number in range(5)
     }
-    admin.delete_topics([name])[name].result(timeout=30)
+    admin.delete_topics([name])[name].result(timeout=120)
 
 
 def test_an_altered_topic_config_is_read_back(way_three: Way) -> None:
@@ -43,11 +43,11 @@ def test_an_altered_topic_config_is_read_back(way_three: Way) -> None:
     topic = way_three.topics.make()
     change = ConfigEntry("retention.ms", "123456", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
-    admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+    admin.incremental_alter_configs([resource])[resource].result(timeout=120)
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
 
     def read() -> str | None:
-        found = admin.describe_configs([asked])[asked].result(timeout=30)
+        found = admin.describe_configs([asked])[asked].result(timeout=120)
         return found["retention.ms"].value
 
     # The controller answers before the other brokers have applied the change.
@@ -67,19 +67,19 @@ def test_group_offsets_are_altered(way_three: Way) -> None:
     consumer = Consumer(config)
     consumer.subscribe([topic])
     poll_records(consumer, 10)
-    described = admin.describe_consumer_groups([group])[group].result(timeout=30)
+    described = admin.describe_consumer_groups([group])[group].result(timeout=120)
     assert [member.assignment.topic_partitions for member in described.members] == [
         [TopicPartition(topic, 0)]
     ]
     consumer.close()
-    listed = admin.list_consumer_groups().result(timeout=30)
+    listed = admin.list_consumer_groups().result(timeout=120)
     assert group in {entry.group_id for entry in listed.valid}
     wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 4)])
-    admin.alter_consumer_group_offsets([wanted])[group].result(timeout=30)
+    admin.alter_consumer_group_offsets([wanted])[group].result(timeout=120)
     asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0)])
-    answer = admin.list_consumer_group_offsets([asked])[group].result(timeout=30)
+    answer = admin.list_consumer_group_offsets([asked])[group].result(timeout=120)
     assert [place.offset for place in answer.topic_partitions] == [4]
-    admin.delete_consumer_groups([group])[group].result(timeout=30)
+    admin.delete_consumer_groups([group])[group].result(timeout=120)
 
 
 def test_describe_cluster_names_sluices_addresses(
@@ -90,7 +90,7 @@ def test_describe_cluster_names_sluices_addresses(
     direct = {node: broker.address for node, broker in kafka_three.brokers.items()}
     for bootstrap, expected in ((sluice_three.bootstrap, through), (kafka_three.bootstrap, direct)):
         librdkafka = AdminClient({"bootstrap.servers": bootstrap})  # its answers die with it
-        cluster = librdkafka.describe_cluster().result(timeout=30)
+        cluster = librdkafka.describe_cluster().result(timeout=120)
         assert {node.id: f"{node.host}:{node.port}" for node in cluster.nodes} == expected
         admin = KafkaAdminClient(bootstrap_servers=bootstrap)
         try:

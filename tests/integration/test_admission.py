@@ -71,7 +71,7 @@ def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answer
     def run(place: int) -> None:
         mine = answers[client_ids[place]]
         with Talk(bootstrap) as talk:
-            start.wait(10)
+            start.wait(120)
             for number in range(1, EACH + 1):
                 value = f"{place}-{number}".encode()
                 reply, waited_ms = talk.ask(produce(number, topic, value, client_ids[place]))
@@ -159,9 +159,9 @@ def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
             pool.submit(read, sluice.bootstrap, topic, client_id, ready)
             for client_id in (CHATTY, FLOORED)
         ]
-        ready.wait(20)
+        ready.wait(120)
         write_slowly(kafka_one.bootstrap, topic)
-        values = [each.result(timeout=30) for each in reading]
+        values = [each.result(timeout=120) for each in reading]
 
     assert values[0] == values[1] == [f"{number}".encode() for number in range(RECORDS)]
     fetches = {
@@ -179,7 +179,7 @@ def write_slowly(bootstrap: str, topic: str) -> None:
         for number in range(RECORDS):
             producer.send(topic, f"{number}".encode(), partition=0)
             time.sleep(max(0.0, began + (number + 1) * PACE_S - time.monotonic()))
-        producer.flush(timeout=20)
+        producer.flush(timeout=120)
     finally:
         producer.close()
 
@@ -191,7 +191,7 @@ def read(bootstrap: str, topic: str, client_id: str, ready: threading.Barrier) -
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
         consumer.poll(timeout_ms=0)
-        ready.wait(20)
+        ready.wait(120)
         values: list[bytes] = []
         give_up = time.monotonic() + 120
         while len(values) < RECORDS and time.monotonic() < give_up:

@@ -20,7 +20,7 @@ HEAP = "256m"
 CROWD = 200
 ANNOUNCED_BYTES = 16 * MIB
 BOUND_BYTES = 48 * MIB
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 60.0
 DEAD = b"OutOfMemoryError"
 SETTINGS = {"message.max.bytes": str(64 * MIB)}
 

@@ -74,7 +74,7 @@ def crowd(sluice: SluiceProcess) -> Iterator[list[socket.socket]]:
     """Connect so many clients; each has sent its client id."""
     with ExitStack() as stack:
         clients = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", sluice.port), timeout=30))
+            stack.enter_context(socket.create_connection(("127.0.0.1", sluice.port), timeout=120))
             for _ in range(CONNECTIONS)
         ]
         for n, client in enumerate(clients):

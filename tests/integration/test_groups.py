@@ -14,7 +14,7 @@ from tests.integration.conftest import Way
 from tests.support.kafka.python_clients import Librdkafka, read_of
 
 PARTITIONS = 4
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 240
 
 
 class Member(Protocol):
@@ -166,5 +166,5 @@ def _committed(way: Way, group: str, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": way.topics.bootstrap})
     places = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
-    answer = asked[group].result(timeout=30)
+    answer = asked[group].result(timeout=120)
     return {place.partition: place.offset for place in answer.topic_partitions}

@@ -21,6 +21,7 @@ from tests.support.plugins.witness import install
 from tests.support.processes.sluice_process import SluiceProcess
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(bool(kerberos_is_missing()), reason=kerberos_is_missing()),
 ]
 

@@ -66,6 +66,7 @@ def sluice(kafka_one: KafkaCluster, tmp_path: Path) -> Iterator[SluiceProcess]:
         yield process
 
 
+@pytest.mark.slow
 def test_clients_get_what_a_policy_has_put_in(
     sluice: SluiceProcess, topics_one: Topics, java: Java
 ) -> None:

@@ -16,8 +16,6 @@ from tests.support.messages.raw import receive
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.telemetry.usage_log import shown
 
-pytestmark = pytest.mark.slow
-
 LATE_S = 0.3
 """For the loop's turn, the writer's, and a busy machine, after a second is over."""
 LIFE_S = (1.45, 2.5)
@@ -78,6 +76,7 @@ def sluice(broker: StubBroker, tmp_path: Path) -> Iterator[SluiceProcess]:
     process.stop()
 
 
+@pytest.mark.slow
 def test_a_kill_costs_the_last_second_at_most(sluice: SluiceProcess, tmp_path: Path) -> None:
     """Killed three times at random moments: every request answered before the second of its death is
     in the rows of both families, none is counted twice, no file is torn, and no `seq` is missing.

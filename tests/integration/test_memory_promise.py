@@ -31,7 +31,7 @@ EACH: Final = 20
 CONNECTIONS: Final = 250
 WHOLE_BYTES: Final = 4 * MIB
 ADDRESS: Final = "127.0.21.1"
-PATIENCE_SECONDS: Final = 30.0
+PATIENCE_SECONDS: Final = 120.0
 
 
 class RoleBroker:

@@ -105,6 +105,7 @@ def running(kafka_one: KafkaCluster, java: Java, tmp_path: Path) -> Iterator[Run
         yield Running(sluice, java)
 
 
+@pytest.mark.slow
 def test_an_entry_that_observes_leaves_quotas_to_the_broker(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_an_entry_that_observes_leaves_quotas_to_the_broker(
     assert "AlterClientQuotas" in said
 
 
+@pytest.mark.slow
 def test_kafka_configs_alters_describes_and_deletes(running: Running) -> None:
     """Byte rates of users, client ids, both, and their defaults."""
     entities = (
@@ -175,6 +177,7 @@ def test_kafka_configs_alters_describes_and_deletes(running: Running) -> None:
     assert "consumer_byte_rate=7777.0\n" in running.configs("--describe", *alice)
 
 
+@pytest.mark.slow
 def test_kafka_configs_prints_the_reason_of_a_refusal(running: Running) -> None:
     """The message is Sluice's."""
     entity = ("--entity-type", "users", "--entity-name", "alice")
@@ -184,6 +187,7 @@ def test_kafka_configs_prints_the_reason_of_a_refusal(running: Running) -> None:
         running.configs("--alter", *entity, "--add-config", "producer_byte_rate=0")
 
 
+@pytest.mark.slow
 def test_a_java_admin_client_sets_request_rates(
     running: Running, java: Java, tmp_path: Path
 ) -> None:
@@ -258,10 +262,10 @@ def test_live_quotas_outlive_the_process(running: Running) -> None:
 def test_top_shows_the_use_of_each_limit(running: Running) -> None:
     """A client's requests are shown against its limit, which was set while it was connected."""
     admin = AdminClient({"bootstrap.servers": running.sluice.bootstrap, "client.id": "watched"})
-    admin.list_topics(timeout=30)
+    admin.list_topics(timeout=120)
     running.quotas("set", "--client-id", "watched", "request_rate=2")
     for _ in range(8):  # four at once, then two a second
-        admin.list_topics(timeout=30)
+        admin.list_topics(timeout=120)
     (row,) = json.loads(running.quotas("usage", "--json"))
     assert (row["user"], row["client_id"], row["quota"]) == (None, "watched", "request_rate")
     assert row["limit"] == 2.0
@@ -295,6 +299,7 @@ def test_only_admins_change_quotas(kafka_sasl: KafkaCluster, tmp_path: Path) -> 
         assert "have not authenticated" in running.quotas("list", code=1)
 
 
+@pytest.mark.slow
 def test_the_brokers_own_quotas_are_forwarded(
     kafka_one: KafkaCluster, java: Java, tmp_path: Path
 ) -> None:

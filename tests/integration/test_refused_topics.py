@@ -45,7 +45,15 @@ def shower(library: str, folder: Path) -> Show:
     return {"kafka-python": kafka_python, "librdkafka": librdkafka}[library]
 
 
-@pytest.mark.parametrize("library", ["kafka-python", "librdkafka", "Java", "franz-go"])
+@pytest.mark.parametrize(
+    "library",
+    [
+        "kafka-python",
+        "librdkafka",
+        pytest.param("Java", marks=pytest.mark.slow),
+        pytest.param("franz-go", marks=pytest.mark.slow),
+    ],
+)
 def test_each_library_shows_what_the_page_says(
     library: str, kafka_one: KafkaCluster, tmp_path: Path
 ) -> None:

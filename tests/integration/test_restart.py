@@ -84,6 +84,7 @@ def test_a_drain_finishes_requests_in_flight(sluice: SluiceProcess, topics_three
         assert producer.acked.keys() - written == set(), "acked, but lost"
 
 
+@pytest.mark.slow
 def test_idempotent_clients_continue_after_a_drain(
     sluice: SluiceProcess, topics_three: Topics
 ) -> None:

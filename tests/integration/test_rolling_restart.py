@@ -63,7 +63,7 @@ def test_clients_survive_a_rolling_restart_under_load(
 def _in_sync(cluster: KafkaCluster) -> bool:
     topics = (
         AdminClient({"bootstrap.servers": cluster.bootstrap})
-        .list_topics(timeout=30)
+        .list_topics(timeout=120)
         .topics.values()
     )
     return all(

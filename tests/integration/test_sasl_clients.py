@@ -52,7 +52,7 @@ def by_kafka_python(bootstrap: str, topic: str, client_id: str, *login: str) -> 
         )
         try:
             for number in range(COUNT):
-                producer.send(topic, b"%d" % number).get(timeout=20)
+                producer.send(topic, b"%d" % number).get(timeout=120)
         finally:
             producer.close(timeout=5)
     except PythonKafkaError:

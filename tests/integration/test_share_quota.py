@@ -20,7 +20,10 @@ LEAST_MS: Final = 5_000
 """Half of what each limit below needs for all records, after what it lets pass at once."""
 
 
-@pytest.mark.parametrize(("enforcement", "limit"), [("entity", 50_000), ("channel", 25_000)])
+@pytest.mark.parametrize(
+    ("enforcement", "limit"),
+    [("entity", 50_000), pytest.param("channel", 25_000, marks=pytest.mark.slow)],
+)
 def test_a_share_group_is_held_to_its_bytes(
     enforcement: str,
     limit: int,

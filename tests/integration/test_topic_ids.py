@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
@@ -9,6 +11,7 @@ from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file, 
 from tests.support.processes.sluice_process import SluiceProcess
 
 
+@pytest.mark.slow
 def test_java_cannot_write_to_a_denied_topic_by_its_id(
     kafka_one: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_client_lists_the_groups_that_it_may_see(listing: Listing, sluice: Slu
     assert ours(listing(sluice.bootstrap, GOOD)) == GROUPS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("main", "names"),
     [
@@ -166,7 +167,9 @@ def java_asks(bootstrap: str, client_id: str, topic: str, folder: Path) -> None:
     kafka_java().run_tool(PRODUCER, *where, "--max-messages", "1", "--command-config", config)
 
 
-@pytest.mark.parametrize("ask", [python_asks, librdkafka_asks, java_asks])
+@pytest.mark.parametrize(
+    "ask", [python_asks, librdkafka_asks, pytest.param(java_asks, marks=pytest.mark.slow)]
+)
 def test_asking_for_a_topic_creates_it_only_for_a_client_that_may(
     ask: Asking, sluice: SluiceProcess, creating: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -154,6 +154,7 @@ def test_a_request_of_several_groups_is_divided(guarded: SluiceProcess) -> None:
     assert set(found.values()) <= {"GroupIdNotFoundError", "NotCoordinatorError"}
 
 
+@pytest.mark.slow
 def test_java_sees_why_it_may_not(
     guarded: SluiceProcess, kafka_one: KafkaCluster, tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ def test_a_collector_that_never_answers_does_not_delay_the_loop(
         tracer = use(variables, monkeypatch, rate=100_000)
         tracer.start()
         offer(tracer, 100)
-        assert hole.accepted.wait(20)  # the worker hangs from now on
+        assert hole.accepted.wait(120)  # the worker hangs from now on
         offer(tracer, 4000)  # a call that waited for the worker would not return
 
         assert tracer.waiting <= 2 * 2048 + 512  # two spans a request, and a batch that hangs
@@ -106,7 +106,7 @@ def test_spans_refused_for_a_while_are_lost_and_counted(monkeypatch: pytest.Monk
         ill.status, ill.on_refusal = 400, refused.set
         tracer.start()
         offer(tracer, 10)
-        assert refused.wait(20)
+        assert refused.wait(120)
         while tracer.dropped < 20:
             time.sleep(0.01)
         ill.status = 200

@@ -2,6 +2,7 @@
 
 import uuid
 
+import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaProducer
 
@@ -45,7 +46,7 @@ def test_kafka_python_commits_and_aborts(way_three: Way) -> None:
         producer.init_transactions()
         for verdict in ("commit", "abort", "commit"):
             producer.begin_transaction()
-            producer.send(topic, verdict.encode()).get(timeout=30)
+            producer.send(topic, verdict.encode()).get(timeout=120)
             if verdict == "commit":
                 producer.commit_transaction()
             else:
@@ -93,6 +94,7 @@ def test_offsets_are_part_of_the_transaction(way_three: Way) -> None:
     assert found == [b"commit " + value for value in values]
 
 
+@pytest.mark.slow
 def test_kafkas_own_copier_copies_exactly_once(way_three: Way, java: Java) -> None:
     """TransactionalMessageCopier moves a partition in transactions of ten, each record once and in order."""
     source, target = way_three.topics.make(), way_three.topics.make()

@@ -32,7 +32,7 @@ JUNK = struct.pack(">i", -1) + bytes(8)
 JUNK_CONNECTIONS = 475
 ATTACK_CONNECTIONS = scaled(475, 20_000)
 PIPE_BYTES = 4096
-PATIENCE_SECONDS = 20
+PATIENCE_SECONDS = 120
 
 
 def junk(port: int, count: int = JUNK_CONNECTIONS) -> None:

@@ -16,10 +16,15 @@ from tests.support.quotas.quota_scripts import script, short_throttles
 
 SEEDS = 200
 PARTS = 4
+QUICK = 1
+"""So many parts are played by `make test`, all by `make test-all`."""
 
 
 @pytest.mark.parametrize("looks", [True, False])
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part",
+    [*range(QUICK), *(pytest.param(part, marks=pytest.mark.slow) for part in range(QUICK, PARTS))],
+)
 def test_deferred_or_not_a_mute_has_the_same_effects(part, looks):
     """Bytes, usage rows, traces, meters and buckets are equal, whether early bytes are seen before they are read or
     not; and many mutes are deferred, with and without early bytes.

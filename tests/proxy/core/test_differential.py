@@ -11,6 +11,8 @@ from tests.support.model.scripts import script
 
 SEEDS = int(os.environ.get("SLUICE_DIFFERENTIAL_SEEDS", "10000"))
 PARTS = 20
+QUICK = 4
+"""So many parts are played by `make test`, all by `make test-all`."""
 LAW_SEEDS = 160
 WHOLE = (1 << 18,)
 CUT = (1, 7, 30)
@@ -27,7 +29,10 @@ def run(seed: int) -> None:
         raise
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part",
+    [*range(QUICK), *(pytest.param(part, marks=pytest.mark.slow) for part in range(QUICK, PARTS))],
+)
 def test_a_session_does_what_the_plain_model_does(part):
     """Any chunking and interleaving, both sides, all verdicts, small pools, brokers late, silent and lost."""
     first, after = (part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)

@@ -13,6 +13,8 @@ from tests.support.quotas.quota_scripts import script
 
 SEEDS = int(os.environ.get("SLUICE_GATE_SEEDS", "1000"))
 PARTS = 8
+QUICK = 2
+"""So many parts are played by `make test`, all by `make test-all`."""
 
 
 class Plain(Quota):
@@ -22,7 +24,10 @@ class Plain(Quota):
 
 
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize(
+    "part",
+    [*range(QUICK), *(pytest.param(part, marks=pytest.mark.slow) for part in range(QUICK, PARTS))],
+)
 def test_with_and_without_its_gates_a_quota_does_the_same(part, enforcement):
     """Bytes, usage rows, traces, meters and buckets are equal, under live changes, reloads and disconnects."""
     share = SEEDS if enforcement == "entity" else SEEDS // 6

@@ -76,12 +76,12 @@ def wide(number: int) -> bytes:
 @pytest.mark.parametrize(
     ("make", "count"),
     [
-        (small, 10_000),
-        (medium, 3_000),
-        (large, 1_500),
-        (f.beat, 3_000),
-        (fetch, 3_000),
-        (wide, 60),
+        (small, 2_000),
+        (medium, 1_000),
+        (large, 500),
+        (f.beat, 1_000),
+        (fetch, 1_000),
+        (wide, 20),
     ],
 )
 def test_the_bytes_counted_for_pipelined_requests_are_those_they_hold(make, count, policies):

@@ -106,7 +106,7 @@ def test_a_disk_that_hangs_blocks_no_caller(
         patched.setattr(os, "write", hang)
         thread.start()
         thread.put(second(0))
-        assert hanging.wait(10)
+        assert hanging.wait(120)
         thread.put(second(1))
         assert thread.has_room
         assert not thread.close(0.05)
