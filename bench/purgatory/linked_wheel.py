@@ -28,7 +28,6 @@ class LinkedRequest(Request):
         if purgatory is not None:
             self.purgatory = None
             purgatory.num_delayed -= 1
-            purgatory.finished += 1
             purgatory.forget(self)
         self.bucket = None
         before, after = self.before, self.after

@@ -1,9 +1,8 @@
 """The workload of Kafka's benchmark in real time on one thread: requests arrive, wait, and complete or expire.
 
 - The workload was drawn before the run (`workload`); a step only reads the clock a few times.
-- A step calls `force_complete` on each request that is to complete by now. As in Kafka's benchmark no key is checked,
-  so the watch lists rely on the purge. Then come the deadlines, the purge if it is due, and the requests that arrive
-  in this millisecond.
+- A step calls `force_complete` on each request that is to complete by now. As in Kafka's benchmark no key is checked.
+  Then come the deadlines, and the requests that arrive in this millisecond.
 - It sleeps until the next millisecond if it is early. If it is late it catches up, and drops no request.
 - Cython compiles this module with the wheel and the purgatory for the compiled candidate (`play.pxd`).
 """
@@ -151,4 +150,3 @@ class Player:
         self.queue.advance(now_ms)
         if book.expired != before:
             book.fired_us.append((book.expired, (time.monotonic_ns() - self._start_ns) // 1000))
-        self.purgatory.maybe_purge()

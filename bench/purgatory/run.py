@@ -54,13 +54,13 @@ def player(name: str, book: Book) -> Player:
     """
     if name == "wheel":
         queue: Queue = Timers()
-        return Player(queue, Purgatory("Fake", queue), book)
+        return Player(queue, Purgatory(queue), book)
     # Imported on demand: a module that extends a class cannot be loaded if that class is compiled.
     from bench.purgatory import linked_wheel, queues  # noqa: PLC0415 - see above
 
     if name == "loop":
         queue = Timers()
-        return Player(queue, queues.NoPurgatory("Fake", queue), book)
+        return Player(queue, queues.NoPurgatory(queue), book)
     makers: dict[str, Callable[[], Queue]] = {
         "list": queues.TimerList,
         "heap": queues.TimerHeap,
@@ -71,7 +71,7 @@ def player(name: str, book: Book) -> Player:
     if name not in makers:
         raise ValueError(f"unknown candidate {name}")
     queue = makers[name]()
-    return Player(queue, Purgatory("Fake", queue), book, _kind(name))
+    return Player(queue, Purgatory(queue), book, _kind(name))
 
 
 def _kind(name: str) -> type[Request]:

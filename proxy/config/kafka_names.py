@@ -34,12 +34,12 @@ KAFKA_NAMES: Final = (
     KafkaName(
         "fetch.purgatory.purge.interval.requests",
         "",
-        "the interval is Kafka's default, 1000: completed requests keep no memory here",
+        "completed requests keep no memory here",
     ),
     KafkaName(
         "producer.purgatory.purge.interval.requests",
         "",
-        "the interval is Kafka's default, 1000: completed requests keep no memory here",
+        "completed requests keep no memory here",
     ),
     KafkaName("ssl.principal.mapping.rules", "listen.tls.principal.rules", "a list of rules"),
     KafkaName("request.timeout.ms", "upstream.request_timeout_ms"),

@@ -20,9 +20,9 @@ cdef class DelayedOperation(TimerEntry):
 
 
 cdef class Purgatory:
-    cdef public object _timers, name, purge_interval
+    cdef public object _timers
     cdef public dict _watchers
-    cdef public long long finished, num_delayed
+    cdef public long long num_delayed
 
     @cython.locals(watchers=dict, watching=dict, complete=cython.bint)
     cpdef bint try_complete_else_watch(

@@ -9,10 +9,9 @@ Rules:
   whose condition already holds is never watched.
 - A completed operation is removed from the timer and the lists of its keys at once. The lists are dicts, so removal is
   O(1), and completed operations are not kept alive.
-- Kafka's lists keep completed operations until a purge, which runs when there may be more than `purge_interval`.
-  Sluice keeps only the estimate: each operation that was watched counts once until the next purge begins.
+  Kafka's lists keep them until a purge, for which it estimates their number; here is neither.
 - One thread runs everything, without locks or awaits. An operation's methods may call the purgatory again: to watch
-  other operations, to check the same key, or to purge.
+  other operations, or to check the same key.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ class DelayedOperation(TimerEntry):
         if purgatory is not None:
             self.purgatory = None
             purgatory.num_delayed -= 1
-            purgatory.finished += 1
             purgatory.forget(self)
         bucket = self.bucket
         if bucket is not None:
@@ -85,25 +83,16 @@ class DelayedOperation(TimerEntry):
 
 
 class Purgatory:
-    """Holds the delayed operations of one kind. `name` is the value of Kafka's metric tag `delayedOperation`."""
+    """Holds the delayed operations of one kind."""
 
-    __slots__ = ("_timers", "_watchers", "finished", "name", "num_delayed", "purge_interval")
+    __slots__ = ("_timers", "_watchers", "num_delayed")
 
-    def __init__(self, name: str, timers: TimerQueue, purge_interval: int = 1000) -> None:
-        self.name = name
-        self.purge_interval = purge_interval
+    def __init__(self, timers: TimerQueue) -> None:
         self.num_delayed = 0
         """The exact number of operations on the timer: Kafka's NumDelayedOperations."""
-        self.finished = 0
-        """The number of watched operations that have completed since the last purge began."""
         self._timers = timers
         # Dicts keep the order and remove in O(1); only the number of their entries is read, not the values.
         self._watchers: dict[Hashable, dict[DelayedOperation, int]] = {}
-
-    @property
-    def estimated_total(self) -> int:
-        """The operations on the timer or completed since the last purge: Kafka's estimate of its lists' length."""
-        return self.num_delayed + self.finished
 
     @property
     def watched(self) -> int:
@@ -137,7 +126,6 @@ class Purgatory:
                 watching[operation] = 1
         complete = operation.try_complete(now_ms)
         if complete or operation.completed or operation.bucket is None:
-            self.finished += 1
             self.forget(operation)
             return complete
         operation.at_ms = at_ms
@@ -159,13 +147,6 @@ class Purgatory:
                 count += 1
         return count
 
-    def cancel_for_key(self, key: Hashable) -> list[DelayedOperation]:
-        """Forget the key; return its operations, taken off the timer. The caller must complete them."""
-        operations = list(self._watchers.pop(key, ()))
-        for operation in operations:
-            operation.cancel()
-        return operations
-
     def forget(self, operation: DelayedOperation) -> None:
         """Remove the operation from the lists of its keys."""
         watchers = self._watchers
@@ -175,14 +156,3 @@ class Purgatory:
                 watching.pop(operation, None)
                 if not watching:
                     del watchers[key]
-
-    def maybe_purge(self) -> int | None:
-        """Purge if Kafka would. Return how many operations completed since the last purge; None: no purge."""
-        if self.finished <= self.purge_interval:
-            return None
-        return self.purge()
-
-    def purge(self) -> int:
-        """Reset the estimate; the lists need no purge. Return how many operations completed since the last reset."""
-        finished, self.finished = self.finished, 0
-        return finished

@@ -30,8 +30,6 @@ class EngineOptions:
     """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
     graces: GraceTimes = field(default_factory=GraceTimes)
     bounds: PoolLimits = field(default_factory=PoolLimits)
-    purge_interval: int = 1000
-    """How many held requests may have ended before their places in the purgatory are freed."""
     keeps_traces: bool = False
     sample_every: int = 0
     """One ordinary request in so many is traced; 0 = none."""

@@ -199,4 +199,3 @@ def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     holds = owner.shared.holds
     key = held_key(verdict.watch, held)
     holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)
-    holds.maybe_purge()

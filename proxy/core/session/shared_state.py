@@ -99,7 +99,7 @@ class SharedState(StepTime):
         self.retirements = Retirements(self.timers, self.reservations)
         self.routes = BrokerRoutes(topology, self.timers, self.retirements, self)
         self.newcomers = Newcomers(self.timers, self.connections)
-        self.holds = Purgatory("HeldRequest", self.timers, options.purge_interval)
+        self.holds = Purgatory(self.timers)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
         self.turns = Turns()
         self.schedule = self.turns.add

@@ -32,13 +32,13 @@ class Clock:
         self.now_ns += round(seconds * 1e9) + 1
 
 
-def played(monkeypatch, slots, latencies_ms, jumps=None, purge_interval=1000):
+def played(monkeypatch, slots, latencies_ms, jumps=None):
     """Return a player that has played this on a clock of its own."""
     clock = Clock(jumps)
     monkeypatch.setattr(module, "time", clock)
     timers = Timers()
     book = Book(array("q", bytes(8 * len(latencies_ms))))
-    player = Player(timers, Purgatory("Fake", timers, purge_interval), book)
+    player = Player(timers, Purgatory(timers), book)
     player.play(slots, array("i", latencies_ms), KEYS, 200)
     return player, clock
 
@@ -61,14 +61,6 @@ def test_a_late_player_catches_up_and_loses_nothing(monkeypatch):
     player, _ = played(monkeypatch, [(0, 2), (1, 1), (400, 1)], [150, 300, 10, 5], jumps={3: 500})
     assert (player.book.completed, player.book.expired) == (4, 1)
     assert player.enqueued_us >= 500_000
-
-
-def test_watch_lists_are_purged(monkeypatch):
-    """No key is checked, so only the purge can empty them."""
-    slots = [(ms, 10) for ms in range(100)]
-    player, _ = played(monkeypatch, slots, [20] * 1000, purge_interval=50)
-    assert player.book.completed == 1000
-    assert player.purgatory.watched <= 3 * 60
 
 
 @pytest.mark.parametrize("latency_ms", [199, 200])

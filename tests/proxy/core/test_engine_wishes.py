@@ -55,15 +55,6 @@ def test_a_request_that_ended_its_wait_is_not_woken():
     assert len(policy.asked) == 5
 
 
-def test_ended_waits_are_purged_from_the_lists():
-    """They are purged when there are more of them than `purge_interval`."""
-    engine = make_engine([Recorder(lambda _: Hold(10_000, "key"))], purge_interval=10)
-    for _ in range(100):
-        Wire(engine).client(f.heartbeat(0)).hang_up()
-    assert engine.holds.num_delayed == 0
-    assert engine.holds.watched <= 11
-
-
 def test_a_wake_up_from_inside_a_policy_judges_held_requests_at_once():
     """They are judged before `wake` returns; their bytes move in a turn of their own."""
     engine, (wire,), policy = keys("key")

@@ -36,9 +36,9 @@ class Waiting(DelayedOperation):
 class Room:
     """A purgatory on real timers, and its operations by name."""
 
-    def __init__(self, purge_interval: int = 1000) -> None:
+    def __init__(self) -> None:
         self.timers = Timers()
-        self.purgatory = Purgatory("Test", self.timers, purge_interval)
+        self.purgatory = Purgatory(self.timers)
         self.operations: dict[str, Waiting] = {}
 
     def call(self, text, now_ms=0, timeouts_ms=None):

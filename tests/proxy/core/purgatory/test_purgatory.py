@@ -45,22 +45,6 @@ def test_a_completed_operation_leaves_the_timer_and_its_lists_at_once():
     assert watched == case["watched"]
 
 
-def test_cancelling_a_key_returns_its_operations_uncompleted():
-    """They leave the timer; the caller completes them, still once."""
-    case = cases("purgatory")["purg-cancel-key"]
-    room = Room()
-    for line in case["calls"]:
-        room.call(line)
-    returned = room.purgatory.cancel_for_key(case["key"])
-    assert len(returned) == case["returned"]
-    assert not any(one.completed for one in returned)
-    assert room.purgatory.num_delayed == room.timers.size == case["num_delayed"]
-    assert room.purgatory.watched == case["watched"]
-    assert [one.force_complete(5) for one in returned] == [True, True]
-    assert room.purgatory.num_delayed == case["num_delayed"]
-    assert room.purgatory.cancel_for_key(case["key"]) == []
-
-
 def test_an_operation_that_is_complete_is_never_watched():
     """Only an operation that cannot complete is added to the lists."""
     case = cases("purgatory")["purg-safe-or-else"]
@@ -71,7 +55,6 @@ def test_an_operation_that_is_complete_is_never_watched():
         operation = Waiting(allowed=allowed)
         assert room.purgatory.try_complete_else_watch(operation, ["key"], FAR_MS, 0) is result
         assert bool(room.purgatory.watched) is watched
-        assert room.purgatory.estimated_total == int(watched)
 
 
 def test_an_operation_without_a_key_is_refused():
@@ -82,33 +65,6 @@ def test_an_operation_without_a_key_is_refused():
     with pytest.raises(ValueError, match="at least one key"):
         room.purgatory.try_complete_else_watch(operation, case["keys"], FAR_MS, 0)
     assert not operation.completed
-
-
-def test_the_estimate_is_reset_when_more_than_the_interval_are_completed():
-    """Strictly more, as in Kafka's purge; the estimate is then the number pending. The lists hold no others."""
-    case = cases("purgatory")["purg-threshold"]
-    for completed, purged in zip(case["completed"], case["purged"], strict=True):
-        room = Room(case["purge_interval"])
-        for nth in range(case["pending"]):
-            room.call(f"watch pending{nth} key")
-        for nth in range(completed):
-            room.call(f"watch r{nth} key other")
-            room.call(f"force r{nth}")
-        assert room.purgatory.watched == case["pending"]
-        assert room.purgatory.maybe_purge() == (completed if purged else None)
-        pending_or_done = case["pending"] + (0 if purged else completed)
-        assert room.purgatory.estimated_total == pending_or_done
-        assert set(room.lists()) == {"key"}
-
-
-def test_the_estimate_counts_operations_not_keys():
-    """An operation counts once, for any number of keys."""
-    case = cases("purgatory")["purg-estimate-counts-ops-not-keys"]
-    room = Room()
-    room.call(" ".join(["watch", "r1", *(f"key{nth}" for nth in range(case["keys"]))]))
-    found = room.purgatory
-    assert found.estimated_total == case["estimated_total"]
-    assert (found.watched, found.num_delayed) == (case["watched"], case["num_delayed"])
 
 
 def test_an_operation_completed_after_the_second_try_is_not_put_on_the_timer():

@@ -25,20 +25,6 @@ def test_the_second_try_sees_events_after_the_first():
     assert seen == [({}, False), ({"a": ["late"], "b": ["late"]}, False)]
     assert room.purgatory.num_delayed == room.timers.size == 0
     assert room.purgatory.watched == 0
-    assert room.purgatory.estimated_total == 1
-
-
-def test_an_operation_that_is_cancelled_while_it_is_added_never_waits():
-    """The caller that cancelled its key completes it."""
-    room = Room()
-    taken: list[DelayedOperation] = []
-    operation = Disturbed(lambda _: taken.extend(room.purgatory.cancel_for_key("key")))
-    assert not room.purgatory.try_complete_else_watch(operation, ["key"], 20, 0)
-    assert taken == [operation]
-    assert room.purgatory.num_delayed == room.timers.size == 0
-    assert operation.force_complete(3)
-    room.timers.advance(100)
-    assert operation.happened == [("complete", 3)]
 
 
 def test_completing_an_operation_may_complete_others_and_watch_new_ones():
@@ -50,7 +36,6 @@ def test_completing_an_operation_may_complete_others_and_watch_new_ones():
         room.call("allow after")
         room.call("watch new key")
         counts.append(room.call("check key"))
-        room.purgatory.purge()
 
     counts: list[int] = []
     room.operations["middle"] = Chained("middle", then)
@@ -70,7 +55,6 @@ def test_a_list_that_is_emptied_during_a_check_is_not_taken_for_its_successor():
     room = Room()
 
     def then():
-        room.purgatory.purge()
         assert room.lists() == {}
         room.call("watch new key")
 
@@ -79,17 +63,6 @@ def test_a_list_that_is_emptied_during_a_check_is_not_taken_for_its_successor():
     room.call("allow old")
     assert room.call("check key") == 1
     assert room.lists() == {"key": ["new"]}
-
-
-def test_a_purge_during_a_check_hides_no_operation_from_it():
-    """The list becomes shorter while it is walked."""
-    room = Room()
-    room.operations["first"] = Chained("first", room.purgatory.purge)
-    for name in ("first", "second", "third"):
-        room.call(f"watch {name} key")
-        room.call(f"allow {name}")
-    assert room.call("check key") == 3
-    assert room.lists() == {}
 
 
 def test_a_completed_operation_is_not_tried_again():
@@ -136,30 +109,6 @@ def test_a_deadline_that_has_passed_completes_with_the_next_advance():
     assert room.purgatory.num_delayed == 0
 
 
-def test_a_purge_resets_the_estimate():
-    """Operations watched after it are counted from 0; a second purge finds nothing."""
-    room = Room(purge_interval=2)
-    for name in ("a", "b", "c"):
-        room.call(f"watch {name} {name}")
-        room.call(f"force {name}")
-    assert room.purgatory.maybe_purge() == 3
-    assert room.purgatory.estimated_total == 0
-    assert room.purgatory.maybe_purge() is None
-    assert room.purgatory.purge() == 0
-
-
-def test_a_cancelled_operation_is_in_no_list():
-    """The caller that cancelled its key completes it; a check of its other keys tries nothing."""
-    room = Room(purge_interval=0)
-    room.call("watch r1 a b")
-    (taken,) = room.purgatory.cancel_for_key("a")
-    assert room.lists() == {}
-    assert room.call("check b") == 0
-    assert taken.force_complete(0)
-    assert room.purgatory.maybe_purge() == 1
-    assert room.purgatory.maybe_purge() is None
-
-
 def test_an_operation_that_completes_another_removes_both_from_all_lists():
     """They are removed when the check returns, also from lists of other keys."""
     room = Room()
@@ -169,7 +118,6 @@ def test_an_operation_that_completes_another_removes_both_from_all_lists():
     room.call("allow first")
     assert room.call("check a") == 1
     assert room.lists() == {}
-    assert room.purgatory.estimated_total == 2
 
 
 def test_a_subclass_must_define_its_condition_and_its_completion():

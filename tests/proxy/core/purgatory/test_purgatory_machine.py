@@ -8,7 +8,6 @@ from proxy.core.purgatory.purgatory import DelayedOperation, Purgatory
 from proxy.core.purgatory.timers import Timers
 
 KEYS = ("a", "b", "c", "d")
-PURGE_INTERVAL = 3
 
 
 class Request(DelayedOperation):
@@ -40,12 +39,12 @@ class Request(DelayedOperation):
 
 
 class Broker(RuleBasedStateMachine):
-    """Replies, deadlines, disconnects, a drain, checks and purges, in any order and inside each other."""
+    """Replies, deadlines, disconnects, a drain and checks, in any order and inside each other."""
 
     def __init__(self):
         super().__init__()
         self.timers = Timers()
-        self.purgatory = Purgatory("Any", self.timers, PURGE_INTERVAL)
+        self.purgatory = Purgatory(self.timers)
         self.now_ms = 0
         self.requests: list[Request] = []
 
@@ -81,10 +80,9 @@ class Broker(RuleBasedStateMachine):
         elif what == "watch":
             self.watch([key], which)
         else:
-            taken = self.purgatory.cancel_for_key(key)
-            for one in taken:
-                assert one.cancelled
-                one.force_complete(self.now_ms)
+            request.cancel()
+            assert request.cancelled
+            request.force_complete(self.now_ms)
 
     @rule(keys=keys, delay_ms=delays, deed=deeds)
     def request(self, keys, delay_ms, deed):
@@ -115,18 +113,6 @@ class Broker(RuleBasedStateMachine):
         for request in tuple(self.requests):
             request.force_complete(self.now_ms)
 
-    @rule()
-    def purge_when_it_is_worth_it(self):
-        self.purgatory.maybe_purge()
-        done = {one for ones in self.purgatory._watchers.values() for one in ones if one.completed}
-        assert len(done) <= PURGE_INTERVAL
-
-    @rule()
-    def purge_anyway(self):
-        self.purgatory.purge()
-        assert self.purgatory.estimated_total == self.purgatory.num_delayed
-        assert not any(one.completed for ones in self.purgatory._watchers.values() for one in ones)
-
     @invariant()
     def each_operation_completed_once_or_waits(self):
         for request in self.requests:
@@ -142,8 +128,7 @@ class Broker(RuleBasedStateMachine):
         for request in pending:
             for key in request.keys:
                 assert request in lists[key], "an event would be missed"
-        distinct = {one for ones in lists.values() for one in ones}
-        assert self.purgatory.estimated_total >= len(distinct)
+        assert not any(one.completed for ones in lists.values() for one in ones)
 
     def teardown(self):
         """Let the deadline of every waiting operation pass."""
@@ -156,5 +141,5 @@ class Broker(RuleBasedStateMachine):
 
 
 def test_each_operation_completes_exactly_once():
-    """Under any interleaving of reply, deadline, disconnect, drain, purge and check."""
+    """Under any interleaving of reply, deadline, disconnect, drain and check."""
     run_state_machine_as_test(Broker, settings=settings(max_examples=100, deadline=None))
