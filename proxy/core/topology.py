@@ -54,7 +54,6 @@ class Topology:
         self.watchers: list[Callable[[int, tuple[str, int] | None], None]] = []
         """Called with each node whose address has changed, and the one before; None: none was known."""
         self._unmapped: set[int] = set()
-        self.unmapped_total = 0
 
     def advertise(self, node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
         """Store the real address of `node_id`. Return the host and port that the client is told instead.
@@ -115,7 +114,6 @@ class Topology:
             on_moved(node_id, before)
 
     def _unmapped_node(self, node_id: int) -> tuple[bytes, int]:
-        self.unmapped_total += 1
         if node_id not in self._unmapped and len(self._unmapped) < UNMAPPED_MAX:
             self._unmapped.add(node_id)
             self._observer.on_unmapped_node(node_id)

@@ -4,7 +4,7 @@ Bytes in use were read from one socket and are not yet written to the other: par
 unsent remainders and queued replies. Bytes that stream through the scratch buffer are not counted.
 
 Rules:
-- `try_allocate` refuses instead of waiting. `force_allocate` counts bytes that were already read.
+- It counts; whether a claim is granted is decided by the reservations, which tell it of a refusal.
 - The pool has no queue: while it is depleted, each release calls `on_release`, which serves waiting claims.
 - An outage begins with the first refusal. It ends when bytes are left after waiting claims were served.
   A running outage counts as well; Kafka reports an outage only when it is over.
@@ -25,8 +25,7 @@ UNBOUNDED_BYTES = 2**63 - 1
 class MemoryPool:
     """Counts bytes in use against a size; with NO_BOUND no request is refused, but all bytes are counted.
 
-    Unless `strict`, it works as the broker's own pool: while any byte is left, one request may overdraw it, so that
-    a large one is always admitted (maximum: size + largest - 1). `max_single_bytes` is the largest request.
+    It may be overdrawn. `max_single_bytes` is the largest request.
     `carried_bytes` are the used bytes that belong to the beginnings of waiting requests.
     `near_limit` is True while `near_limit_bytes` or more are used: then reads must ask how much is left.
     """
@@ -45,7 +44,6 @@ class MemoryPool:
         "on_recovered",
         "on_release",
         "peak_bytes",
-        "strict",
         "used_bytes",
     )
 
@@ -54,10 +52,8 @@ class MemoryPool:
         size_bytes: int = NO_BOUND,
         max_single_bytes: int | None = None,
         *,
-        strict: bool = False,
         now_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.strict = strict
         self.used_bytes = 0
         self.carried_bytes = 0
         self.is_waited_for = False  # a claim needs more than is left: the outage continues
@@ -74,23 +70,8 @@ class MemoryPool:
 
     # -- taking and giving back ------------------------------------------------------------------
 
-    def try_allocate(self, size_bytes: int) -> bool:
-        """Take `size_bytes`; False when no byte is left (strict: when fewer than `size_bytes` are left).
-
-        Raises ValueError when `size_bytes` is outside 1..`max_single_bytes`.
-        """
-        if not 1 <= size_bytes <= self.max_single_bytes:
-            raise ValueError(f"size {size_bytes} is outside 1..{self.max_single_bytes}")
-        least = size_bytes if self.strict else 1
-        if self._limit_bytes - self.used_bytes < least:
-            self.refuse()
-            return False
-        self.force_allocate(size_bytes)
-        self._end_outage()
-        return True
-
     def force_allocate(self, size_bytes: int) -> None:
-        """Take `size_bytes` that were already read and so cannot be refused."""
+        """Take `size_bytes`, which were granted or were already read."""
         used = self.used_bytes = self.used_bytes + size_bytes
         self.peak_bytes = max(self.peak_bytes, used)
         if used >= self.near_limit_bytes:

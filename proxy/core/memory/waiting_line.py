@@ -78,7 +78,3 @@ class WaitingLine(Generic[ClaimT]):
         place = self.places[claim]
         if place.ends_ms > 0:
             self.add(claim, place.size_bytes, ends_ms)
-
-    def size_of(self, claim: ClaimT) -> int:
-        """Return the bytes that a claim of this line waits for."""
-        return self.places[claim].size_bytes

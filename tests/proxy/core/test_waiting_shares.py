@@ -71,7 +71,7 @@ def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
     first._attend()
     assert (first.waits, second.waits) == (True, False)
     assert list(engine.reservations._large.line) == [first.session.claim]
-    assert engine.reservations._large.line.size_of(first.session.claim) == 900
+    assert engine.reservations._large.line.places[first.session.claim].size_bytes == 900
     assert second.to_broker == kept(3, 60)
     late = sent(engine, 4, 60)
     engine.request_pool.release(2500)

@@ -38,7 +38,7 @@ def test_it_serves_as_a_sorted_list_does(steps: list[tuple[str, str, int]]) -> N
         elif verb == "add":
             line.add(claim, number, ends_ms)
             model[claim] = ends_ms, number
-            assert line.size_of(claim) == number
+            assert line.places[claim].size_bytes == number
         elif claim in model:
             line.move(claim, ends_ms)
             if model[claim][0] > 0:
