@@ -4,7 +4,8 @@ Rules:
 - The three phases take turns, a second or so each, so that other load on the machine affects them alike.
 - Nothing restarts in between: the same two clients keep their connections; the noisy one starts and stops on command,
   and its quota is set and removed while it sends.
-- After each change a settling time is not measured. The burst that a new quota allows is used up before that.
+- After each change a settling time is not measured. With a new quota it begins when the requests that passed before
+  the quota, and the burst that it allows, are answered.
 - A sample is what happened between two statuses that each client reported.
 - With a usage log there are no phases: four clients with quotas run beside the polite one.
 - No process is left running, however the demo ends.
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SETTLE_S, MEASURE_S = 0.5, 1.0
-BURST = 2 * LIMIT_PER_S
-"""Requests that pass at once when the quota begins: `burst_seconds` has its default, 2."""
 SHOW_EVERY_S = 5.0
 
 
@@ -113,20 +112,23 @@ def _change_to(phase: Phase, noisy: ChildProcess, sluice: Sluice) -> None:
     if phase is Phase.ALONE:
         noisy.ask("stop")
         sluice.set_quota(NOISY, None)  # releases what the quota held back
-        _until(noisy, lambda status: not status.outstanding)
+        _until(noisy, lambda _, now: not now.outstanding)
     elif phase is Phase.NO_QUOTA:
         noisy.ask("start")
     else:
-        before = noisy.ask("report").acked
         sluice.set_quota(NOISY, LIMIT_PER_S)
-        _until(noisy, lambda status: status.acked >= before + BURST)
+        _until(noisy, lambda before, now: 0 < rate(before, now) < 2 * LIMIT_PER_S)
 
 
-def _until(client: ChildProcess, is_reached: Callable[[ClientStatus], bool]) -> None:
-    """Wait until this holds of the client's status, but not for ever: a check fails then."""
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while not is_reached(client.ask("report")) and time.monotonic() < deadline_s:
-        time.sleep(0.1)
+def _until(client: ChildProcess, is_so: Callable[[ClientStatus, ClientStatus], bool]) -> None:
+    """Wait until this holds of two statuses in turn, but not for ever: a check fails then."""
+    before, deadline_s = client.ask("report"), time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        time.sleep(SETTLE_S)
+        now = client.ask("report")
+        if is_so(before, now):
+            return
+        before = now
 
 
 def _sample(polite: ChildProcess, noisy: ChildProcess) -> Sample:

@@ -30,9 +30,11 @@ of one second may hold that much, and no more.
 """
 MAX_P50, MAX_P99 = 1.2, 2.0
 """The polite client's latencies, as multiples of those it has alone."""
-MIN_STEADY, MAX_SPREAD = 4, 2.0
-"""Samples alone, and how far apart the quartiles of their p99 may be, as a factor, on a machine that can be judged."""
-BUSY = "; not judged: alone its p99 varies too much, or there are too few rounds"
+MIN_STEADY, MAX_P50_SPREAD, MAX_P99_SPREAD = 4, 1.2, 2.0
+"""A machine can be judged with so many samples of the polite client alone, if the quartiles of their p50 and of their
+p99 are no further apart than these factors.
+"""
+BUSY = "; not judged: alone its latencies vary too much, or there are too few rounds"
 
 
 class Phase(Enum):
@@ -143,8 +145,13 @@ def _compared(
 def _is_steady(alone: Sequence[Sample]) -> bool:
     if len(alone) < MIN_STEADY:
         return False
-    lower, _, upper = quantiles((taken.p99_ms for taken in alone), n=4)
-    return upper <= MAX_SPREAD * lower
+    p50, p99 = (_spread([each[place] for each in alone]) for place in (0, 1))
+    return p50 <= MAX_P50_SPREAD and p99 <= MAX_P99_SPREAD
+
+
+def _spread(values: Sequence[float]) -> float:
+    lower, _, upper = quantiles(values, n=4)
+    return upper / lower
 
 
 def _is_as_quick(beside: Sample, alone: Sample) -> bool:

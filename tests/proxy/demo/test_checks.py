@@ -75,6 +75,10 @@ FAULTS: dict[str, tuple[dict[str, object], set[str]]] = {
 UNJUDGED: dict[str, tuple[dict[str, object], set[str]]] = {
     "the machine serves both clients": ({"samples": sampled(no_quota=ALONE)}, {WAITS}),
     "alone its p99 varies": (quota(*UNSTEADY, p99_ms=300, noisy_per_s=70), {AS_QUICK, HELD}),
+    "alone its p50 varies": (
+        quota(ALONE, ALONE, *[ALONE._replace(p50_ms=9)] * 2, p99_ms=300),
+        {AS_QUICK},
+    ),
     "there was one round": (quota(ALONE, p99_ms=300), {AS_QUICK}),
 }
 
