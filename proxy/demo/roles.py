@@ -21,7 +21,7 @@ class Role(NamedTuple):
     busy_s: float = math.inf
     quiet_per_s: float = 0.0
     quiet_s: float = 0.0
-    depth: int = 1000
+    depth: int = 2000
     """Most records unanswered at a time."""
     catches_up: float = math.inf
     """Most records that it sends late after a stall."""
@@ -40,7 +40,7 @@ POLITE, NOISY = "polite", "noisy"
 ROLES: Final = {
     POLITE: Role(100, 200, catches_up=20, is_read_back=True),
     # All it can. At a low priority: on another machine it would not take this machine's CPU from the polite one.
-    NOISY: Role(16_000, 1_000_000, catches_up=1000, niceness=10),
+    NOISY: Role(1_000, 1_000_000, catches_up=2000, niceness=10),
     "alice": Role(300, 60, 4, 8, 6, depth=8, quota=30),
     "checkout": Role(300, 25, depth=8, quota=30),
     "etl": Role(300, 120, depth=8, quota=500),

@@ -27,7 +27,7 @@ def test_a_client_that_waits_sends_later() -> None:
         pace = Pace(ROLES[name])
         pace.due(0, 0)
 
-        assert pace.due(10, 1000) == 0
+        assert pace.due(10, 2000) == 0
         assert pace.due(10, 0) == due
 
 
@@ -36,7 +36,7 @@ def test_a_flood_keeps_its_depth() -> None:
     pace = Pace(ROLES[NOISY])
     pace.due(0, 0)
 
-    assert [pace.due(1, 0), pace.due(2, 990), pace.due(3, 1000)] == [1000, 10, 0]
+    assert [pace.due(1, 0), pace.due(2, 1990), pace.due(3, 2000)] == [2000, 10, 0]
 
 
 def test_only_the_polite_client_reads_back() -> None:
