@@ -72,30 +72,20 @@ def test_a_client_of_the_bootstrap_port_has_no_node(lines):
     assert written.take()[0]["node"] == "bootstrap"
 
 
-@pytest.mark.parametrize("reason", ORDINARY)
-def test_an_ordinary_end_of_a_session_is_logged_at_debug(lines, reason):
-    """Clients connect and disconnect all the time."""
-    written = lines(level="info")
-    written.observer.on_session_opened(PEER)
-    written.observer.on_session_closed(PEER, reason, "")
-    assert written.take() == []
+def test_the_level_of_an_end_of_a_session_follows_its_reason(lines):
+    """Clients connect and disconnect all the time: that is `debug`; an unusual end is a warning with its detail."""
     written = lines(level="debug")
-    written.observer.on_session_closed(PEER, reason, "")
-    (line,) = written.take()
-    assert (line["level"], line["reason"]) == ("debug", reason.value)
-
-
-@pytest.mark.parametrize(
-    "reason", [each for each in CloseReason if each not in (*ORDINARY, LIMIT_REACHED)]
-)
-def test_an_unusual_end_of_a_session_is_a_warning_with_its_detail(lines, reason):
-    """The line has the reason, the client and the detail."""
-    written = lines(level="warning")
-    written.observer.on_session_closed(PEER, reason, "a frame of -1 bytes")
-    (line,) = written.take()
-    assert (line["level"], line["event"]) == ("warning", "session_closed")
-    assert (line["reason"], line["detail"]) == (reason.value, "a frame of -1 bytes")
-    assert line["client_id"] == "billing-1"
+    for reason in CloseReason:
+        if reason is LIMIT_REACHED:
+            continue
+        written.observer.on_session_closed(PEER, reason, "a frame of -1 bytes")
+        (line,) = written.take()
+        written.advance(60_000)
+        assert line["event"] == "session_closed"
+        assert line["level"] == ("debug" if reason in ORDINARY else "warning"), reason
+        assert line["reason"] == reason.value
+        assert reason in ORDINARY or line["detail"] == "a frame of -1 bytes"
+        assert line["client_id"] == "billing-1"
 
 
 def test_a_node_without_a_port_is_logged_with_a_remedy(lines):

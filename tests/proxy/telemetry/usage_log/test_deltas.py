@@ -214,7 +214,9 @@ def test_the_sums_of_the_rows_are_the_meters(seconds) -> None:
 
 def test_an_instance_row_has_gauges_and_losses() -> None:
     """An instance row has the current sessions, held requests, timers and pools, and the losses since the start."""
-    wire = Wire(make_engine([Recorder(lambda _: Hold(1000, "key"))]))
+    book = TopicUsage()
+    book.unread = 5
+    wire = Wire(make_engine([Recorder(lambda _: Hold(1000, "key"))], topic_usage=book))
     Wire(wire.engine)
     wire.client(f.heartbeat(1))
     wire.engine.reply_pool.force_allocate(77)
@@ -229,18 +231,7 @@ def test_an_instance_row_has_gauges_and_losses() -> None:
     assert row["request_pool_used_bytes"] == wire.engine.request_pool.used_bytes
     assert (row["rows_dropped_total"], row["rows_unpublished_total"]) == (1, 2)
     assert (row["spans_dropped_total"], row["files_deleted_total"]) == (3, 4)
-    assert row["version"] == "1.2.3"
-
-
-def test_unread_bodies_are_counted() -> None:
-    """An instance row has the number of bodies that the topic book could not read."""
-    engine = make_engine(topic_usage=TopicUsage())
-    assert engine.topic_usage is not None
-    engine.topic_usage.unread = 5
-
-    row = InstanceDeltas("").row(Sequencer("a", "b"), 0, read_instance(engine, 0), Losses())
-
-    assert row.topics_unread_total == 5
+    assert (row["topics_unread_total"], row["version"]) == (5, "1.2.3")
 
 
 def test_instance_counters_are_differences() -> None:

@@ -151,10 +151,9 @@ def test_a_segment_that_could_not_be_renamed_is_recovered(
 
 def test_the_next_start_recovers_after_a_crash(tmp_path: Path) -> None:
     """`open` recovers the segments that a dead process of the same instance left, and returns their number."""
-    dead = open_writer(tmp_path)
-    dead.write("topic", [row(1)], 0)
-    (segment,) = dead._open.values()
-    os.close(segment._descriptor)  # as the kernel does it
+    (tmp_path / "topic").mkdir()
+    left = tmp_path / "topic" / SegmentName("topic", "a", BOOT, 1).hidden
+    left.write_bytes(msgspec.json.encode(row(1)) + b"\n")
 
     recovered = SegmentWriter(tmp_path, "a", "0195a3c2b1000043").open()
 

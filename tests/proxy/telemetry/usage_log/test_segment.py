@@ -88,15 +88,6 @@ def test_an_empty_segment_is_deleted(tmp_path: Path) -> None:
     assert list((tmp_path / "entity").iterdir()) == []
 
 
-def test_a_segment_holds_one_day(tmp_path: Path) -> None:
-    """A segment accepts rows until midnight (UTC) and none of the next day."""
-    segment = Segment(tmp_path / "entity", NAME, DAY_MS)
-
-    assert segment.accepts(2 * DAY_MS - 1)
-    assert not segment.accepts(2 * DAY_MS)
-    segment.close()
-
-
 def test_half_a_line_is_truncated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the disk is full in the middle of a batch, no byte of the batch stays and earlier lines do."""
     segment = Segment(tmp_path / "entity", NAME, 0)
