@@ -64,13 +64,6 @@ def test_the_client_ids_of_a_user_are_one_series() -> None:
     assert book.exempt == 4
 
 
-def test_users_over_the_bound_are_counted_in_other() -> None:
-    """The first max_users users have a series each."""
-    book = told(UserBook(2), [row("a"), row("b", 2), row("c", 3), row("d", 4)])
-
-    assert requests(book) == {"a": 1, "b": 2, OTHER: 7}
-
-
 def test_a_user_called_other_is_counted_in_other() -> None:
     """A user called `other`, and the key that newcomers series in the core, are counted in `other`."""
     assert requests(told(UserBook(9), [row(OTHER, 2), row(SHARED, 3)])) == {OTHER: 5}
