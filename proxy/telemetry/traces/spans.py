@@ -59,11 +59,6 @@ class Span(NamedTuple):
     failed: bool = False
     links: tuple[Link, ...] = ()
 
-    @property
-    def took_ns(self) -> int:
-        """Return the duration in nanoseconds."""
-        return self.end_ns - self.start_ns
-
 
 class _Part(NamedTuple):
     """A child that has no id yet."""
