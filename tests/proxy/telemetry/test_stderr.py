@@ -90,8 +90,7 @@ def test_a_pipe_that_is_not_read_blocks_no_writer(pipe):
     line = "x" * 99
     for _ in range(3 * MAX_QUEUE_LINES):
         log.write(line + "\n")
-    assert len(log._queue) <= MAX_QUEUE_LINES
-    assert log._queued_bytes <= MAX_QUEUE_BYTES
+    assert log.unwritten <= MAX_QUEUE_LINES + 1  # and the line in the thread's hand
     lost = log.lines_lost
     assert lost >= 2 * MAX_QUEUE_LINES - 1
     pipe.is_open.set()
@@ -106,12 +105,15 @@ def test_the_queue_is_bounded_in_bytes_too(pipe):
     log = NonBlockingWriter(pipe.write)
     for _ in range(100):
         log.write("y" * (3 * MAX_LINE_BYTES) + "\n")
-    assert log._queued_bytes <= MAX_QUEUE_BYTES
-    assert log.lines_lost == 100 - len(log._queue)
-    assert all(len(line) <= MAX_LINE_BYTES for _, line in log._queue)
+    assert log.lines_lost == 100 - log.unwritten
     for _ in range(100):
         log.write("z" * MAX_LINE_BYTES)  # never a newline
-    assert sum(map(len, log._unfinished.values())) <= MAX_LINE_BYTES
+    log.start()
+    assert log.finish(60)
+    *lines, notice = pipe.lines()
+    assert sum(len(line) + 1 for line in lines) <= MAX_QUEUE_BYTES
+    assert max(map(len, lines)) < MAX_LINE_BYTES
+    assert notice == f"log_lines_lost lines={200 - len(lines)}"
 
 
 @pytest.mark.parametrize("number", [errno.EPIPE, errno.ENOSPC])
