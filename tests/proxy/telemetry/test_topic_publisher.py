@@ -91,7 +91,7 @@ def test_rows_that_are_not_delivered_are_counted() -> None:
 
 def test_unreachable_brokers_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows wait for a later attempt to connect, and none is lost."""
-    monkeypatch.setattr(topic_publisher, "_RETRY_S", 0.0)
+    monkeypatch.setattr(topic_publisher, "_RETRY_S", 0.05)
     producer, attempts = FakeProducer(), []
 
     def connect(*_: object) -> FakeProducer:

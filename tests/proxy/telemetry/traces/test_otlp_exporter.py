@@ -79,6 +79,16 @@ def test_a_refused_export_fails_with_its_status(collector, status):
     exporter.close()
 
 
+def test_an_unreachable_collector_is_reported_by_the_errors_name(monkeypatch):
+    """It is reported within the timeout."""
+    for name, value in refusing().items():
+        monkeypatch.setenv(name, value)
+    exporter = sink(timeout_ms=300)
+
+    assert exporter.send(spans()) == "ConnectionError"
+    exporter.close()
+
+
 def test_an_exporter_that_is_told_to_hurry_does_not_retry(collector):
     """The process is ending."""
     exporter = sink()
