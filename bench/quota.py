@@ -10,12 +10,12 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.harness.command import options
 from bench.harness.machine import describe, today
-from bench.harness.markdown import write_section
-from bench.quota_report import LIMIT, Both, Client, Found, Way, section
+from bench.harness.markdown import columns, facts_line, table, write_section
 from tests.support.kafka.franz_go import FranzUnavailableError, franz_program
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
@@ -36,6 +36,20 @@ from tests.support.quotas.quota_together import (
     measure_together,
 )
 
+LIMIT = 100.0
+MIN_SHARE, MAX_SHARE = 0.9, 1.05
+METHOD = """\
+Made by `make bench-quota`: a real Apache Kafka; users authenticate by SASL PLAIN; each row is a separate user."""
+WAYS_TEXT = """\
+The rate must be within +5 % / -10 % of the limit in `entity` enforcement. `channel` is Kafka's rule with its
+loopholes; *by the rule* is the result of a simulation of that rule for the same client and duration."""
+CLIENTS_TEXT = """\
+Throttle times are in ms, average / maximum over the run. *Written* is what Sluice wrote into the replies, read
+between client and Sluice; *client's own* is the client's own metric."""
+BOTH_TEXT = """\
+Limits are in requests/s; the broker's limit is one of bytes, enforced as Kafka does. If the two are combined
+correctly, the lower one is the rate; counted twice, equal limits would give half of it."""
+
 WAYS = {
     Row("sync"): "one connection, one request at a time",
     Row("pipelined", depth=20): "one connection, 20 in flight",
@@ -54,6 +68,62 @@ CLIENTS = {
     "member": "kafka-python, two members of a group",
     "rdmember": "librdkafka, two members of a group (KIP-848)",
 }
+
+
+@dataclass(slots=True)
+class Way:
+    """One way to evade a limit; rates in requests per second, `rule` is the rate by Kafka's rule."""
+
+    title: str
+    entity: float
+    entity_longest_s: float
+    channel: float
+    rule: float | None
+
+    @property
+    def kept(self) -> bool:
+        """Return whether the rate was within the bounds of the limit."""
+        return MIN_SHARE * LIMIT <= self.entity <= MAX_SHARE * LIMIT
+
+
+@dataclass(slots=True)
+class Client:
+    """One client; throttle times in ms, average and maximum. `honours`: it waits as told by throttle_time_ms."""
+
+    title: str
+    honours: bool
+    limit: float
+    rate: float
+    longest_s: float
+    reconnects: int
+    errors: int
+    written: tuple[float, float]
+    told: tuple[float | None, float | None]
+
+    @property
+    def kept(self) -> bool:
+        """Return whether the rate was within the bounds, without reconnects and errors."""
+        near = MIN_SHARE * self.limit <= self.rate <= MAX_SHARE * self.limit
+        return near and not self.reconnects and not self.errors
+
+
+@dataclass(slots=True)
+class Both:
+    """Sluice's and the broker's quota together; requests per second."""
+
+    ours: float
+    brokers: float
+    rate: float
+
+
+@dataclass(slots=True)
+class Found:
+    """The results of one run."""
+
+    ways: list[Way] = field(default_factory=list)
+    clients: list[Client] = field(default_factory=list)
+    both: list[Both] = field(default_factory=list)
+    facts: dict[str, str] = field(default_factory=dict)
 
 
 def measure(warm_s: float, window_s: float) -> Found:
@@ -149,6 +219,60 @@ def _cluster(folder: Path, size: int, network: int) -> Iterator[KafkaCluster]:
         yield cluster
     finally:
         cluster.stop()
+
+
+def section(found: Found) -> str:
+    """Return the section of RESULTS.md."""
+    parts = [
+        "## Rates under quotas",
+        METHOD,
+        f"### Attempts to evade {LIMIT:g} requests/s",
+        WAYS_TEXT,
+        columns(
+            found.ways,
+            [
+                ("", lambda way: way.title),
+                ("`entity`, requests/s", lambda way: f"{way.entity:.1f}"),
+                ("", _verdict),
+                ("longest wait, s", lambda way: f"{way.entity_longest_s:.2f}"),
+                ("`channel`, requests/s", lambda way: f"{way.channel:.1f}"),
+                ("by the rule", lambda way: "unlimited" if way.rule is None else f"{way.rule:.1f}"),
+            ],
+        ),
+        "### Clients under a quota",
+        CLIENTS_TEXT,
+        columns(
+            found.clients,
+            [
+                ("", lambda client: client.title),
+                ("honours throttle_time_ms", lambda client: "yes" if client.honours else "no"),
+                ("limit", lambda client: f"{client.limit:g}"),
+                ("requests/s", lambda client: f"{client.rate:.2f}"),
+                ("", _verdict),
+                ("longest wait, s", lambda client: f"{client.longest_s:.2f}"),
+                ("reconnects", lambda client: str(client.reconnects)),
+                ("errors", lambda client: str(client.errors)),
+                ("written", lambda client: _pair(client.written)),
+                ("client's own", lambda client: _pair(client.told)),
+            ],
+        ),
+        "### The broker's quota and Sluice's",
+        BOTH_TEXT,
+        table(
+            ["Sluice's", "broker's", "requests/s"],
+            [[f"{one.ours:g}", f"{one.brokers:g}", f"{one.rate:.2f}"] for one in found.both],
+        ),
+        facts_line(found.facts),
+    ]
+    return "\n\n".join(parts)
+
+
+def _verdict(row: Way | Client) -> str:
+    return "kept" if row.kept else "**NOT KEPT**"
+
+
+def _pair(figures: tuple[float | None, float | None]) -> str:
+    return " / ".join("-" if figure is None else f"{figure:.0f}" for figure in figures)
 
 
 def main(arguments: list[str] | None = None) -> int:

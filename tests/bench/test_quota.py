@@ -1,6 +1,6 @@
 """Whether a client kept to its limit."""
 
-from bench.quota_report import LIMIT, Client, Way
+from bench.quota import LIMIT, Client, Way
 
 
 def way(rate: float) -> Way:
