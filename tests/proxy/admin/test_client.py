@@ -151,7 +151,7 @@ def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):
     def forbidden(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("proxy.admin.client._UnixConnection.connect", forbidden)
+    monkeypatch.setattr(socket.socket, "connect", forbidden)
     assert "Ask as the user that runs Sluice, or as root" in said(AdminAddress(path=dead))
 
 
