@@ -92,34 +92,23 @@ def test_sluices_own_time_between_two_waits_has_a_span():
     assert turn.end_ns - turn.start_ns == 40_000
 
 
-def test_a_local_reply_that_is_sent_at_once_has_no_child_span():
-    """The request is refused and answered in one step."""
-    assert len(told(trace(upstream_us=None, outcome=Outcome.ANSWERED))) == 1
-
-
-def test_a_request_without_a_reply_has_no_upstream_span():
-    """With acks=0 it ends when it is forwarded."""
-    assert len(told(trace(upstream_us=0, outcome=Outcome.NO_REPLY))) == 1
+def test_a_request_that_takes_no_time_has_no_child_span():
+    """It is refused and answered in one step, or ends when it is forwarded (acks=0)."""
+    for upstream_us, outcome in ((None, Outcome.ANSWERED), (0, Outcome.NO_REPLY)):
+        (server,) = told(
+            trace(api_key=ApiKey.FETCH, version=12, upstream_us=upstream_us, outcome=outcome)
+        )
+        assert server.name == "Fetch", "the topic is unknown"
 
 
 def test_an_expired_request_and_its_upstream_span_have_failed():
-    """The spans of its waits have not failed."""
+    """So has a refused one; the spans of their waits have not failed."""
     spans = told(trace(waits(("throttle", 10)), outcome=Outcome.EXPIRED))
 
     assert [span.failed for span in spans] == [True, False, True]
-
-
-def test_a_refused_request_has_failed_and_its_waits_have_not():
-    """The span of the wait for its turn has no error."""
-    made = trace(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=10)
-    made.refused = 44
-
-    assert [span.failed for span in told(made)] == [True, False]
-
-
-def test_the_server_span_is_named_after_its_api():
-    """The topic of this Fetch is unknown."""
-    assert told(trace(api_key=ApiKey.FETCH, version=12))[0].name == "Fetch"
+    refused = trace(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=10)
+    refused.refused = 44
+    assert [span.failed for span in told(refused)] == [True, False]
 
 
 def test_a_mute_is_a_root_linked_to_its_request():

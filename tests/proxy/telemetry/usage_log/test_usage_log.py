@@ -132,17 +132,10 @@ def test_a_capture_has_what_the_policies_saw(tmp_path: Path) -> None:
 
     rows = recording.rows("capture")
 
-    assert [row["seq"] for row in rows] == [1, 2]
-    assert [row["now_ms"] - START_MS for row in rows] == [0, 10]
-    assert [(row["verdict"], row["delay_ms"]) for row in rows] == [
-        ("forward", 0),
-        ("throttle", 250),
+    assert [(row["seq"], row["verdict"], row["event"], row["replied_event"]) for row in rows] == [
+        (1, "forward", 1, 2),
+        (2, "throttle", 3, 4),
     ]
-    assert [row["outcome"] for row in rows] == ["replied", "replied"]
-    assert [row["event"] for row in rows] == [1, 3]
-    assert [row["replied_event"] for row in rows] == [2, 4]
-    assert [row["reply_bytes"] for row in rows] == [6, 6]
-    assert all(row["charged"] for row in rows)
 
 
 def test_rows_without_room_in_the_queue_are_counted(
