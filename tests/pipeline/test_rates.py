@@ -5,10 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipeline.rates import SPAN_S, WINDOWS, WindowIndex, with_window_rate
+from pipeline.rates import WindowIndex, with_window_rate
 from policies.quota.rate import SampledRate
-
-ROWS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 40), st.integers(0, 9)), max_size=60)
 
 
 def rates_of(rows: list[tuple[int, int, int]]) -> dict[tuple[int, int], float]:
@@ -16,27 +14,6 @@ def rates_of(rows: list[tuple[int, int, int]]) -> dict[tuple[int, int], float]:
     found = WindowIndex(entity, second).rates(amount)
     keys = zip(found.entity.tolist(), found.second.tolist(), strict=True)
     return dict(zip(keys, found.rate.tolist(), strict=True))
-
-
-@given(ROWS.filter(bool))
-def test_a_window_is_the_second_and_the_ten_before_it(rows: list[tuple[int, int, int]]) -> None:
-    """Of the same entity, divided by 10.5 s. Seconds in which nothing is sent are no windows."""
-    sent = {}
-    for entity, second, amount in rows:
-        sent[entity, second] = sent.get((entity, second), 0) + amount
-    expected = {
-        (entity, second): sum(
-            amount
-            for (other, at), amount in sent.items()
-            if other == entity and second - WINDOWS < at <= second
-        )
-        / SPAN_S
-        for (entity, second), amount in sent.items()
-        if amount
-    }
-    found = rates_of(rows)
-    assert found.keys() == expected.keys()
-    assert np.allclose([found[key] for key in expected], list(expected.values()))
 
 
 @given(st.dictionaries(st.integers(0, 60), st.integers(1, 9), min_size=1))

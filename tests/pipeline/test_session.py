@@ -5,7 +5,7 @@ import sys
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.session import is_local, open_session, session
+from pipeline.session import is_local, session
 
 
 @pytest.mark.parametrize(
@@ -31,21 +31,9 @@ def test_workers_run_this_python_and_times_are_utc(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
-def test_a_second_call_returns_the_session_that_is_there(spark: SparkSession) -> None:
-    """A job that opens its session inside a notebook or a test takes the one that runs."""
-    assert open_session("again", master="local[2]").sparkContext is spark.sparkContext
-
-
-def test_a_session_that_was_open_before_stays_open(spark: SparkSession) -> None:
-    """A job that is run inside another program does not stop its Spark."""
+def test_a_session_that_was_open_before_is_taken_and_stays_open(spark: SparkSession) -> None:
+    """A job that is run inside another program takes its Spark, and does not stop it."""
     with session("inside", master="local[2]") as inside:
         assert inside.sparkContext is spark.sparkContext
 
     assert spark.range(3).count() == 3
-
-
-def test_sparks_log_is_errors_only(spark: SparkSession) -> None:
-    """Warnings of each batch would bury the summaries of a job."""
-    assert spark._jvm is not None
-    levels = spark._jvm.org.apache.logging.log4j.LogManager
-    assert str(levels.getRootLogger().getLevel()) == "ERROR"

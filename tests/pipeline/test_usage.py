@@ -60,9 +60,7 @@ def sums(rows: Iterable[Row], by: Iterable[str], column: str) -> dict[tuple[obje
     return found
 
 
-@pytest.mark.parametrize(
-    "by", [("user",), ("client_id", "instance"), ("day",), ("user", "hour"), ()]
-)
+@pytest.mark.parametrize("by", [("client_id", "instance", "day"), ("user", "hour"), ()])
 def test_figures_of_clients_come_from_entity_and_waits_from_api(
     spark: SparkSession, by: tuple[str, ...]
 ) -> None:
@@ -163,13 +161,3 @@ def test_a_client_in_one_family_only_has_a_line(spark: SparkSession) -> None:
     assert [tuple(row) for row in rows] == [("a", 3, None), ("b", None, 2)]
     with pytest.raises(PipelineError, match="--sort colour: not one of user, requests"):
         sorted_by(report, ["user"], "colour")
-
-
-def test_no_plan_multiplies_rows_or_gathers_them_in_one_partition(spark: SparkSession) -> None:
-    """Neither a cartesian product nor an exchange of everything to one partition."""
-    families = {family: table(spark, family, made(family)) for family in ("entity", "api")}
-    report = sorted_by(usage(families, ["user"]), ["user"])
-    plan = report._jdf.queryExecution().executedPlan().toString()
-
-    for word in ("CartesianProduct", "BroadcastNestedLoopJoin", "SinglePartition"):
-        assert word not in plan

@@ -23,13 +23,11 @@ def test_help_imports_neither_spark_nor_numpy() -> None:
     assert done.stdout.endswith("[]\n")
 
 
-@pytest.mark.parametrize("name", command.COMMANDS)
-def test_every_subcommand_has_help(name: str) -> None:
-    """Each subcommand is found, and its help has a first sentence."""
-    told = CliRunner().invoke(command.main, [name, "--help"])
-
-    assert told.exit_code == 0, told.output
-    assert "Usage: main" in told.output or f"{name}" in told.output
+def test_every_subcommand_has_help() -> None:
+    """Each subcommand is found, and takes `--help`."""
+    for name in command.COMMANDS:
+        told = CliRunner().invoke(command.main, [name, "--help"])
+        assert told.exit_code == 0, told.output
 
 
 def test_an_error_of_the_input_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,11 +41,3 @@ def test_an_error_of_the_input_is_one_line(monkeypatch: pytest.MonkeyPatch) -> N
     told = CliRunner().invoke(command.main, ["failing"])
 
     assert (told.exit_code, told.stderr) == (2, "error: no rows in nowhere\n")
-
-
-def test_an_unknown_subcommand_is_named() -> None:
-    """Click's own words, exit code 2."""
-    told = CliRunner().invoke(command.main, ["fly"])
-
-    assert told.exit_code == 2
-    assert "No such command 'fly'" in told.stderr

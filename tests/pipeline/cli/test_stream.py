@@ -7,22 +7,17 @@ from pipeline.cli.main import main
 from pipeline.cli.stream import Interval
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("500ms", "500 milliseconds"), ("10s", "10 seconds"), ("2m", "2 minutes")]
-)
-def test_an_interval_is_written_as_spark_writes_it(text: str, value: str) -> None:
+def test_an_interval_is_written_as_spark_writes_it() -> None:
     """Milliseconds, seconds and minutes."""
-    assert Interval().convert(text, None, None) == value
+    texts = [Interval().convert(text, None, None) for text in ("500ms", "10s", "2m")]
+    assert texts == ["500 milliseconds", "10 seconds", "2 minutes"]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["log", "out"], "Missing option '--checkpoint'"),
-        (["log", "out", "--checkpoint", "c", "--interval", "10"], "found '10', expected a time"),
         (["log", "out", "--checkpoint", "c", "--interval", "0s"], "found '0s', expected a time"),
-        (["log", "out", "--checkpoint", "c", "--watermark", "2h"], "found '2h', expected a time"),
-        (["kafka:rows", "out", "--checkpoint", "c"], "A topic needs --kafka"),
         (["log", "out", "--checkpoint", "c", "--alerts-topic", "t"], "A topic needs --kafka"),
         (
             ["kafka:", "out", "--checkpoint", "c", "--kafka", "b:1"],

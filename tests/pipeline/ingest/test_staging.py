@@ -53,7 +53,7 @@ def test_a_run_that_died_before_its_commit_leaves_nothing(
     assert contents(tmp_path) == {"a/dt=1/old": "old"}
 
 
-@pytest.mark.parametrize("moves", range(5))
+@pytest.mark.parametrize("moves", [0, 1, 4])
 def test_a_run_that_died_during_its_commit_is_finished(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moves: int
 ) -> None:

@@ -44,15 +44,12 @@ def limits(rules: list[QuotaRule]) -> dict[QuotaEntity, float]:
     return {rule.entity: rule.limit for rule in rules}
 
 
-def test_one_default_rule_covers_names_of_equal_needs() -> None:
-    """It has the largest need; its reason says how many it covers and which one needs most."""
+def test_busy_names_get_their_own_rule_and_the_default_is_for_the_others() -> None:
+    """A single rule would grant each of the quiet ones what the busy one needs. Equal needs have one rule."""
     (rule,) = chosen([need("alice", 100), need("bob", 90), need("carol", 90)])
     assert (rule.entity, rule.limit, rule.covers) == (QuotaEntity(DEFAULT_NAME), 100, 3)
     assert rule.reason == "covers 3 users; alice needs most"
-
-
-def test_busy_names_get_their_own_rule_and_the_default_is_for_the_others() -> None:
-    """A single rule would grant each of the quiet ones what the busy one needs."""
+    assert chosen([]) == []
     rules = chosen([need("busy", 1000), need("a", 10), need("b", 9), need("c", 8)])
     assert limits(rules) == {QuotaEntity("busy"): 1000, QuotaEntity(DEFAULT_NAME): 10}
 
@@ -109,11 +106,6 @@ def test_a_limit_has_headroom_a_floor_and_is_whole() -> None:
     assert sizing.limit(PRODUCER_BYTE_RATE, 10) == 65536
     (rule,) = chosen([need("a", 100)], sizing=sizing)
     assert (rule.limit, rule.fitted) == (111, 56)
-
-
-def test_without_needs_there_is_no_rule() -> None:
-    """Of clients that never produce, for example."""
-    assert chosen([]) == []
 
 
 @given(NEEDED, st.integers(0, 20))

@@ -8,10 +8,10 @@ from pyspark.sql.functions import lit
 
 from pipeline.errors import PipelineError
 from pipeline.report.facts import CAPTURE, ROWS, ClientName, ReportFacts
-from pipeline.report.headline import curve_of, headline
+from pipeline.report.headline import caution, curve_of, headline
 from pipeline.report.report_job import FACTORS, ReportJob
 from pipeline.whatif.simulator import Simulation
-from tests.support.pipeline.report_tables import write_report_tables
+from tests.support.pipeline.report_tables import SECONDS, write_report_tables
 from tests.support.pipeline.simulated_clients import (
     bursts,
     capture_rows,
@@ -35,7 +35,31 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="module")
 def facts(spark: SparkSession, tables: Path) -> ReportFacts:
     """All figures without a quota file."""
-    return ReportJob(spark, str(tables), START_MS).run()
+    return ReportJob(spark, str(tables), START_MS).run(duplicates=7)
+
+
+def test_every_section_has_the_figures_of_the_tables(facts: ReportFacts) -> None:
+    """Traffic, throttles, waits and pools; what is missing is counted."""
+    assert facts.scope.end_ms - facts.scope.start_ms == SECONDS * 1000
+    assert facts.scope.written_at == "2025-11-21 00:00 UTC"
+    assert headline(facts).startswith(
+        "62 % of the requests of alice / app were throttled, by 70 ms on average."
+    )
+    assert {each.client for each in facts.clients} == {
+        ClientName("alice", "app"),
+        ClientName("bob", "etl"),
+    }
+    assert {each.name for each in facts.traffic} == {"alice", "bob"}
+    assert sum(each.share > 0 for each in facts.throttling) == 48
+    assert {(each.stage, each.by, each.name) for each in facts.waits} == {
+        ("throttle", "api", "Produce"),
+        ("throttle", "client", "alice / app"),
+    }
+    assert {each.stage for each in facts.stages} == {"throttle", "upstream"}
+    assert max(each.used_share for each in facts.pools) == pytest.approx(0.59)
+    assert facts.quality.rows == {"entity": 120, "api": 6, "instance": 60}
+    assert caution(facts).startswith("3 rows are missing, 1 row was set aside")
+    assert facts.quality.duplicates == 7
 
 
 def test_needs_stand_beside_the_quota_in_force(facts: ReportFacts) -> None:
@@ -67,7 +91,7 @@ def test_predictions_are_for_the_quotas_in_force(facts: ReportFacts) -> None:
 def test_a_quota_file_gives_the_recommended_quotas(
     spark: SparkSession, tables: Path, tmp_path: Path
 ) -> None:
-    """The limits are those of the file; a file that is missing is named."""
+    """The limits are those of the file; a file or a table that is missing is named."""
     file = tmp_path / "quotas.yaml"
     file.write_text(QUOTAS, "utf-8")
 
@@ -76,6 +100,8 @@ def test_a_quota_file_gives_the_recommended_quotas(
     assert {each.name: each.recommended for each in facts.needs} == {"alice": 77, "bob": 300}
     with pytest.raises(PipelineError, match=r"none\.yaml"):
         ReportJob(spark, str(tables), START_MS).run(quotas=str(tmp_path / "none.yaml"))
+    with pytest.raises(PipelineError, match="sluice-pipeline ingest"):
+        ReportJob(spark, str(tmp_path / "none"), START_MS).run()
 
 
 @pytest.mark.parametrize("kept", [1.0, 0.9])

@@ -56,8 +56,9 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESK, NARROW], ids=lambda size: str(size["width"]))
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESK, "light"), (NARROW, "dark")], ids=["desk", "phone"]
+)
 def test_the_page_fits_and_can_be_read(
     browser: Browser, file: Path, size: ViewportSize, scheme: str, tmp_path: Path
 ) -> None:

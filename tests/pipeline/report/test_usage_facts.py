@@ -90,24 +90,14 @@ def test_throttling_is_told_by_time(entity: DataFrame) -> None:
     assert throttling_of(entity, scope_of(entity, "", ""), ()) == ()
 
 
-@pytest.mark.parametrize(
-    ("seconds", "bins", "step_s"), [(1, 150, 1), (150, 150, 1), (151, 150, 2), (86_400, 150, 600)]
-)
-def test_bins_have_a_round_length(seconds: int, bins: int, step_s: int) -> None:
-    """The shortest of which there are not too many."""
+def test_bins_have_a_round_length() -> None:
+    """The shortest of which there are not too many; beyond the round lengths the time is divided."""
     scope = empty_facts().scope
 
-    found = bin_length_ms(scope._replace(end_ms=scope.start_ms + seconds * 1000), bins)
-
-    assert found == step_s * 1000
-
-
-def test_years_have_bins_too() -> None:
-    """Beyond the round lengths the time is divided."""
-    scope = empty_facts().scope
-    years = scope._replace(end_ms=scope.start_ms + 10**12)
-
-    assert bin_length_ms(years, 100) * 100 >= 10**12
+    for seconds, step_s in ((1, 1), (150, 1), (151, 2), (86_400, 600)):
+        found = bin_length_ms(scope._replace(end_ms=scope.start_ms + seconds * 1000), 150)
+        assert found == step_s * 1000
+    assert bin_length_ms(scope._replace(end_ms=scope.start_ms + 10**12), 100) * 100 >= 10**12
 
 
 def test_a_million_client_ids_do_not_come_to_the_driver(spark: SparkSession) -> None:

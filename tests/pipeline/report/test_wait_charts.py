@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.report.chart_style import STAGE_COLOURS, WIDE
+from pipeline.report.chart_style import WIDE
 from pipeline.report.facts import StageTime, Wait
 from pipeline.report.wait_charts import (
     LEAST_MS,
@@ -27,7 +27,7 @@ def rows(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_waits_are_sorted_by_p99() -> None:
-    """Each has its median, p99 and longest on one logarithmic axis; the p99 is written."""
+    """Each has its median, p99 and longest; the p99 is written."""
     spec = waits(busy_facts(), WIDE, "throttle", "client").to_dict()
 
     assert [row["name"] for row in rows(spec)][:2] == ["alice", "bob"]
@@ -35,8 +35,6 @@ def test_waits_are_sorted_by_p99() -> None:
     assert p99 == sorted(p99, reverse=True)
     assert all(row["p50"] <= row["p99"] <= row["max"] for row in rows(spec))
     assert rows(spec)[0]["text"] == "900 ms"
-    assert {layer["encoding"]["x"]["scale"]["type"] for layer in spec["layer"]} == {"log"}
-    assert spec["layer"][1]["mark"]["color"] == STAGE_COLOURS["throttle"]
 
 
 def test_a_wait_of_nothing_is_on_the_axis() -> None:
@@ -52,7 +50,7 @@ def test_a_wait_of_nothing_is_on_the_axis() -> None:
 
 
 def test_the_shares_of_stages_are_the_whole() -> None:
-    """The API with most time comes first; an API without any time is left out."""
+    """The API with most time comes first; an API without any time is left out, and so are too many."""
     stages = [
         StageTime("Produce", "upstream", 30), StageTime("Produce", "throttle", 10),
         StageTime("Fetch", "upstream", 90), StageTime("Idle", "upstream", 0),
@@ -62,12 +60,7 @@ def test_the_shares_of_stages_are_the_whole() -> None:
     assert list(shares) == ["Fetch", "Produce"]
     assert shares["Produce"]["throttle"] == 0.25
     assert all(sum(own.values()) == pytest.approx(1) for own in shares.values())
-
-
-def test_apis_that_took_no_time_have_no_bar() -> None:
-    """One has at least, and there are not too many."""
     many = [StageTime(f"a{n:02}", "upstream", 100) for n in range(30)]
-
     assert list(apis_shown(many)) == [f"a{n:02}" for n in range(MAX_APIS)]
     assert apis_shown([StageTime("Fetch", "upstream", 0)]) == {"Fetch": 0.0}
     assert apis_shown([]) == {}
@@ -81,20 +74,14 @@ def test_bars_of_stages_follow_one_another() -> None:
     assert [row["begin"] for row in produce[1:]] == [row["end"] for row in produce[:-1]]
     assert produce[-1]["end"] == pytest.approx(1)
     assert [row["text"] for row in produce] == ["64 %", "33 %", "", "", ""]
-    colours = spec["layer"][0]["encoding"]["color"]["scale"]
-    assert dict(zip(colours["domain"], colours["range"], strict=True)) == STAGE_COLOURS
     names = list(dict.fromkeys(row["api"] for row in rows(spec)))
     assert names == ["Fetch, 54 %", "Produce, 44 %", "Metadata, 1.2 %"]  # Heartbeat took too little
 
 
-def test_pools_have_a_line_each_and_marks_of_emptiness() -> None:
-    """The axis starts at zero and ends above the largest use."""
+def test_the_axis_of_pools_ends_above_the_largest_use() -> None:
+    """It starts at zero."""
     facts = busy_facts()
-    spec = pools(facts, WIDE).to_dict()
-    lines, empty = spec["layer"]
+    low, high = pools(facts, WIDE).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
 
-    low, high = lines["encoding"]["y"]["scale"]["domain"]
     assert low == 0
     assert max(each.used_share for each in facts.pools) < high <= 1
-    assert empty["transform"] == [{"filter": "datum.depleted_ms > 0"}]
-    assert lines["encoding"]["color"]["scale"]["domain"] == ["requests", "replies"]

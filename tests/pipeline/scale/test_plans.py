@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession, Window
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
 from bench.pipeline.__main__ import Data, commands
 from bench.pipeline.made_tables import make_quotas, make_tables, make_usage_log
 from bench.pipeline.made_traces import make_traces
-from bench.pipeline.run import FRESH, Step, timed
+from bench.pipeline.run import FRESH
 from pipeline.cli.main import main
 from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
 
@@ -42,36 +41,3 @@ def test_no_step_of_a_job_is_done_by_one_task_for_all_rows(
     assert any("Exchange" in plan for plan in plans)
     assert sum(len(nodes(plan)) for plan in plans) > 10
     assert [fault for plan in plans for fault in faults(plan)] == []
-
-
-def test_faults_are_found(spark: SparkSession) -> None:
-    """A cartesian product, and a window over all rows; sums and the first few rows are none."""
-    rows = spark.range(100).withColumn("key", f.col("id") % 7)
-    other = rows.toDF("a", "b")
-    queries = {
-        "CartesianProduct": rows.crossJoin(other.hint("shuffle_replicate_nl")),
-        "BroadcastNestedLoopJoin": rows.join(other, rows.id < other.a),
-        "single partition": rows.withColumn("n", f.row_number().over(Window.orderBy("id"))),
-        "": rows.groupBy("key").count().agg(f.sum("count")),
-    }
-    for expected, query in queries.items():
-        before = last_query(spark)
-        query.collect()
-        (plan,) = plans_after(spark, before)
-        found = faults(plan)
-        assert found if expected else not found
-        assert all(expected in fault for fault in found)
-
-
-def test_a_step_of_the_benchmark_runs_a_command_of_this_session(
-    spark: SparkSession, data: Data, tmp_path: Path
-) -> None:
-    """Each run is timed, writes to a path of its own, and the session stays open."""
-    command = ["usage", str(data.small), "--json", "--output", FRESH]
-    found = timed(Step("first run", command, 2), tmp_path)
-
-    assert len(found.seconds) == 2
-    assert min(found.seconds) > 0
-    assert found.memory_bytes > 1 << 28
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["first-run-0", "first-run-1"]
-    assert spark.range(1).count() == 1

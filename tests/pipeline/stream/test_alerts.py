@@ -82,12 +82,6 @@ def test_a_client_has_one_timer_even_when_an_earlier_second_arrives(tester: TwsT
     assert list(tester.handle.listTimers()) == [T0_MS + 20_000]
 
 
-def test_clients_do_not_share_a_window(tester: TwsTester) -> None:
-    """Two clients that are throttled for half of the time each raise no alert."""
-    assert feed(tester, NOISY, 0, 150) == []
-    assert feed(tester, OTHER, 150, 300) == []
-
-
 def test_the_id_follows_from_the_client_and_the_time() -> None:
     """Equal for the same alert, different for another client or time; the columns are those of ALERT."""
     crossing = Crossing(True, T0_MS, T0_MS, 250_000, None)

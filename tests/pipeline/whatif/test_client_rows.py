@@ -8,9 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.whatif.client_rows import NAMES, pack, unpack_rows
-from pipeline.whatif.predict import Candidate, predict
-from policies.quota.config import QuotaLine
-from tests.support.telemetry.usage_rows import START_MS
 
 COLUMNS = (
     *NAMES,
@@ -70,32 +67,3 @@ def test_packed_rows_hold_each_row(rows: list[tuple[Any, ...]], sizes: list[int]
         )
         for row in rows
     )
-
-
-def test_nothing_is_packed_of_no_rows() -> None:
-    """Also of empty batches."""
-    assert list(pack([])) == []
-    assert list(pack(batches_of([], [0, 0]))) == []
-
-
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=20), st.lists(st.integers(0, 40)))
-def test_a_prediction_does_not_depend_on_how_rows_are_packed(
-    amounts: list[int], sizes: list[int]
-) -> None:
-    """Two clients of one bucket, their rows in batches of any size, packed by one task or by several."""
-    rows = [
-        ("i", "b", "alice", client_id, START_MS + at * 1000, amount, 1, 0, None, None, 0)
-        for at, amount in enumerate(amounts)
-        for client_id in ("x", "y")
-    ]
-    candidate = Candidate([QuotaLine(user="alice", request_rate=10)], "channel")
-    order = candidate.columns()
-
-    def found(parts: list[pa.RecordBatch]) -> list[dict[str, object]]:
-        known = unpack_rows(pa.Table.from_batches(parts), order)
-        return [row for each in predict(known, candidate) for row in each.to_pylist()]
-
-    batches = [batch.select(order) for batch in batches_of(rows, sizes)]
-    whole = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    apart = [part for batch in batches for part in pack([batch])]
-    assert found(apart) == found(list(pack(batches))) == found(list(pack(whole)))

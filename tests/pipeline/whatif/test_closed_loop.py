@@ -48,7 +48,7 @@ def rate_error(
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @pytest.mark.parametrize(
     ("connections", "think_ms", "limit"),
-    [(1, 21, 23), (4, 52, 61), (20, 200, 69), (50, 1020, 24.7), (1, 6, 60), (50, 1, 100)],
+    [(1, 21, 23), (50, 1020, 24.7), (50, 1, 100)],
 )
 def test_a_steady_clients_rate_is_predicted_to_five_percent(
     enforcement: str, connections: int, think_ms: float, limit: float
@@ -81,8 +81,9 @@ def test_the_median_error_of_many_clients_is_small(
     assert median(errors) < most, errors
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
-@pytest.mark.parametrize("recorded", ENFORCEMENTS)
+@pytest.mark.parametrize(
+    ("enforcement", "recorded"), [("entity", "channel"), ("channel", "entity")]
+)
 def test_a_higher_limit_is_predicted_from_rows_of_a_lower_one(
     enforcement: str, recorded: str
 ) -> None:
@@ -127,16 +128,11 @@ def second(number: int, charged: int, **columns: object) -> dict[str, Any]:
 
 @pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 def test_below_the_limit_nothing_is_delayed_or_lost(enforcement: str) -> None:
-    """Idle seconds have no row; gaps of a second, a minute and a year pass without a delay."""
+    """Idle seconds have no row; gaps of a second, a minute and a year pass without a delay; so does a burst."""
     rows = [second(n, 5) for n in (0, 1, 3, 63, 64, 31_536_000, 31_536_001)]
     found = predicted(rows, 10.0, enforcement)
     assert (found.accepted, found.throttled_share) == (35, 0)
     assert found.seconds == 65 + 2
-
-
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
-def test_the_credit_of_a_quiet_time_lets_a_burst_pass(enforcement: str) -> None:
-    """Twenty requests in one second, then nothing: 10 per second and a burst of two seconds' worth suffice."""
     assert predicted([second(0, 20), second(5, 1)], 10.0, enforcement).throttled_share == 0
 
 
@@ -148,6 +144,8 @@ def test_what_is_not_sent_when_a_session_ends_is_unsent_and_the_next_session_beg
     found = predicted(rows, 10.0, "entity")
     assert found.accepted == pytest.approx(20 + 2 * 10 + 5)
     assert found.wanted == 306
+    many = predicted([second(n, 1000) for n in range(30)], 7.5, "entity")
+    assert many.accepted <= 7.5 * (30 + 2) + 1
     assert found.seconds == 3
 
 
@@ -159,13 +157,6 @@ def test_a_clock_that_jumps_back_gives_the_same_as_rows_in_order() -> None:
     whole = predicted(rows, 10.0, "entity")
     assert predicted(mixed, 10.0, "entity") == whole
     assert predicted(halves, 10.0, "entity").accepted == pytest.approx(whole.accepted, rel=0.01)
-
-
-def test_no_more_passes_than_the_schedule_allows() -> None:
-    """T * (s + burst) in every span of s seconds, however large the demand."""
-    rows = [second(n, 1000) for n in range(30)]
-    found = predicted(rows, 7.5, "entity")
-    assert found.accepted <= 7.5 * (30 + 2) + 1
 
 
 def test_percentiles_are_those_of_the_delays() -> None:

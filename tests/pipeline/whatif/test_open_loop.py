@@ -70,17 +70,3 @@ def test_a_bucket_without_delays_needs_no_steps(enforcement: str, seed: int) -> 
     np.testing.assert_allclose(found.accepted, expected.accepted, rtol=1e-9)
     np.testing.assert_allclose(found.requests, expected.requests, rtol=1e-9)
     np.testing.assert_allclose(found.delays.table, expected.delays.table, rtol=1e-9)
-
-
-@pytest.mark.parametrize("enforcement", ["entity", "channel"])
-def test_most_buckets_that_nothing_delays_are_found(enforcement: str) -> None:
-    """At least half of those without a delay in the closed loop."""
-    found = expected = 0
-    for seed in range(20):
-        given_demand = demand(seed)
-        rule, stepped = rules(enforcement, given_demand)
-        delayed = simulate(given_demand, stepped).delays.delayed() > 0
-        bucket = np.repeat(np.arange(BUCKETS), np.diff(given_demand.first_client))
-        expected += (np.bincount(bucket, delayed, BUCKETS) == 0).sum()
-        found += rule.undelayed(OpenLoop.of(given_demand)).sum()
-    assert expected / 2 <= found <= expected

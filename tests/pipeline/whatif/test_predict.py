@@ -133,27 +133,8 @@ def test_many_clients_of_one_bucket_are_simulated_together(enforcement: str) -> 
     assert len(found) == clients
     assert sum(row["wanted_per_s"] for row in found) == pytest.approx(2 * clients)
     together = sum(row["accepted_per_s"] for row in found)
-    burst = 1.07 if enforcement == "entity" else 1.5  # of two seconds, or ten
     if enforcement == "entity":
-        assert 40 <= together <= 40 * burst
-
-
-def test_a_million_client_ids_that_are_seen_once_are_one_bucket_of_their_user() -> None:
-    """A client that changes its client id with each connection: ten thousand ids here, in one call."""
-    rows = [
-        usage_row(
-            "entity",
-            user="alice",
-            client_id=f"{n:08x}",
-            ts_ms=START_MS + n // 100 * 1000,
-            charged=1,
-            connections=1,
-        )
-        for n in range(10_000)
-    ]
-    found = predicted(rows, alice(50))
-    assert len(found) == 10_000
-    assert sum(row["requests"] for row in found) <= 50 * (100 + 2) + 1
+        assert 40 <= together <= 40 * 1.07  # a burst of two seconds
 
 
 def test_a_client_with_more_connections_than_the_limit_escapes_the_channels_rule() -> None:
@@ -188,9 +169,3 @@ def test_no_rows_and_no_matching_quota_give_nothing() -> None:
     """Neither an empty table nor clients without a quota are an error here."""
     assert predicted([], alice(10)) == []
     assert predicted(seconds_of(3, 5, user="bob"), alice(10)) == []
-
-
-def test_missing_values_count_as_nothing() -> None:
-    """A row of an older writer lacks a column."""
-    rows = seconds_of(3, 5, exempt=None, blocked_ms=None)
-    assert predicted(rows, alice(10))[0]["accepted_per_s"] == 5

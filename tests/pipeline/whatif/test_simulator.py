@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from pipeline.whatif.simulator import Simulation
-from tests.support.pipeline.simulated_clients import PRODUCE, clients, quota_config
+from tests.support.pipeline.simulated_clients import clients, quota_config
 from tests.support.telemetry.usage_rows import START_MS
 
 TEN = {"user": "alice", "request_rate": 10.0}
@@ -52,27 +52,6 @@ def test_blocked_time_is_that_of_the_delays() -> None:
     delays = sum(each.delay_ms for each in simulation.passed)
     assert delays > 10_000
     assert blocked == pytest.approx(delays, rel=0.05)  # the last replies are still to come
-
-
-def test_a_request_without_reply_escapes_the_channels_rule() -> None:
-    """acks=0 is never judged by `channel`; under `entity` it is held like any other."""
-    passed = {}
-    for enforcement in ("entity", "channel"):
-        sessions = clients(1, lambda: 5, 2000, api_key=PRODUCE)
-        for step in sessions[0].steps:
-            step.request.acks, step.silent, step.after = 0, True, 0
-        simulation = Simulation(sessions, quota_config(enforcement, TEN), START_MS + 9_000)
-        passed[enforcement] = len(simulation.passed)
-    assert passed["entity"] == pytest.approx(10 * (9 + 2), abs=3)
-    assert passed["channel"] > 1500
-
-
-def test_a_byte_limit_delays_produce() -> None:
-    """Requests of 1000 bytes and a limit of 20,000 bytes/s: twenty per second."""
-    sessions = clients(2, lambda: 0, 2000, api_key=PRODUCE, size_bytes=1000)
-    limit = {"user": "alice", "producer_byte_rate": 20_000}
-    simulation = Simulation(sessions, quota_config("entity", limit), START_MS + 10_000)
-    assert len(simulation.passed) == pytest.approx(20 * (10 + 2), abs=6)
 
 
 def test_a_client_reconnects_when_its_last_connection_has_ended() -> None:

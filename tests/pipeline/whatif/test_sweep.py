@@ -17,10 +17,7 @@ def test_factors_are_evenly_spaced_on_a_logarithmic_scale() -> None:
     ("text", "words"),
     [
         ("2", "expected LOW..HIGH"),
-        ("a..b", "expected LOW..HIGH"),
-        ("1..2:x", "expected LOW..HIGH"),
         ("2..1", "expected 0 < LOW < HIGH"),
-        ("0..1", "expected 0 < LOW < HIGH"),
         ("1..inf", "expected 0 < LOW < HIGH"),
         ("nan..2", "expected 0 < LOW < HIGH"),
         ("1..2:1", "expected 2 to 100"),
