@@ -88,3 +88,10 @@ def test_a_silent_client_is_cleared_when_half_of_the_window_is_over() -> None:
     assert (raised.raised, raised.at_ms - T0 * 1000) == (True, 241_000)
     assert (cleared.raised, cleared.at_ms - T0 * 1000) == (False, 450_000)
     assert cleared.raised_ms == raised.at_ms
+
+
+def test_two_processes_of_one_name_share_their_connections() -> None:
+    """One muted connection of two is half a second, however the rows are divided."""
+    both = [row for s in range(SECONDS) for row in ((T0 + s, 1000, 1), (T0 + s, 0, 1))]
+
+    assert crossings([(both, T0 + 9 * SECONDS)]) == []
