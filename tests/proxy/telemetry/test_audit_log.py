@@ -132,11 +132,8 @@ def test_every_refusal_is_written_once_with_the_policy_and_its_reason(book, requ
     wire.client(request_frame)
     (line,) = book.lines()
     assert (line["event"], line["outcome"], line["forwarded"]) == ("refused", "answered", False)
-    assert (line["policy"], line["error"], line["reason"]) == (
-        "p1",
-        "POLICY_VIOLATION",
-        "not today",
-    )
+    assert (line["policy"], line["reason"]) == ("p1", "not today")
+    assert line["error"] == "POLICY_VIOLATION"
 
 
 def test_a_client_that_is_refused_at_connect_is_written(book):
@@ -162,12 +159,8 @@ def test_a_client_that_fails_to_authenticate_is_written(book):
     gated.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, sasl.plain("bob", "pa55word")))
     checker.run_all()
     (line,) = book.lines()
-    assert (line["event"], line["user"], line["claimed_user"]) == (
-        "authentication_failed",
-        "ANONYMOUS",
-        "bob",
-    )
-    assert line["mechanism"] == "PLAIN"
+    assert (line["event"], line["claimed_user"]) == ("authentication_failed", "bob")
+    assert (line["user"], line["mechanism"]) == ("ANONYMOUS", "PLAIN")
     assert line["reason"].endswith("Invalid username or password")
     assert "pa55word" not in book.path.read_text()
 
