@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.secret import (
-    MAX_SECRET_BYTES,
-    read_secret,
-)
+from proxy.config.secret import MAX_SECRET_BYTES, read_secret
 from proxy.config.small_files import FileError
 
 if TYPE_CHECKING:
@@ -48,8 +45,6 @@ def test_a_variable_has_the_secret_if_no_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (None, "No such file or directory"),
-        (b"", "which is empty"),
         (b"\n", "which is empty"),
         (CANARY.encode() + b"\n\n", "several lines"),
         (CANARY.encode() + b"\0", "a NUL character"),
@@ -58,12 +53,11 @@ def test_a_variable_has_the_secret_if_no_file_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_an_unusable_file_is_named_and_its_content_is_not(
-    content: bytes | None, words: str, tmp_path: Path
+    content: bytes, words: str, tmp_path: Path
 ) -> None:
     """The error says what is wrong with the file."""
     file = tmp_path / "password"
-    if content is not None:
-        file.write_bytes(content)
+    file.write_bytes(content)
     with pytest.raises(FileError) as caught:
         read_secret(str(file))
     text = "".join(traceback.format_exception(caught.value))
@@ -73,11 +67,10 @@ def test_an_unusable_file_is_named_and_its_content_is_not(
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("\n", "is empty"), (f"{CANARY}\n{CANARY}", "several lines"), (CANARY * 9000, "more than")],
+    ("text", "words"), [(f"{CANARY}\n{CANARY}", "several lines"), (CANARY * 9000, "more than")]
 )
 def test_an_unusable_variable_is_named_and_its_content_is_not(text: str, words: str) -> None:
     """The rules are those of a file."""
-    with pytest.raises(FileError, match=f"SECRET, which .*{words}") as caught:
+    with pytest.raises(FileError, match=rf"SECRET, which .*{words}") as caught:
         read_secret("", "SECRET", {"SECRET": text})
     assert CANARY not in str(caught.value)

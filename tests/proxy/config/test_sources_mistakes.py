@@ -53,16 +53,9 @@ def test_errors_of_all_sources_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("- 1\n", "(F): found a list, expected a mapping with upstream, listen, identity"),
-        ("listen: 7\n", "listen (F:1): found 7, expected a mapping with address"),
-        ("listen: [\n", "(F:2:1): this is not YAML: "),
-    ],
-)
-def test_a_file_that_is_not_a_mapping_is_reported(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_that_is_not_a_mapping_is_reported(tmp_path: Path) -> None:
     """Variables do not hide the error."""
     file = tmp_path / "s.yaml"
-    file.write_text(text, "utf-8")
-    assert any(each.startswith(words) for each in refused(file, {"SLUICE_LISTEN_PORT": "77"}))
+    file.write_text("listen: 7\n", "utf-8")
+    (problem, *_) = refused(file, {"SLUICE_LISTEN_PORT": "77"})
+    assert problem.startswith("listen (F:1): found 7, expected a mapping with address")

@@ -32,54 +32,6 @@ def test_by_default_nothing_is_exported_or_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("section", "value"),
-    [
-        ("traces", {"export": "jaeger"}),
-        ("traces", {"sample_every_requests": -1}),
-        ("traces", {"max_spans_per_second": 0}),
-        ("traces", {"max_file_bytes": 1}),
-        ("metrics", {"max_users": 1001}),
-        ("usage_log", {"families": []}),
-        ("usage_log", {"families": ["entity", "node"]}),
-        ("usage_log", {"rotate_ms": 999}),
-        ("usage_log", {"rotate_bytes": 4095}),
-        ("usage_log", {"keep_bytes": 65535}),
-        ("usage_log", {"max_capture_seconds": 0}),
-        ("admin", {"allowed_hosts": "all"}),
-    ],
-    ids=lambda part: part if isinstance(part, str) else next(iter(part)),
-)
-def test_an_invalid_value_is_refused_with_its_path(section: str, value: dict) -> None:
-    """One error gives one problem."""
-    (problem,) = problems_of(**{section: value})
-    (key,) = value
-    assert problem.startswith(f"{section}.{key}")
-
-
-@pytest.mark.parametrize(
-    ("admin", "path", "words"),
-    [
-        ({"listen": "9644"}, "admin.listen", "HOST:PORT"),
-        ({"listen": "[::x]:9644"}, "admin.listen", "HOST:PORT"),
-        ({"control": "localhost:port", "token_file": "t"}, "admin.control", "HOST:PORT"),
-        ({"control": "127.0.0.1:9645"}, "admin.token_file", "because control is set"),
-        ({"socket": "/" + "é" * 54}, "admin.socket", "109 bytes, expected at most 107"),
-        ({"trace_url": "javascript:alert(1)"}, "admin.trace_url", "http://"),
-        (
-            {"listen": "0.0.0.0:9644", "control": "0.0.0.0:9644", "token_file": "t"},
-            "admin.control",
-            "another address than listen",
-        ),
-    ],
-)
-def test_an_inconsistent_admin_server_is_refused(admin: dict, path: str, words: str) -> None:
-    """The problem has the path of the key and is found before any port is bound."""
-    (problem,) = problems_of(admin=admin)
-    assert problem.startswith(f"{path}: ")
-    assert words in problem
-
-
-@pytest.mark.parametrize(
     "admin",
     [
         {"listen": "0.0.0.0:9644", "socket": "/" + "a" * 106},

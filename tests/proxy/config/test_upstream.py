@@ -38,47 +38,6 @@ def test_credentials_of_sluice_and_the_apis_that_may_use_them(
     assert config.upstream.forwarded_credential_apis() == forwarded
 
 
-@pytest.mark.parametrize(
-    ("upstream", "expected"),
-    [
-        (
-            {"sasl": {**SASL, "forward_credential_apis": ["DescribeAcl"]}},
-            (
-                "upstream.sasl.forward_credential_apis[0]: found 'DescribeAcl', expected Kafka's name of an API that "
-                "is refused by default (docs/custody.md); did you mean DescribeAcls?"
-            ),
-        ),
-        (
-            {"sasl": {**SASL, "forward_credential_apis": ["Produce"]}},
-            (
-                "upstream.sasl.forward_credential_apis[0]: found 'Produce', expected Kafka's name of an API that is "
-                "refused by default (docs/custody.md)"
-            ),
-        ),
-        (
-            {"tls": {"forward_credential_apis": ["DescribeAcls"]}},
-            (
-                "upstream.tls.forward_credential_apis: found a list, expected nothing, because without cert_file "
-                "Sluice brings no credentials of its own"
-            ),
-        ),
-        (
-            {"sasl": SASL, "tls": {**CERTIFICATE, "forward_credential_apis": ["DescribeAcls"]}},
-            (
-                "upstream.tls.forward_credential_apis: found a list, expected nothing: the brokers judge by "
-                "upstream.sasl, whose forward_credential_apis counts"
-            ),
-        ),
-    ],
-)
-def test_apis_are_forwarded_by_the_credentials_that_the_brokers_judge_by(
-    upstream: dict[str, object], expected: str
-) -> None:
-    """A name that is refused to no client, and a section that has no such credentials, are mistakes."""
-    (found,) = problems_of(upstream={**SERVERS, **upstream})
-    assert found == expected
-
-
 def test_no_api_of_brokers_passes_unread_by_the_credentials_of_sluice() -> None:
     """A client could speak as a broker. Without such credentials the broker judges the client itself."""
     assert problems_of(pass_unknown_apis=["Envelope", 1234]) == []
@@ -87,9 +46,3 @@ def test_no_api_of_brokers_passes_unread_by_the_credentials_of_sluice() -> None:
         "pass_unknown_apis[1]: found 'Envelope', which only brokers use (Envelope), expected no such API, because "
         "Sluice brings its own credentials"
     )
-
-
-def test_the_name_of_the_guard_is_taken() -> None:
-    """Else its refusals could not be told from those of another entry."""
-    (found,) = problems_of(policies=[{"use": "limits", "name": "credential_guard"}])
-    assert found.startswith("policies[0].name: found 'credential_guard', expected another name")

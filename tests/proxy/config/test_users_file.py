@@ -20,21 +20,18 @@ def test_the_users_of_a_file_are_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (None, "No such file"),
-        (b"", "which is empty"),
         (b"# ok\nalice secret", "line 2: expected NAME MECHANISM="),
         (b"# \xff", "which is not UTF-8 text"),
         (b"#" * 2_000, "more than 1000 bytes"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, why: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, why: str
 ) -> None:
     """The error names the file and says what is expected, and has nothing of its content."""
     monkeypatch.setattr(users_file, "MAX_BYTES", 1_000)
     path = tmp_path / "users"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(FileError, match=why) as refused:
         load_users(str(path))
     assert str(path) in refused.value.found

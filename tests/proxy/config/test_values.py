@@ -20,6 +20,8 @@ from proxy.config.values import (
     check_token_url,
     check_user,
     host_of_node,
+    is_address,
+    is_loopback,
     parse_nodes,
     split_server,
 )
@@ -214,3 +216,19 @@ def test_a_client_secret_is_sent_over_https_or_stays_on_the_machine(text: str) -
 def test_an_address_that_would_reveal_a_client_secret_is_refused(text: str) -> None:
     """So are addresses that are none, or that have a password themselves."""
     assert check_token_url(text) is not None
+
+
+def test_an_address_is_told_from_a_name() -> None:
+    """Names may have digits and hyphens only."""
+    assert all(is_address(each) for each in ("127.0.0.1", "::1", "fd00::3"))
+    assert not any(is_address(each) for each in ("localhost", "10-0-0-1", "1.2.3.example", "a"))
+
+
+def test_a_loopback_address_and_localhost_are_this_machine() -> None:
+    """In any spelling of an address. The owner of a name that begins like one says where it leads."""
+    here = "localhost LOCALHOST. 127.0.0.1 127.255.1.2 ::1 0:0::1 ::ffff:127.0.0.1"
+    elsewhere = "127.example.com 127.0.0.1.example.com 127. 127.1 127.0.0.1:80 10.0.0.1 0.0.0.0 :: ::127.0.0.1"
+    assert [each for each in here.split() if not is_loopback(each)] == []
+    assert [each for each in elsewhere.split() if is_loopback(each)] == []
+    assert not is_loopback("")
+    assert not is_loopback("127.0.0.1\0")

@@ -14,7 +14,9 @@ UP = "upstream: {bootstrap_servers: [a:1]}\n"
 UPSTREAM = "upstream:\n  bootstrap_servers: [a:1]\n"
 TLS = UP + "listen: {tls: {cert_file: c, key_file: k, "
 POLICY = UP + "policies:\n- use: "
+SASL = UP.rstrip("}\n") + ", sasl: {mechanism: "
 LIMITS = POLICY + "limits\n  config: "
+FORWARD = "PLAIN, username: u, forward_credential_apis:"
 QUOTAS = POLICY + "quota\n  config:\n    quotas:\n    - "
 
 # (the file, the key's path, its line, words of the message)
@@ -83,6 +85,44 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
         "upstream.sasl.token_endpoint_url", 3, "expected https://",
     ),
     (UPSTREAM + "  sasl: {mechanism: PLAIN}\n", "upstream.sasl.username", 3, "a user"),
+    (UP + "memory: {queued_max_requests: 0}\n", "memory.queued_max_requests", 2, "-1 (no bound) or 1..2147483647"),
+    (UP + "memory: {max_share: 1.5}\n", "memory.max_share", 2, "found 1.5"),
+    (UP + "purgatory: {fetch_grace_ms: -1}\n", "purgatory.fetch_grace_ms", 2, "found -1"),
+    (UP + "purgatory: {max_wait_ms: 0}\n", "purgatory.max_wait_ms", 2, "found 0"),
+    (UP + "identity: {user: 'User:billing'}\n", "identity.user", 2, "did you mean billing?"),
+    (UP + "traces: {sample_every_requests: -1}\n", "traces.sample_every_requests", 2, "found -1"),
+    (UP + "traces: {max_spans_per_second: 0}\n", "traces.max_spans_per_second", 2, "found 0"),
+    (UP + "traces: {max_file_bytes: 1}\n", "traces.max_file_bytes", 2, "found 1"),
+    (UP + "metrics: {max_users: 1001}\n", "metrics.max_users", 2, "found 1001"),
+    (UP + "usage_log: {rotate_ms: 999}\n", "usage_log.rotate_ms", 2, "found 999"),
+    (UP + "usage_log: {rotate_bytes: 4095}\n", "usage_log.rotate_bytes", 2, "found 4095"),
+    (UP + "usage_log: {keep_bytes: 65535}\n", "usage_log.keep_bytes", 2, "found 65535"),
+    (UP + "usage_log: {max_capture_seconds: 0}\n", "usage_log.max_capture_seconds", 2, "found 0"),
+    (UP + "admin: {allowed_hosts: all}\n", "admin.allowed_hosts", 2, "a list"),
+    (UP + "admin: {listen: '[::x]:9644'}\n", "admin.listen", 2, "HOST:PORT"),
+    (UP + "admin: {control: 'a:port', token_file: t}\n", "admin.control", 2, "HOST:PORT"),
+    (UP + f"admin: {{socket: '/{'é' * 54}'}}\n", "admin.socket", 2, "109 bytes, expected at most 107"),
+    (UP + "admin: {listen: 'a:1', control: 'a:1', token_file: t}\n", "admin.control", 2, "another address than listen"),
+    (UPSTREAM + "  tls: {key_file: k}\n", "upstream.tls.cert_file", 3, "key_file is set"),
+    (SASL + "OAUTHBEARER}}\n", "upstream.sasl.token_file", 1, "either token_file or token_endpoint_url"),
+    (SASL + "OAUTHBEARER, token_endpoint_url: 'https://a'}}\n", "upstream.sasl.client_id", 1, "expected the client id"),
+    (SASL + "PLAIN, username: u, scope: s}}\n", "upstream.sasl.scope", 1, "nothing, because mechanism is PLAIN"),
+    (SASL + "OAUTHBEARER, token_file: t, password_file: p}}\n", "upstream.sasl.password_file", 1, "is OAUTHBEARER"),
+    (SASL + "OAUTHBEARER, token_file: t, client_id: c}}\n", "upstream.sasl.client_id", 1, "endpoint_url is not set"),
+    (SASL + f"{FORWARD} [DescribeAcl]}}}}\n", "upstream.sasl.forward_credential_apis[0]", 1, "mean DescribeAcls?"),
+    (SASL + f"{FORWARD} [Produce]}}}}\n", "upstream.sasl.forward_credential_apis[0]", 1, "an API that is refused by"),
+    (SASL + f"{FORWARD} []}}, tls: {{cert_file: c, key_file: k, forward_credential_apis: [DescribeAcls]}}}}\n",
+     "upstream.tls.forward_credential_apis", 1, "upstream.sasl, whose forward_credential_apis counts"),
+    (UPSTREAM + "  tls: {forward_credential_apis: [DescribeAcls]}\n", "upstream.tls.forward_credential_apis", 3,
+     "without cert_file"),
+    (TLS + "principal: {rules: [DEFAULT, 'RULE:^CN=(.*$/$1/']}}}\n", "listen.tls.principal.rules[1]", 2, "missing )"),
+    (TLS + "principal: {rules: []}}}\n", "listen.tls.principal.rules", 2, "not empty"),
+    (TLS + "principal: {from: san}}}\n", "listen.tls.principal.from", 2, "did you mean uri_san?"),
+    (TLS + "principal: {kind: subject}}}\n", "listen.tls.principal.kind", 2, "expected a key: from, rules"),
+    (UP + "listen: {sasl: {}}\n", "listen.sasl.users_file", 2, "found nothing"),
+    (POLICY + "limits\n  name: credential_guard\n", "policies[0].name", 4, "another name"),
+    (POLICY + "policies.audit:Audit\n", "policies[0].use", 3, "without audit.file"),
+    ("- 1\n", "", 0, "found a list, expected a mapping with upstream, listen, identity"),
     (UP + "\tlog: {}\n", "", 2, "a tab cannot indent YAML"),
     (UP + "log: {level: info\n", "", 3, "this is not YAML"),
 )  # fmt: skip
