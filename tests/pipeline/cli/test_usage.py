@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
@@ -17,6 +18,7 @@ def ask(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["usage", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_the_formats_agree(spark: SparkSession, tmp_path: Path) -> None:
     """Table, JSON, CSV and Parquet have the same figures; rows that are missing are named in each."""
     rows = [

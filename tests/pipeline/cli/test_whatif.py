@@ -43,6 +43,7 @@ def tables(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "tables"
 
 
+@pytest.mark.slow
 def test_the_command_prints_clients_curve_and_losses(tables: Path) -> None:
     """As tables and as JSON, from rows and from a capture; a replay that differs is exit code 1."""
     run = CliRunner().invoke

@@ -17,6 +17,8 @@ from tests.support.kafka.topics import Topics
 from tests.support.pipeline.whatif_figures import write_usage
 from tests.support.processes.recorded_run import RecordedRun, recorded_run
 
+pytestmark = pytest.mark.slow
+
 QUOTA = {"enforcement": "channel", "quotas": [{"client_id": "noisy", "request_rate": 10.0}]}
 
 

@@ -33,6 +33,7 @@ def seconds(count: int) -> list[Row]:
     return numbered(usage_row("entity", ts_ms=START_MS + n * 1000) for n in range(count))
 
 
+@pytest.mark.slow
 def test_a_file_that_grows_while_it_is_read_is_complete_in_the_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:
