@@ -1,13 +1,12 @@
 """`admission`: the bound, the queue and its order, which request is shed, and which requests are not counted."""
 
-import pytest
-
 from policies.admission import NEVER_HELD, SHED, Admission, AdmissionConfig
 from policies.api import FORWARD, Hold, Need, Outcome, Policy, Reject
 from policies.chain import Chain, Entry
 from policies.responses import UNKNOWN
 from policies.validation import try_convert
 from tests.support.core.admitting import Room
+from tests.support.messages.every_case import for_each
 from wire.apis import ApiKey, name_of
 from wire.errors import ErrorCode
 from wire.fetch import FetchHead
@@ -58,7 +57,7 @@ def test_the_highest_priority_is_served_first_then_the_earliest():
         running = expected
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
+@for_each(list(Outcome))
 def test_each_end_of_a_request_frees_its_place(outcome):
     """A reply, an answer of Sluice's, an expiry and a disconnect each admit the next one."""
     room = Room()
@@ -137,7 +136,7 @@ def test_without_a_queue_no_request_waits():
     room.passes()
 
 
-@pytest.mark.parametrize("api", sorted(map(name_of, NEVER_HELD)))
+@for_each(sorted(map(name_of, NEVER_HELD)))
 def test_heartbeats_and_authentication_never_wait_and_take_no_place(api):
     """APIs that keep groups alive or authenticate a client are not counted."""
     room = Room()

@@ -11,6 +11,7 @@ from policies.audit_facts import AuditFacts, AuditItem
 from policies.limits import Limits
 from policies.testing import PolicyBench
 from policies.testing.policy_bench import BenchEntry
+from tests.support.messages.every_case import for_each
 from wire import reply_steps, request_names
 from wire.administrative import ADMINISTRATIVE
 from wire.apis import OFFERED, ApiKey, name_of
@@ -25,7 +26,7 @@ def told(bench: PolicyBench, request, **reply) -> AuditFacts:
     return request.audited
 
 
-@pytest.mark.parametrize("version", range(2, 8))
+@for_each(range(2, 8))
 def test_a_line_has_the_topics_and_what_failed(version):
     """In every version of CreateTopics that the codec knows."""
     bench = PolicyBench(Audit)

@@ -6,6 +6,7 @@ from policies.hook_runner import SLOW_US, HookRunner, PolicyFault
 from policies.testing import BenchReporter
 from policies.verdicts import check_request
 from tests.support.core.chains import request
+from tests.support.messages.every_case import for_each
 
 
 def endless() -> None:
@@ -22,7 +23,7 @@ RAISED = [
 ]
 
 
-@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+@for_each(RAISED)
 def test_any_exception_of_a_hook_is_a_fault_of_its_policy(error):
     """It is reported once, with policy and hook; `run` raises the fault, `tell` does not."""
     reporter = BenchReporter()

@@ -8,14 +8,15 @@ from uuid import UUID
 import pytest
 
 from policies import messages
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
 
 VERSIONS = [api for api in apis_known() if api.key == ApiKey.CREATE_TOPICS]
 
 
-@pytest.mark.parametrize("api", VERSIONS, ids=name)
+@for_each(VERSIONS)
 def test_one_field_changes_and_the_others_stay(api: Api) -> None:
     """A struct inside a message is changed in the same way."""
     topics = [{"name": each, "num_partitions": 3, "replication_factor": 1} for each in "ab"]

@@ -1,8 +1,7 @@
 """Each request needs a kind of access: one that is not in the table needs the right to manage."""
 
-import pytest
-
 from policies.topic_access import ANY, MANAGE, OPEN, READ, WRITE, access_needed
+from tests.support.messages.every_case import for_each
 from wire.apis import OFFERED, ApiKey, name_of
 from wire.request_layouts import names_anything
 
@@ -10,7 +9,7 @@ CHANGES = ("Create", "Delete", "Alter", "Incremental", "Elect", "WriteTxn", "Off
 NAMED = [key for key in OFFERED if names_anything(key)]
 
 
-@pytest.mark.parametrize("key", NAMED, ids=name_of)
+@for_each(NAMED)
 def test_an_api_that_changes_something_needs_the_right_to_manage(key: int) -> None:
     """By its name; no other API needs it."""
     assert (access_needed(key) == MANAGE) == name_of(key).startswith(CHANGES)

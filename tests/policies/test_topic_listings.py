@@ -11,6 +11,7 @@ from policies.messages import Fields, Message
 from policies.testing import PolicyBench
 from policies.topics import TopicRules
 from tests.policies.test_topics import RULES, TOPIC, denied
+from tests.support.messages.every_case import for_each
 from wire import replies
 from wire.errors import ErrorCode
 
@@ -180,7 +181,7 @@ def test_describing_all_topics_needs_the_right_to_manage_all() -> None:
 OFFSETS = {"OffsetFetch": (8, 9, 10), "DescribeShareGroupOffsets": (0, 1)}
 
 
-@pytest.mark.parametrize(("api", "version"), [(a, v) for a, vs in OFFSETS.items() for v in vs])
+@for_each([(a, v) for a, vs in OFFSETS.items() for v in vs])
 def test_a_refusal_of_several_groups_names_each_with_its_code(api: str, version: int) -> None:
     """The reply that Sluice makes is a listing too; a client that misses a group in it waits, or fails."""
     bench = PolicyBench(TopicRules, RULES)
@@ -200,7 +201,7 @@ def test_a_refusal_of_several_groups_names_each_with_its_code(api: str, version:
     assert codes == {"not-mine": code, "not-either": code}
 
 
-@pytest.mark.parametrize("version", range(1, 8))
+@for_each(range(1, 8))
 def test_a_topic_whose_partitions_are_refused_stays_in_the_offsets_of_a_group(version: int) -> None:
     """The client has asked for it, and is told so in each partition; any other topic is cut out."""
     bench = PolicyBench(TopicRules, RULES)

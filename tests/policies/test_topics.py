@@ -10,6 +10,7 @@ from policies.api import FORWARD, Forward, Reject
 from policies.denial import Deny
 from policies.testing import PolicyBench
 from policies.topics import MAX_CLIENTS, TopicRules
+from tests.support.messages.every_case import for_each
 from wire.apis import OFFERED, ApiKey, name_of
 from wire.errors import ErrorCode
 from wire.request_layouts import names_anything
@@ -49,7 +50,7 @@ def denied(bench: PolicyBench, user: str, api: str, *topics: str, **more: object
     return {key: code for each in denials for key, code in each.codes.items()} or None
 
 
-@pytest.mark.parametrize("api", [*READS, *WRITES, *MANAGES, *SEES])
+@for_each([*READS, *WRITES, *MANAGES, *SEES])
 def test_a_rule_decides_by_user_topic_and_access(api: str) -> None:
     """The first rule that fits decides; where none fits, the default does."""
     bench = PolicyBench(TopicRules, RULES)

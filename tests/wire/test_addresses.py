@@ -4,13 +4,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeClusterResponse
 from kafka.protocol.metadata import FindCoordinatorResponse, MetadataResponse
 from kio.schema.metadata.v12.response import MetadataResponse as MetadataResponse12
 from kio.schema.metadata.v12.response import MetadataResponseBroker
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, changed, messages_of, name, survives
 from wire import codec
 from wire.addresses import LISTENER_APIS, rewriter
@@ -57,9 +57,7 @@ def told_to_client(struct, owner):
     return replace(struct, host=host.decode(), port=port)
 
 
-@pytest.mark.parametrize("api", KNOWN, ids=name)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(KNOWN, examples=15)
 def test_only_hosts_and_ports_change(api, data):
     """A rewritten response decodes to the same message; only hosts and ports differ."""
     message = data.draw(messages_of(codec.response_shape(api)))
@@ -67,9 +65,7 @@ def test_only_hosts_and_ports_change(api, data):
     assert codec.decode_response(api, new) == changed(message, told_to_client)
 
 
-@pytest.mark.parametrize("api", KNOWN, ids=name)
-@settings(max_examples=6, deadline=None)
-@given(data=st.data())
+@for_each(KNOWN, examples=6)
 def test_a_response_that_already_names_the_advertised_address_is_not_copied(api, data):
     """The rewriter returns None when no address in a response changes."""
     message = data.draw(messages_of(codec.response_shape(api)))
@@ -77,9 +73,7 @@ def test_a_response_that_already_names_the_advertised_address_is_not_copied(api,
     assert rewriter(api)(body, 0, len(body), lambda _, host, port: (host, port)) is None
 
 
-@pytest.mark.parametrize("api", KNOWN, ids=name)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(KNOWN, examples=15)
 def test_damaged_bodies_raise_wire_error_only(api, data):
     """A rewriter of a cut or overwritten body returns or raises WireError, and nothing else."""
     body = bytearray(codec.encode(data.draw(messages_of(codec.response_shape(api)))))
@@ -92,9 +86,7 @@ def test_damaged_bodies_raise_wire_error_only(api, data):
     survives(rewriter(api), body + STALE, 0, cut, advertise)
 
 
-@pytest.mark.parametrize("api", KNOWN, ids=name)
-@settings(max_examples=6, deadline=None)
-@given(data=st.data())
+@for_each(KNOWN, examples=6)
 def test_bytes_after_the_end_do_not_change_the_outcome(api, data):
     """A body cut at any byte gives the same outcome with any bytes after the cut."""
     body = codec.encode(data.draw(messages_of(codec.response_shape(api))))
@@ -113,7 +105,7 @@ def test_bytes_after_the_end_do_not_change_the_outcome(api, data):
     assert asked[0] == asked[1] == asked[2]
 
 
-@pytest.mark.parametrize("api", CARRIERS, ids=name)
+@for_each(CARRIERS)
 def test_every_carrier_has_a_rewriter(api):
     """Every version that the table marks as carrying addresses has a rewriter."""
     assert rewriter(api) is not None
@@ -152,10 +144,7 @@ def test_only_brokers_own_listeners_are_learnt():
     }
 
 
-@pytest.mark.parametrize(
-    ("key", "version"),
-    [(key, v) for key, cls in KAFKA_PYTHON.items() for v in range(cls.max_version + 1)],
-)
+@for_each([(key, v) for key, cls in KAFKA_PYTHON.items() for v in range(cls.max_version + 1)])
 def test_kafka_python_reads_the_same(key, version):
     """A second codec, kafka-python, reads the advertised addresses from a rewritten response."""
     response, listed = kafka_python_response(key, version)

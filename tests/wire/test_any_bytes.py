@@ -3,6 +3,7 @@
 No other exception escapes. `throttle_at` has the same property in its own test.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
 from struct import pack
@@ -11,11 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.sasl import bearer
 from wire import (
     addresses,
     client_quotas,
     codec,
+    delegation_tokens,
     fetch,
     header,
     metadata,
@@ -26,9 +30,15 @@ from wire import (
 from wire.apis import BY_KEY_AND_VERSION, OFFERED, Api, ApiKey
 from wire.errors import WireError
 from wire.fetch_topics import FetchTopics
+from wire.group_parts import GROUPED
+from wire.oauthbearer import bearer_names
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
 from wire.record_batches import BatchCounter
+from wire.reply_joins import insert_items
+from wire.request_layouts import names_anything
+from wire.request_names import read_names
+from wire.request_parts import DIVISIBLE
 
 SMALL = st.sampled_from(
     [b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff"]
@@ -56,6 +66,11 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         "client id": lambda b: header.client_id_of(b, 0, len(b)),
         "mechanism": sasl.mechanism,
         "handshake error": sasl.handshake_error,
+        "bearer": lambda b: bearer_names(bytes(b), "sub"),
+        "bearer's token": lambda b: bearer_names(bearer("a.") + bytes(b), "sub"),
+        "bearer's claims": lambda b: bearer_names(
+            bearer(f"a.{urlsafe_b64encode(b).decode().rstrip('=')}.c"), "sub"
+        ),
         "plain": lambda b: sasl.plain_names(bytes(b)),
         "scram": lambda b: sasl.scram_first(bytes(b)),
         "batches": lambda b: BatchCounter().feed(b, 0, len(b)),
@@ -98,15 +113,22 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         found[f"read {name(api)}"] = partial(client_quotas.read_alter, api)
     for api in versions_of(ApiKey.DESCRIBE_CLIENT_QUOTAS):
         found[f"read {name(api)}"] = partial(client_quotas.read_describe, api)
+    for api in BY_KEY_AND_VERSION.values():
+        if names_anything(api.key):
+            found[f"names in {name(api)}"] = lambda b, a=api: read_names(a, b, 0, len(b), {})
+        if api.key in DIVISIBLE | GROUPED:
+            found[f"join {name(api)}"] = lambda b, a=api: insert_items(a, b, 0, len(b), b"", 0)
+        if api.key in delegation_tokens.APIS:
+            found[f"tokens in {name(api)}"] = lambda b, a=api: list(
+                delegation_tokens.owners_in(a, bytearray(2) + b, 0, len(b) + 2)
+            )
     return found
 
 
 READERS = readers()
 
 
-@pytest.mark.parametrize("reader", READERS)
-@settings(max_examples=15, deadline=None)
-@given(data=ANY)
+@for_each(READERS, examples=15, of=ANY)
 def test_any_bytes_are_read_or_refused(reader, data):
     """A reader of any bytes raises no exception but WireError."""
     survives(READERS[reader], bytearray(data))
@@ -121,9 +143,7 @@ def test_any_body_is_decoded_or_refused(api, data, is_request):
     survives(codec.decode_request if is_request else codec.decode_response, api, data)
 
 
-@pytest.mark.parametrize("api", versions_of(ApiKey.ALTER_CLIENT_QUOTAS), ids=name)
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
+@for_each(versions_of(ApiKey.ALTER_CLIENT_QUOTAS), examples=60)
 def test_a_damaged_alteration_is_read_or_refused(api, data):
     """A real body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
     body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))

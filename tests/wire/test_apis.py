@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import cases, facts
 from wire import apis
 from wire.apis import ApiKey, ThrottleField
@@ -88,7 +89,7 @@ def test_an_api_that_may_wait_has_its_own_wait_or_waits_for_a_group() -> None:
         assert api.may_wait == ((api.key, api.version) in own or api.key in groups), fact
 
 
-@pytest.mark.parametrize(("key", "version"), KIO)
+@for_each(KIO)
 def test_the_table_agrees_with_the_schemas_of_kio(key: int, version: int) -> None:
     """The schemas of kio, generated from Kafka's definitions, give the same facts as the table."""
     api = apis.known(key, version)

@@ -12,6 +12,7 @@ from struct import pack
 
 import pytest
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.frames import bytes_field
 from tests.support.messages.kafka_messages import api_of, name
 from wire import (
@@ -224,7 +225,7 @@ def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, vers
     assert least(reads) == sum(made.paid[path] for path in paths)
 
 
-@pytest.mark.parametrize("version", range(3, 14))
+@for_each(range(3, 14))
 def test_every_nested_count_of_a_produce_costs_budget(version):
     """Both walkers of requests charge for topics, partitions and the tags of every struct."""
     api = api_of(ApiKey.PRODUCE, version)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as CodecError
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec
 from wire.apis import Api, ApiKey
@@ -34,8 +35,7 @@ ENTITY = st.lists(st.tuples(TEXT, st.none() | TEXT), max_size=3).map(tuple)
 NUMBER = st.floats(allow_nan=False)
 
 
-@pytest.mark.parametrize("api", DESCRIBE)
-@given(st.data())
+@for_each(DESCRIBE, examples=100)
 def test_a_filter_is_read_as_the_codec_reads_it(api: Api, data: st.DataObject) -> None:
     """The reader gives every component in order, and the strictness."""
     message = data.draw(messages_of(codec.request_shape(api)))
@@ -46,8 +46,7 @@ def test_a_filter_is_read_as_the_codec_reads_it(api: Api, data: st.DataObject) -
     )
 
 
-@pytest.mark.parametrize("api", ALTER)
-@given(st.data())
+@for_each(ALTER, examples=100)
 def test_alterations_are_read_as_the_codec_reads_them(api: Api, data: st.DataObject) -> None:
     """The reader gives entities, keys and values; the value of a removal is ignored."""
     message = data.draw(messages_of(codec.request_shape(api)))
@@ -84,8 +83,11 @@ def test_a_description_is_what_the_codec_writes(
     assert seen == entries
 
 
-@pytest.mark.parametrize("api", ALTER)
-@given(st.lists(st.tuples(ENTITY, st.sampled_from([0, 31, 42, -1]), st.none() | TEXT)))
+@for_each(
+    ALTER,
+    examples=100,
+    of=st.lists(st.tuples(ENTITY, st.sampled_from([0, 31, 42, -1]), st.none() | TEXT)),
+)
 def test_the_reply_to_alterations_is_what_the_codec_writes(
     api: Api, entries: list[tuple[tuple[tuple[str, str | None], ...], int, str | None]]
 ) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire.apis import Api, ApiKey
 from wire.cuts_code import source
 from wire.errors import WireError
@@ -30,7 +31,7 @@ def test_elements_of_one_width_are_stepped_over_together() -> None:
         cut(log_dirs, bytes(4) + b"\0\0\0\1" + b"\0\0" + topic, KEEPS)
 
 
-@pytest.mark.parametrize("api", LISTINGS, ids=name)
+@for_each(LISTINGS)
 def test_the_code_uses_its_tools_only(api: Api) -> None:
     """It is made from the layout, and nothing of a reply is in it."""
     layout = layout_of_reply(api)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, messages_of, survives
+from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec
 from wire.apis import OFFERED, Api
 from wire.delegation_tokens import APIS, MAX_TOKENS, owners_in
@@ -49,13 +49,6 @@ def test_a_users_token_is_read(api: Api) -> None:
         token = {"tokens": (make_message(field.shape, 0, token),) * 2}
     found = read(api, codec.encode(make_message(shape, 0, token)))
     assert set(found) == {("t" * 130, "a" * 200)}
-
-
-@of_each_version
-@given(body=st.binary(max_size=200))
-def test_any_bytes_are_read_or_malformed(api: Api, body: bytes) -> None:
-    """No other exception is raised."""
-    survives(read, api, b"\0\0" + body)
 
 
 def test_a_reply_with_very_many_tokens_is_read_in_part() -> None:

@@ -6,6 +6,7 @@ import pytest
 from kafka.errors import for_code
 from kio.schema.errors import ErrorCode as KioErrorCode
 
+from tests.support.messages.every_case import for_each
 from wire.errors import RETRIABLE, ErrorCode, WireError
 from wire.header import client_id_of, response_body_at
 from wire.produce_partitions import pack_topics
@@ -13,7 +14,7 @@ from wire.topic_names import topic_name
 from wire.varint import uvarint
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@for_each(ErrorCode)
 def test_codes_have_kafkas_numbers_and_names(code: ErrorCode) -> None:
     """Each code agrees with kio's list, generated from Kafka's `Errors`."""
     assert KioErrorCode(code).name.upper() == code.name

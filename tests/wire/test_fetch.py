@@ -7,12 +7,11 @@ kafka-python's `FetchSessionHandler`.
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from kafka.consumer.fetcher import FetchMetadata, FetchSessionHandler
 from kafka.protocol.consumer import FetchResponse
 from kafka.structs import TopicPartition
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import cases
 from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec, fetch
@@ -113,7 +112,7 @@ def test_closing_a_session():
     assert FetchHead(0, 0, session_id=123, session_epoch=-1).kind is FetchKind.CLOSE
 
 
-@pytest.mark.parametrize("version", range(1, 19))
+@for_each(range(1, 19))
 def test_empty_reply_in_every_version(version):
     """The codec reads the empty reply as: throttled, no error, no session, no topic."""
     api = api_of(ApiKey.FETCH, version)
@@ -138,9 +137,7 @@ def test_empty_reply_needs_a_throttle():
         empty_reply(api_of(ApiKey.METADATA, 12), 100)
 
 
-@pytest.mark.parametrize("version", range(4, 19))
-@settings(max_examples=20, deadline=None)
-@given(data=st.data())
+@for_each(range(4, 19), examples=20)
 def test_head_agrees_with_the_codec(version, data):
     """The head's fields equal those that the codec reads, and are None until all of them have been read."""
     message = data.draw(messages_of(codec.request_shape(api_of(ApiKey.FETCH, version))))
@@ -159,7 +156,7 @@ def test_head_agrees_with_the_codec(version, data):
     assert all(fetch.read_head(body, 0, cut, version) is None for cut in range(fixed))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each(VERSIONS)
 def test_patches_land_in_their_fields(version):
     """A value written at a field's offset is read back as that field, and no other field changes."""
     plain = bytes(40)

@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of
 from tests.support.messages.record_batches import batch
 from wire import codec
@@ -43,9 +43,7 @@ def uses(reader: FetchTopics) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=15)
 def test_any_chunking_says_what_the_codec_reads(version, data):
     """Any reply of any version, cut anywhere, gives the topics, partitions and bytes that the codec reads."""
     message = data.draw(messages_of(codec.response_shape(api_of(ApiKey.FETCH, version))))
@@ -67,9 +65,7 @@ def test_any_chunking_says_what_the_codec_reads(version, data):
         ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=15)
 def test_damage_raises_nothing(version, data):
     """A reader of overwritten bytes reads or gives up without raising, the same in one chunk and byte by byte."""
     shape = codec.response_shape(api_of(ApiKey.FETCH, version))

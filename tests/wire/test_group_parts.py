@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
@@ -46,7 +47,7 @@ def divided(api, data, label_of):
         pauses += 1
 
 
-@pytest.mark.parametrize("api", DIVIDED, ids=name)
+@for_each(DIVIDED)
 def test_each_part_is_the_request_of_its_groups(api):
     """To the byte, in the order of the request; and its groups are those that a policy sees."""
     parts, _ = divided(api, body(api, ["a1", "b1", "a2"]), lambda group: group[0])
@@ -54,7 +55,7 @@ def test_each_part_is_the_request_of_its_groups(api):
     assert read_names(api, parts["a"], 0, len(parts["a"]), {}).groups == ("a1", "a2")
 
 
-@pytest.mark.parametrize("api", UNDIVIDED, ids=name)
+@for_each(UNDIVIDED)
 def test_no_other_request_is_divided(api):
     """It is refused whole then."""
     with pytest.raises(WireError, match="cannot be divided by groups"):

@@ -1,12 +1,13 @@
 """Error replies to requests with more items than one step may answer."""
 
 from contextlib import suppress
+from unittest.mock import patch
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, apis_known, asking, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, asking
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
@@ -48,16 +49,16 @@ def end_of(work):
         pauses += 1
 
 
-@pytest.mark.parametrize("api", VERSIONS, ids=name)
-def test_a_large_request_gets_the_reply_that_a_small_one_gets(api, monkeypatch):
+@for_each(VERSIONS)
+def test_a_large_request_gets_the_reply_that_a_small_one_gets(api):
     """To the byte: each topic, group, resource and ACL has its code, in the request's order."""
     large = body(api)
     _, found = end_of(refusing(api, large, CODE, WORDS))
-    monkeypatch.setattr(replies, "MAX_REFUSED_ELEMENTS", 1_000_000)
-    assert found == error_body(api, large, CODE, WORDS)
+    with patch.object(replies, "MAX_REFUSED_ELEMENTS", 1_000_000):
+        assert found == error_body(api, large, CODE, WORDS)
 
 
-@pytest.mark.parametrize("api", [DESCRIBE_GROUPS, DESCRIBE_CONFIGS], ids=name)
+@for_each([DESCRIBE_GROUPS, DESCRIBE_CONFIGS])
 def test_it_is_made_in_steps(api):
     """A step answers few of the items."""
     pauses, _ = end_of(refusing(api, body(api), CODE, WORDS))

@@ -3,10 +3,10 @@
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies import messages
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
@@ -65,7 +65,7 @@ def told_by_layout(parts: tuple[Part, ...]) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
+@for_each(READ)
 def test_the_layout_is_the_codecs(api: Api) -> None:
     """Field by field: no version reads a byte of one field as another's."""
     layout = layout_of_reply(api)
@@ -140,9 +140,7 @@ def filtered(value: object) -> object:
     return value
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
-@settings(max_examples=20)
-@given(data=st.data())
+@for_each(READ, examples=20)
 def test_a_cut_reply_is_the_filtered_message(api: Api, data: st.DataObject) -> None:
     """For any reply: in every version, with counts of any size, and nothing else changes."""
     message = data.draw(messages_of(codec.response_shape(api)))
@@ -156,9 +154,7 @@ def test_a_cut_reply_is_the_filtered_message(api: Api, data: st.DataObject) -> N
         assert after != body
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
-@settings(max_examples=20)
-@given(data=st.data())
+@for_each(READ, examples=20)
 def test_any_bytes_are_cut_or_a_wire_error(api: Api, data: st.DataObject) -> None:
     """A part of a reply is never taken for all of it."""
     body = codec.encode(data.draw(messages_of(codec.response_shape(api))))
@@ -230,7 +226,7 @@ def test_a_reply_that_is_no_listing_is_not_read() -> None:
         cut(api_of(ApiKey.HEARTBEAT, 4), b"", KEEPS)
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
+@for_each(READ)
 def test_a_reply_can_list_nothing(api: Api) -> None:
     """Its code stands where the API has one; old versions without a place for it list nothing and say no more."""
     reply = codec.decode_response(api, nothing(api, ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -12,7 +12,8 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v1 import response as metadata1
 from kio.schema.metadata.v12 import response as metadata12
 
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, survives
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
@@ -72,12 +73,6 @@ def test_a_cut_response_is_a_wire_error():
             read_brokers(frame[:cut])
     with pytest.raises(WireError):
         read_brokers(frame + b"\x00")
-
-
-@given(st.binary(max_size=60))
-def test_any_bytes_give_brokers_or_a_wire_error(body):
-    """A response of any bytes gives brokers or WireError."""
-    survives(read_brokers, INT32.pack(len(body) + 4) + bytes(4) + body)
 
 
 def partition(index: int, replicas=(1, 2, 3), isr=(1, 2, 3)):
@@ -161,10 +156,7 @@ def test_a_topic_without_a_name_is_skipped():
     assert topic_names(body, 0, len(body), api_of(ApiKey.METADATA, 12)) == {UUID(int=9).bytes: "b"}
 
 
-@pytest.mark.parametrize(
-    "api", [a for a in apis_known() if a.key == 3 and a.version >= 4], ids=name
-)
-@given(data=st.data())
+@for_each([a for a in apis_known() if a.key == 3 and a.version >= 4], examples=30)
 def test_the_place_of_auto_creation_is_found(api, data):
     """The byte there is the field: another value of it changes nothing else. A body that ends before it is refused."""
     message = data.draw(messages_of(codec.request_shape(api)))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.produce.v12 import response as produce12
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.produce_replies import VERSIONS, framed, produced
 from wire import codec
@@ -36,7 +37,7 @@ def names_no_broker(version: int, body: bytes) -> bool:
     return rewrite(bytearray(body), 0, len(body), never) is None
 
 
-@pytest.mark.parametrize(("module", "version"), VERSIONS)
+@for_each(VERSIONS)
 def test_a_plain_reply_is_recognised(module, version):
     """One topic, one partition, no tags, with or without an error code."""
     usual = codec.encode(produced(module))
@@ -46,7 +47,7 @@ def test_a_plain_reply_is_recognised(module, version):
     assert matches(version, codec.encode(replace(produced(module), responses=(topic,))))
 
 
-@pytest.mark.parametrize(("module", "version"), VERSIONS)
+@for_each(VERSIONS)
 def test_any_other_reply_is_left_to_the_walk(module, version):
     """Header tags, more topics or partitions, none of them, tags of a partition, an error message."""
     assert not matches(version, codec.encode(produced(module)), tags=b"\x01\x05\x00")
@@ -69,7 +70,7 @@ def test_names_are_recognised_while_their_length_takes_one_byte():
         assert matches(12, codec.encode(message)) == (size < 127)
 
 
-@pytest.mark.parametrize(("module", "version"), VERSIONS)
+@for_each(VERSIONS)
 def test_a_reply_with_an_address_never_matches(module, version):
     """With any sizes of names, endpoints and lists."""
     node = module.NodeEndpoint(node_id=1, host="k", port=9092, rack=None)
@@ -93,7 +94,7 @@ def test_the_walk_agrees_with_each_match(module, version, at, byte):
         assert names_no_broker(version, bytes(body))
 
 
-@pytest.mark.parametrize(("module", "version"), VERSIONS)
+@for_each(VERSIONS)
 def test_a_shorter_frame_does_not_match(module, version):
     """No byte before the frame or after its stop counts, and none is asked for beyond the buffer."""
     frame = framed(codec.encode(produced(module)))

@@ -4,9 +4,9 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from wire import codec
 from wire.apis import ApiKey
@@ -40,9 +40,7 @@ def skeleton(version: int, message) -> list:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=30)
 def test_any_chunking_gives_the_same(version, data):
     """The walker reports, with any chunks, what the codec reads."""
     shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
@@ -56,9 +54,7 @@ def test_any_chunking_gives_the_same(version, data):
         assert walker.topics == skeleton(version, message)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=30)
 def test_damage_is_a_wire_error(version, data):
     """A walker of overwritten bytes reads or refuses, the same in one chunk and byte by byte."""
     shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
@@ -175,7 +171,7 @@ def test_topics_and_partitions_cost_budget():
         ProduceWalker(9, budget=3).feed(body, 0, len(body))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each(VERSIONS)
 def test_acks_are_read_when_they_are_there(version):
     """The acks are found after the transactional id, once they are there and not before."""
     for txn in (None, b"", b"t" * 200):

@@ -4,9 +4,9 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from tests.support.messages.waiting import body_of
 from wire import codec, produce_partitions
@@ -48,9 +48,7 @@ def plain(found):
     return [(name, list(partitions)) for name, partitions in found]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=40)
 def test_it_agrees_with_the_walker(version, data):
     """Any body that the codec can write, in every version, gives what the walker reports."""
     shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
@@ -60,9 +58,7 @@ def test_it_agrees_with_the_walker(version, data):
     assert plain(skeleton(version, body)) == plain(walker.topics)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=40, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=40)
 def test_records_and_tags_of_any_size_are_stepped_over(version, data):
     """Records may be null, empty, or have a size of one or two bytes; unknown tags are skipped."""
     name = st.binary(min_size=16, max_size=16)
@@ -87,9 +83,7 @@ def test_bytes_of_a_name_that_are_no_text_are_replaced():
     assert plain(skeleton(9, body_of(9, [(b"a\xff", [(1, None)])]))) == [("a\ufffd", [1])]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=60)
 def test_damage_is_a_wire_error(version, data):
     """An overwritten, cut or repeated body is read or refused, and never read beyond the frame."""
     shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))
@@ -113,7 +107,7 @@ def test_damage_is_a_wire_error(version, data):
     survives(produce_partitions.pack_topics, damaged, read[1] + 4, len(damaged), version)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each(VERSIONS)
 def test_a_body_cut_anywhere_is_refused(version):
     """Bytes after the frame are never read as a part of it, even if they would complete it."""
     name = bytes(range(16)) if version >= 13 else b"orders"
@@ -157,9 +151,7 @@ def test_one_topic_and_one_partition_are_recognised(version, length):
     assert body.index(b"r" * 400) == end - 3 + (2 if version >= 9 else 4)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=60)
 def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
     """When the head of a valid body is recognised, a walker finds exactly that topic and partition."""
     if data.draw(st.booleans()):
@@ -183,9 +175,7 @@ def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
         assert walker.topics[0][1] == [INT32.unpack_from(buf, end - 4)[0]]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=100, deadline=None)
-@given(body=st.binary(max_size=60))
+@for_each(VERSIONS, examples=100, of=st.binary(max_size=60))
 def test_a_head_of_any_bytes_lies_inside_its_frame(version, body):
     """Any bytes raise no error and give no offset after the frame."""
     buf, at, stop = buried(body)
@@ -199,9 +189,7 @@ def test_a_head_of_any_bytes_lies_inside_its_frame(version, body):
 # -- the reply ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=30)
 def test_the_reply_gives_every_partition_the_code(version, data):
     """The codec reads Kafka's error reply: no offset, no time, no failed records, no throttle."""
     name = (

@@ -1,9 +1,9 @@
 """The topics of a Produce that were read for a policy are kept as those of a walk."""
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec, produce_partitions
 from wire.apis import ApiKey
@@ -15,9 +15,7 @@ from wire.topic_refs import TopicRef
 VERSIONS = range(3, 14)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=60, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=60)
 def test_topics_that_were_read_for_a_policy_are_packed_the_same(version, data):
     """Any body that the codec can write, with a byte changed or not: what both readers take, they pack alike."""
     api = api_of(ApiKey.PRODUCE, version)

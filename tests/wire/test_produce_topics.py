@@ -3,9 +3,9 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from tests.support.messages.record_batches import batch
 from wire import codec
@@ -32,9 +32,7 @@ def uses(walker: ProduceTopics) -> list[tuple]:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=15)
 def test_it_agrees_with_the_plain_walker_and_the_codec(version, data):
     """Any chunks give the same topics, acks and end as the plain walker, and the partitions and bytes of the codec."""
     message = data.draw(messages_of(codec.request_shape(api_of(ApiKey.PRODUCE, version))))
@@ -60,9 +58,7 @@ def test_it_agrees_with_the_plain_walker_and_the_codec(version, data):
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(VERSIONS, examples=15)
 def test_damage_is_a_wire_error_or_ignored(version, data):
     """In overwritten bytes, strict refuses what the plain walker refuses, and lenient never raises."""
     shape = codec.request_shape(api_of(ApiKey.PRODUCE, version))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, asking, refused
 from wire import codec
 from wire.apis import ApiKey
@@ -12,7 +13,7 @@ from wire.schema import make_message
 CODE = int(ErrorCode.POLICY_VIOLATION)
 
 
-@pytest.mark.parametrize("version", range(4, 16))
+@for_each(range(4, 16))
 def test_fetch_is_refused_at_its_partitions(version):
     """Each partition of the request has the code, by the topic's name or id; the session is not at fault."""
     reply = refused(ApiKey.FETCH, version)
@@ -54,7 +55,7 @@ def test_a_code_of_sessions_stands_at_the_top():
     assert refused(ApiKey.FETCH, 12, code=code).error_code == code
 
 
-@pytest.mark.parametrize("version", range(14))
+@for_each(range(14))
 def test_metadata_is_refused_at_its_topics_and_names_the_brokers(version):
     """A client that is refused its topics still finds its brokers."""
     api = api_of(ApiKey.METADATA, version)

@@ -5,16 +5,15 @@ from dataclasses import fields
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode as KioErrorCode
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import (
     api_of,
     apis_known,
     asking,
     messages_of,
-    name,
     refused,
     structs,
     survives,
@@ -41,15 +40,6 @@ def codes(message: object) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-def test_every_api_carries_the_code(api):
-    """The reply decodes with the codec and carries the code; every other code in it is none."""
-    body = codec.encode(asking(codec.request_shape(api)))
-    found = codes(codec.decode_response(api, error_body(api, body, CODE)))
-    assert CODE in found
-    assert set(found) <= {CODE, *AT_THE_TOP.get(api.key, ())}
-
-
 def texts(message: object) -> list[tuple[int, str | None]]:
     """Return error code and message of each struct that has both."""
     found = []
@@ -60,11 +50,15 @@ def texts(message: object) -> list[tuple[int, str | None]]:
     return found
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-def test_the_message_of_a_refusal_stands_beside_each_code(api):
-    """Every API and version with a field for a message carries it; without a message the field is null."""
+@for_each(apis_known())
+def test_every_api_carries_the_code(api):
+    """Each code in the reply is the refusal's or none; the message stands beside each where Kafka has a field."""
     body = codec.encode(asking(codec.request_shape(api)))
-    said = texts(codec.decode_response(api, error_body(api, body, CODE, WORDS)))
+    reply = codec.decode_response(api, error_body(api, body, CODE, WORDS))
+    found = codes(reply)
+    assert CODE in found
+    assert set(found) <= {CODE, *AT_THE_TOP.get(api.key, ())}
+    said = texts(reply)
     assert said == [(CODE, WORDS)] * len(said)
     silent = texts(codec.decode_response(api, error_body(api, body, CODE)))
     assert [code for code, _ in silent] == [code for code, _ in said]
@@ -91,9 +85,7 @@ def test_these_apis_have_a_message_field(key, version, times):
     assert [text for _, text in said if text == WORDS] == [WORDS] * times
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-@settings(max_examples=2, deadline=None)
-@given(data=st.data())
+@for_each(apis_known(), examples=2)
 def test_any_request_can_be_refused(api, data):
     """A reply to any request decodes; damaged requests raise only WireError."""
     body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))
@@ -106,16 +98,14 @@ def test_any_request_can_be_refused(api, data):
         survives(error_body, api, bytes(body), CODE)
 
 
-@pytest.mark.parametrize(
-    "api", [a for a in BY_KEY_AND_VERSION.values() if not codec.is_known(a)], ids=name
-)
+@for_each([a for a in BY_KEY_AND_VERSION.values() if not codec.is_known(a)])
 def test_unknown_versions_have_no_reply(api):
     """A version that the codec does not know raises, so that the caller closes."""
     with pytest.raises(WireError):
         error_body(api, b"", CODE)
 
 
-@pytest.mark.parametrize("version", range(3, 14))
+@for_each(range(3, 14))
 def test_produce(version):
     """Each partition of the request is answered with the code and unknown offsets."""
     reply = refused(ApiKey.PRODUCE, version)

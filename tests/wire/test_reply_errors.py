@@ -5,14 +5,16 @@ from dataclasses import fields, is_dataclass
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from wire import codec
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.reply_errors import ReplyErrors, read_errors
+from wire.schema import make_message
 
 CODES = ("error_code", "partition_error_code", "acknowledge_error_code")
 NAMES = (
@@ -54,23 +56,16 @@ def key_of(labels: tuple) -> object:
     return labels if len(labels) > 1 else labels[0] if labels else None
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-def test_the_codes_are_those_that_the_codec_decodes(api: Api) -> None:
+@for_each(apis_known(), examples=15)
+def test_the_codes_are_those_that_the_codec_decodes(api: Api, data: st.DataObject) -> None:
     """In every API and version, for any reply."""
-
-    @settings(deadline=None, max_examples=15)
-    @given(messages_of(codec.response_shape(api)))
-    def holds(message: object) -> None:
-        body = codec.encode(message)
-        codes: dict[object, int] = {}
-        for labels, code in expected(codec.decode_response(api, body), (), {}):
-            codes.setdefault(key_of(labels), code)
-        assert read_errors(api, b"ab" + body + b"z", 2, 2 + len(body), {}) == codes
-
-    holds()
+    body = codec.encode(data.draw(messages_of(codec.response_shape(api))))
+    codes: dict[object, int] = {}
+    for labels, code in expected(codec.decode_response(api, body), (), {}):
+        codes.setdefault(key_of(labels), code)
+    assert read_errors(api, b"ab" + body + b"z", 2, 2 + len(body), {}) == codes
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.sampled_from(apis_known()), st.binary(max_size=200), st.data())
 def test_bytes_that_are_no_reply_are_said_so(api: Api, noise: bytes, data: st.DataObject) -> None:
     """No bytes raise anything but WireError, and the mapping says why it is empty."""
@@ -86,8 +81,6 @@ def test_bytes_that_are_no_reply_are_said_so(api: Api, noise: bytes, data: st.Da
 
 def encoded(api: Api, item: dict[str, object], array: str) -> bytes:
     """A reply with one item in this array."""
-    from wire.schema import make_message  # noqa: PLC0415 - beside its only use
-
     shape = codec.response_shape(api)
     field = shape.field(array)
     assert field is not None

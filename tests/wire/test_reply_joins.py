@@ -1,14 +1,12 @@
 """Items that Sluice adds to a reply stand in its array of topics, before those of the broker."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import apis_known, messages_of, name, survives
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import apis_known, messages_of
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION
 from wire.errors import WireError
-from wire.group_parts import GROUPED
 from wire.reply_joins import insert_items
 from wire.request_parts import DIVISIBLE
 
@@ -20,9 +18,7 @@ def topics_of(reply: object) -> tuple[object, ...]:
     return getattr(reply, "responses", None) or getattr(reply, "topics", ()) or ()
 
 
-@pytest.mark.parametrize("api", JOINED, ids=name)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(JOINED, examples=15)
 def test_the_other_fields_and_items_stay(api, data):
     """A reply to which all items of another are added has both, and differs in nothing else."""
     replies = messages_of(codec.response_shape(api))
@@ -35,16 +31,6 @@ def test_the_other_fields_and_items_stay(api, data):
     again = insert_items(api, codec.encode(first), 0, len(codec.encode(first)), b"", 0)
     assert len(joined) == len(codec.encode(decoded))
     assert codec.decode_response(api, again) is not None
-
-
-@pytest.mark.parametrize(
-    "api", [a for a in BY_KEY_AND_VERSION.values() if a.key in DIVISIBLE | GROUPED], ids=name
-)
-@settings(max_examples=20, deadline=None)
-@given(data=st.binary(max_size=60))
-def test_any_bytes_are_joined_or_refused(api, data):
-    """No other exception than WireError leaves it."""
-    survives(lambda body: insert_items(api, body, 0, len(body), b"", 0), bytearray(data))
 
 
 def test_another_api_has_no_such_array():

@@ -1,7 +1,6 @@
 """The layouts of requests that name topics and groups are those of Kafka's message definitions."""
 
-import pytest
-
+from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import apis_known, name
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey, key_of
@@ -55,7 +54,7 @@ def told_by_layout(parts: tuple[Part, ...], api: Api) -> list[object]:
     return found
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
+@for_each(READ)
 def test_the_layout_is_the_codecs(api: Api) -> None:
     """Field by field: no version reads a byte of one field as another's."""
     shape = codec.request_shape(api)
@@ -84,7 +83,7 @@ def test_versions_without_a_layout_are_few_and_known() -> None:
     assert all(key_of(each) is not None for each in UNREADABLE)
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
+@for_each(READ)
 def test_no_known_tagged_field_comes_before_a_topic(api: Api) -> None:
     """A broker reads a known tagged field by its own length, not by the size that is stepped over here."""
 

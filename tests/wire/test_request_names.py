@@ -4,12 +4,12 @@ from dataclasses import fields
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, survives
 from wire import codec
-from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
+from wire.apis import Api, ApiKey
 from wire.errors import WireError
 from wire.request_layouts import layout_of, names_anything
 from wire.request_names import UNREAD, RequestNames, read_names
@@ -17,7 +17,6 @@ from wire.topic_refs import TopicRef
 
 HEAD = b"some head "
 READ = [api for api in apis_known() if names_anything(api.key) and layout_of(api) is not None]
-ALL = [api for api in BY_KEY_AND_VERSION.values() if names_anything(api.key)]
 KNOWN_ID, NAME_OF_IT = UUID(int=7), "seventh"
 NAMES = {KNOWN_ID.bytes: NAME_OF_IT}
 
@@ -108,18 +107,14 @@ def expected(api: Api, message: object) -> RequestNames:
     return RequestNames(tuple(topics), tuple(groups), complete)
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
-@settings(max_examples=12, deadline=None)
-@given(data=st.data())
+@for_each(READ, examples=12)
 def test_the_names_are_those_of_the_decoded_request(api, data):
     """In order, with partitions; an id is resolved, or stands for itself; requests for all topics say so."""
     message = data.draw(messages_of(codec.request_shape(api)))
     assert read(api, codec.encode(message)) == expected(api, message)
 
 
-@pytest.mark.parametrize("api", READ, ids=name)
-@settings(max_examples=4, deadline=None)
-@given(data=st.data())
+@for_each(READ, examples=4)
 def test_a_cut_body_is_a_wire_error_and_a_longer_one_is_not(api, data):
     """It may end at any byte. A broker ignores bytes after the last field: librdkafka 2.16 sends some."""
     body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
@@ -129,17 +124,7 @@ def test_a_cut_body_is_a_wire_error_and_a_longer_one_is_not(api, data):
     assert read(api, body + b"\x00\xff") == read(api, body)
 
 
-@pytest.mark.parametrize("api", ALL, ids=name)
-@settings(max_examples=8, deadline=None)
-@given(data=st.binary(max_size=200))
-def test_any_bytes_are_read_or_refused(api, data):
-    """No other exception than WireError leaves the reader, also in versions that the codec does not know."""
-    survives(read, api, data)
-
-
-@pytest.mark.parametrize("api", READ, ids=name)
-@settings(max_examples=8, deadline=None)
-@given(data=st.data())
+@for_each(READ, examples=8)
 def test_damage_is_read_or_refused(api, data):
     """A body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
     body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))

@@ -1,10 +1,9 @@
 """A request divided by its topics and partitions: each part has the bytes of its own, in their order."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
@@ -21,9 +20,7 @@ def named(api, body):
     return [(ref.key, p) for ref in found.topics for p in ref.partitions or (None,)]
 
 
-@pytest.mark.parametrize("api", DIVIDED, ids=name)
-@settings(max_examples=15, deadline=None)
-@given(data=st.data())
+@for_each(DIVIDED, examples=15)
 def test_no_item_is_lost_or_changed(api, data):
     """The parts together name what the request names; one part alone is the request."""
     body = codec.encode(data.draw(messages_of(codec.request_shape(api))))

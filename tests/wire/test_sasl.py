@@ -11,6 +11,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_writer
 
+from tests.support.messages.every_case import for_each
 from wire import sasl
 from wire.api_keys import ApiKey
 from wire.errors import WireError
@@ -88,8 +89,7 @@ def test_only_the_code_of_a_refusal_is_read(version: int, behind: bytes) -> None
     assert sasl.authenticate_reply(pack(">h", 58) + behind, version) == (58, b"", 0)
 
 
-@pytest.mark.parametrize(
-    "read",
+@for_each(
     [
         lambda: sasl.mechanism(b""),
         lambda: sasl.mechanism(b"\xff\xff"),
@@ -102,7 +102,7 @@ def test_only_the_code_of_a_refusal_is_read(version: int, behind: bytes) -> None
         lambda: sasl.auth_bytes(b"\x03x", 2),
         lambda: sasl.authenticate_reply(b"\x00\x00\xff\xff\x00\x00\x00\x00", 1),
         lambda: sasl.authenticate_reply(b"\x00\x00\xff\xff\xff\xff\xff\xff", 0),
-    ],
+    ]
 )
 def test_cut_and_null_fields_are_refused(read) -> None:
     """Only the error message may be null, and no field may extend beyond the body."""
@@ -199,17 +199,14 @@ def test_escapes_are_undone_once(name: bytes, means: str) -> None:
     assert sasl.scram_first(b"n,,n=%s,r=x" % name).username == means
 
 
-@pytest.mark.parametrize(
-    "name", [b"", b"a=b", b"a=", b"=2c", b"=3d", b"=2", b"==2C", b"\0", b"\xff"]
-)
+@for_each([b"", b"a=b", b"a=", b"=2c", b"=3d", b"=2", b"==2C", b"\0", b"\xff"])
 def test_a_wrong_scram_name_is_refused(name: bytes) -> None:
     """Any other equals sign is an error, and so is an empty name, a NUL or bytes that are not UTF-8."""
     with pytest.raises(WireError):
         sasl.scram_first(b"n,,n=%s,r=x" % name)
 
 
-@pytest.mark.parametrize(
-    "message",
+@for_each(
     [
         b"",
         b"n,,n=alice",
@@ -221,7 +218,7 @@ def test_a_wrong_scram_name_is_refused(name: bytes) -> None:
         b"n,,m=a,m=b,n=alice,r=x",
         b"n,n=alice,r=x",
         b"c=biws,r=x,p=cHJvb2Y=",
-    ],
+    ]
 )
 def test_a_wrong_first_message_is_refused(message: bytes) -> None:
     """The fields have a fixed order, and none may be missing."""

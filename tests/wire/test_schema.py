@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.consumer_group_heartbeat.v0.response import ConsumerGroupHeartbeatResponse
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.produce.v12.response import ProduceResponse
 
-from tests.support.messages.kafka_messages import apis_known, messages_of, name, structs, survives
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import apis_known, messages_of, structs, survives
 from wire import codec
 from wire.errors import WireError
 from wire.schema import check, make_message, shape_of
@@ -18,9 +18,7 @@ from wire.schema import check, make_message, shape_of
 BUDGET = 20_000
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-@settings(max_examples=2, deadline=None)
-@given(data=st.data())
+@for_each(apis_known(), examples=2)
 def test_check_walks_what_the_codec_writes(api, data):
     """Any message of any API is walked to its last byte, and no byte further."""
     for shape in (codec.request_shape(api), codec.response_shape(api)):
@@ -83,7 +81,7 @@ def test_a_code_unknown_to_the_codec_is_refused():
         make_message(shape_of(HeartbeatResponse), 12345)
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
+@for_each(apis_known())
 def test_every_blank_can_be_encoded(api):
     """The codec writes and reads a blank message of every request and response."""
     for shape, decode in (

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.schema.index import api_key_map, schema_name_map
 from kio.serial import entity_writer
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import cases
 from wire import throttle
 from wire.apis import Api, ApiKey, ThrottleField, known
@@ -80,10 +81,7 @@ def is_v0_shaped(api: Api, entity: Any) -> bool:
     return api.key == ApiKey.API_VERSIONS and entity.error_code == KioErrorCode.unsupported_version
 
 
-@pytest.mark.parametrize(
-    "case_id",
-    [case for case in cases("wire") if "hex" in cases("wire")[case] and "hdr" not in case],
-)
+@for_each([case for case in cases("wire") if "hex" in cases("wire")[case] and "hdr" not in case])
 def test_throttle_time_lies_where_kafka_puts_it(case_id: str) -> None:
     """Frames written down byte by byte give the offset and the value at it."""
     case = cases("wire")[case_id]

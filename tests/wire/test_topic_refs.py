@@ -1,10 +1,10 @@
 """Topics that are kept by their bytes: a request reads the same with them and without."""
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from wire import codec, topic_refs
 from wire.apis import Api, ApiKey
 from wire.errors import WireError
@@ -57,9 +57,7 @@ def commit(api: Api, topic: str, partition: int = 1) -> bytes:
     return head + text + bytes(3) + b"\1" + partition.to_bytes(4, "big") + bytes(12) + b"\xff\xff"
 
 
-@pytest.mark.parametrize("api", KEPT, ids=name)
-@settings(max_examples=25, deadline=None)
-@given(data=st.data())
+@for_each(KEPT, examples=25)
 def test_what_was_read_before_changes_nothing(api, data):
     """A body, and the same with a byte changed or cut: read first, read again, and read after each other."""
     body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
@@ -74,7 +72,7 @@ def test_what_was_read_before_changes_nothing(api, data):
     assert [read(api, each) for each in bodies] == fresh  # of all of them
 
 
-@pytest.mark.parametrize("kind", COMMIT)
+@for_each(COMMIT)
 def test_a_topic_with_one_partition_is_the_same_object_again(kind):
     """It is not made a second time, whichever request names it; another partition is another key."""
     api = COMMIT[kind]
@@ -94,7 +92,7 @@ def test_the_versions_do_not_mistake_each_others_keys():
     assert len(refs) == 2
 
 
-@pytest.mark.parametrize("kind", COMMIT)
+@for_each(COMMIT)
 def test_bytes_beyond_the_end_are_no_key(kind):
     """They belong to another frame: a topic whose key would end there is read field by field, and refused."""
     api = COMMIT[kind]
@@ -105,7 +103,7 @@ def test_bytes_beyond_the_end_are_no_key(kind):
     assert isinstance(read(api, body, whole), RequestNames)
 
 
-@pytest.mark.parametrize("kind", COMMIT)
+@for_each(COMMIT)
 def test_long_names_are_not_kept(kind):
     """A key's name has MAX_SIZE bytes at most, so that what is kept is bounded."""
     api = COMMIT[kind]

@@ -1,10 +1,7 @@
 """Tags that the codec does not know are dropped at every level; everything else is kept."""
 
-import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from tests.support.messages.kafka_messages import apis_known, messages_of, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import apis_known, messages_of
 from wire import codec
 from wire.primitives import array_count, compact_count
 from wire.schema import FieldShape, Shape, check_value
@@ -58,9 +55,7 @@ def with_strangers_in(
 FLEXIBLE = [api for api in apis_known() if api.flexible]
 
 
-@pytest.mark.parametrize("api", FLEXIBLE, ids=name)
-@settings(max_examples=2, deadline=None)
-@given(data=st.data())
+@for_each(FLEXIBLE, examples=2)
 def test_a_body_with_tags_of_the_future_is_decoded_as_without(api, data):
     """Requests and replies of every flexible API and version decode alike with an unknown tag in each struct."""
     for shape, decode in (

@@ -12,6 +12,7 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import cases
 from wire import versions
 from wire.apis import OFFERED, ApiKey, known
@@ -55,7 +56,7 @@ def test_a_range_inside_ours_passes_as_it_is() -> None:
     assert narrowed(body, 0) == body
 
 
-@pytest.mark.parametrize("version", range(5))
+@for_each(range(5))
 def test_the_least_version_of_produce_stays_the_brokers(version: int) -> None:
     """A 4.x broker announces 0 and accepts 3; librdkafka must see the 0 (KAFKA-18659)."""
     case = cases("apiversions")["produce-min-version-advertised"]

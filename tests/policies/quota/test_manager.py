@@ -228,14 +228,6 @@ def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     assert len(list(manager)) <= 10_000 + module.SHARED_BUCKETS
 
 
-@pytest.mark.slow
-def test_two_hundred_thousand_client_ids_have_no_more_buckets_than_forty_thousand():
-    """The memory of a bucket is measured above."""
-    manager = made((QuotaEntity(None, DEFAULT_NAME), 10), smooth=True)
-    ask_for(manager, 200_000)
-    assert len(list(manager)) <= 10_000 + module.SHARED_BUCKETS
-
-
 def ask_for(manager, count):
     for number in range(count):
         request(manager, "ANONYMOUS", f"client-{number}", 1_700_000_000_000 + number // 20)

@@ -12,6 +12,7 @@ from policies.quota.rate import (
     SampledRate,
     throttle_time_ms,
 )
+from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import cases
 
 RATES = ("rate-noprior-1-1", "rate-noprior-1-11", "rate-noprior-11-11", "rate-windowing-3x30s")
@@ -24,7 +25,7 @@ def filled(case) -> SampledRate:
     return rate
 
 
-@pytest.mark.parametrize("case_id", [*RATES, "rate-min-window-1ms"])
+@for_each([*RATES, "rate-min-window-1ms"])
 def test_a_rate_is_measured_over_kafkas_span(case_id):
     """Missing whole windows count as empty ones; the span is never 0."""
     case = cases("rate")[case_id]

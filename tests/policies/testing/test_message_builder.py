@@ -2,10 +2,11 @@
 
 import pytest
 
-from policies.testing.message_builder import request_body, response_body, topic_fields
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from policies.testing.message_builder import request_body, topic_fields
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire.apis import Api, ApiKey
-from wire.codec import decode_request, decode_response, request_shape
+from wire.codec import decode_request, request_shape
 from wire.errors import WireError
 
 IDS = {"orders": b"o" * 16, "stock": b"s" * 16}
@@ -16,14 +17,7 @@ NAMING = {
 }
 
 
-@pytest.mark.parametrize("api", apis_known(), ids=name)
-def test_an_empty_message_of_every_version_is_made(api: Api) -> None:
-    """Request and reply are decoded again."""
-    decode_request(api, request_body(api, {}))
-    decode_response(api, response_body(api, {}))
-
-
-@pytest.mark.parametrize("api", [each for each in apis_known() if each.key in NAMING], ids=name)
+@for_each([each for each in apis_known() if each.key in NAMING])
 def test_topics_are_named_in_the_shape_of_every_version(api: Api) -> None:
     """By name, or by id where the version has no names."""
     fields = topic_fields(request_shape(api), {"orders": (0, 3), "stock": (1,)}, IDS)

@@ -19,6 +19,7 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import PolicyContract
 from policies.topics import TopicRules
+from tests.support.messages.every_case import for_each
 from tests.support.plugins.reply_editor import ReplyEditor
 from wire.apis import ApiKey
 
@@ -227,9 +228,7 @@ def test_a_policy_that_breaks_a_rule_fails(kind, test):
         getattr(contract_of(kind), test)()
 
 
-@pytest.mark.parametrize(
-    "test", [name for name in vars(PolicyContract) if name.startswith("test_")]
-)
+@for_each([name for name in vars(PolicyContract) if name.startswith("test_")])
 def test_an_honest_policy_passes(test):
     """The same tests accept a policy that keeps the rules."""
     getattr(contract_of(Honest), test)()
