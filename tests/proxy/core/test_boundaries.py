@@ -1,8 +1,7 @@
 """The end of a read does not matter: a fault discards no earlier frame, under any chunking."""
 
 import struct
-
-import pytest
+from itertools import product
 
 from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
@@ -11,10 +10,13 @@ from proxy.core.session.request_stream import MAX_HEAD_BYTES
 from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import KINDS
 from wire.errors import ErrorCode
 
-CHUNKS = pytest.mark.parametrize("chunk", [1, 3, 7, 40, 64, 250, 1 << 18])
+CHUNKS = (1, 7, 64, 1 << 18)
+"""Byte by byte, pieces of a header, pieces of several frames, and all in one read."""
+NO_POLICY_AND_A_HOOK = ((), (Recorder,))
 FAULTS = {
     "a size that cannot be": struct.pack(">i", 3) + b"abcdefgh",
     "a negative size": struct.pack(">i", -7) + b"abcdefgh",
@@ -61,15 +63,13 @@ def beat_replies(count: int) -> bytes:
 # -- the broker's side ----------------------------------------------------------------------------
 
 
-@CHUNKS
-@pytest.mark.parametrize("fault", REPLY_FAULTS.values(), ids=REPLY_FAULTS)
-@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+@for_each(product(CHUNKS, REPLY_FAULTS, NO_POLICY_AND_A_HOOK))
 def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
     chunk, fault, policies
 ):
     """This holds for one read and for many."""
-    wire = Wire(make_engine(policies())).client(beats(12))
-    wire.broker(beat_replies(10) + fault + f.heartbeat_reply(12), chunk)
+    wire = Wire(make_engine([each() for each in policies])).client(beats(12))
+    wire.broker(beat_replies(10) + REPLY_FAULTS[fault] + f.heartbeat_reply(12), chunk)
     assert wire.to_client == beat_replies(10)
     assert wire.session.ended
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
@@ -77,8 +77,7 @@ def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
     assert wire.held_bytes == 0
 
 
-@CHUNKS
-@pytest.mark.parametrize("place", [1, 4, 11])
+@for_each(product(CHUNKS, [1, 4, 11]))
 def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, place):
     """A reply with addresses never passes unread, and earlier replies are not lost."""
     wire = Wire()
@@ -92,7 +91,7 @@ def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, pl
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
 
 
-@CHUNKS
+@for_each(CHUNKS)
 def test_the_replies_before_one_for_which_a_policy_raises_are_delivered(chunk):
     """That reply and later ones are not, because replies leave in order."""
     policy = Faulty(4, "on_response")
@@ -104,7 +103,7 @@ def test_the_replies_before_one_for_which_a_policy_raises_are_delivered(chunk):
     assert policy.completed == outcomes + [(n, Outcome.DISCONNECTED) for n in (4, 5, 6)]
 
 
-@CHUNKS
+@for_each(CHUNKS)
 def test_local_replies_before_a_bad_reply_are_delivered(chunk):
     """A local reply after the bad reply is not: its turn never comes."""
     policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id in {2, 5} else FORWARD)
@@ -124,12 +123,12 @@ def test_local_replies_before_a_bad_reply_are_delivered(chunk):
     assert wire.held_bytes == 0
 
 
-@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+@for_each([[], [Recorder]])
 def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies):
     """Requests and bytes of both directions are counted, and so are the meters of answered requests."""
     counts = set()
     for chunk in (1, 9, 100, 1 << 18):
-        wire = Wire(make_engine(policies()))
+        wire = Wire(make_engine([each() for each in policies]))
         wire.client(beats(7) + FAULTS["HTTP"], chunk)
         wire.broker(beat_replies(5) + REPLY_FAULTS["HTTP"], chunk)
         usage = wire.session.usage
@@ -151,13 +150,12 @@ def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies
 # -- the client's side ------------------------------------------------------------------------------
 
 
-@CHUNKS
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-@pytest.mark.parametrize("policies", [list, lambda: [Recorder()]], ids=["no-policy", "a-hook"])
+@for_each(product(CHUNKS, FAULTS, NO_POLICY_AND_A_HOOK))
 def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, fault, policies):
     """Their sender gets no reply that would tell it what was lost."""
     produces = b"".join(f.produce(n, acks=0) for n in range(5))
-    wire = Wire(make_engine(policies())).client(produces + fault + f.heartbeat(6), chunk)
+    engine = make_engine([each() for each in policies])
+    wire = Wire(engine).client(produces + FAULTS[fault] + f.heartbeat(6), chunk)
     assert wire.to_broker == produces
     assert wire.session.ended
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
@@ -165,8 +163,7 @@ def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, f
     assert wire.held_bytes == 0
 
 
-@CHUNKS
-@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+@for_each(product(CHUNKS, Need))
 def test_requests_before_one_for_which_a_policy_raises_are_forwarded_and_answered(chunk, needs):
     """The request at fault is not forwarded, and the policy is told of its end once."""
     policy = Faulty(4, "on_request", needs=needs)
@@ -185,12 +182,11 @@ def test_requests_before_one_for_which_a_policy_raises_are_forwarded_and_answere
     assert wire.held_bytes == 0
 
 
-@CHUNKS
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+@for_each(product(CHUNKS, FAULTS))
 def test_a_client_at_fault_gets_the_replies_that_are_due_and_then_its_connection_ends(chunk, fault):
     """Local replies are delivered too; no request after the fault is accepted."""
     policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id == 2 else FORWARD)
-    wire = Wire(make_engine([policy])).client(beats(3) + fault + beats(9), chunk)
+    wire = Wire(make_engine([policy])).client(beats(3) + FAULTS[fault] + beats(9), chunk)
     assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
     assert not wire.session.ended
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
@@ -228,7 +224,7 @@ def test_the_reason_of_a_fault_stays_when_the_broker_disconnects_later():
     assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
 
 
-@CHUNKS
+@for_each(CHUNKS)
 def test_after_an_incomplete_request_nothing_is_sent_to_the_broker(chunk):
     """Its first part was sent in earlier reads; earlier requests are answered, and the connection ends."""
     policy = Silent(needs=Need.HEAD)
@@ -253,7 +249,7 @@ def test_after_an_incomplete_request_nothing_is_sent_to_the_broker(chunk):
     assert policy.completed == [(2, Outcome.DISCONNECTED), (1, Outcome.REPLIED)]
 
 
-@CHUNKS
+@for_each(CHUNKS)
 def test_a_truncated_produce_is_not_forwarded_whole(chunk):
     """A policy wants its head; the broker must not get a whole frame that Sluice could not parse."""
     policy = Silent(needs=Need.HEAD)
@@ -272,8 +268,7 @@ def uvarint(value: int) -> bytes:
     return bytes([value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14])
 
 
-@CHUNKS
-@pytest.mark.parametrize("extra", [-1, 0, 1])
+@for_each(product(CHUNKS, [-1, 0, 1]))
 def test_the_limit_on_a_head_does_not_depend_on_the_chunking(chunk, extra):
     """A head may arrive in one read or in many."""
     chunk = max(chunk, 40) * 10
@@ -309,18 +304,18 @@ def long_poll(number: int) -> bytes:
 # -- whose fault it is ------------------------------------------------------------------------------
 
 
-@CHUNKS
-@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-@pytest.mark.parametrize(
-    "verdict",
-    [
-        Respond(bytes(6)),
-        Reject(ErrorCode.POLICY_VIOLATION),
-        Throttle(0, Respond(bytes(6))),
-        Throttle(0),
-        FORWARD,
-    ],
-    ids=["respond", "reject", "throttled-respond", "throttled", "forward"],
+@for_each(
+    product(
+        CHUNKS,
+        Need,
+        [
+            Respond(bytes(6)),
+            Reject(ErrorCode.POLICY_VIOLATION),
+            Throttle(0, Respond(bytes(6))),
+            Throttle(0),
+            FORWARD,
+        ],
+    )
 )
 def test_garbage_after_a_judged_request_is_the_clients_fault(chunk, needs, verdict):
     """The policy has given its verdict and is not blamed; its request ends once."""

@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from policies.api import FORWARD, Need
 from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
-from tests.support.messages.kafka_messages import changed, messages_of, name, structs
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import changed, messages_of, structs
 from tests.support.messages.throttled import KINDS
 from tests.support.messages.waiting import asked as produce
 from wire import codec
@@ -48,13 +45,7 @@ def request_of(api) -> bytes:
     return f.request(api.key, api.version, 7, bytes(40), tagged=api.request_header_version == 2)
 
 
-@pytest.mark.parametrize("api", CARRIERS, ids=name)
-@settings(
-    max_examples=5,
-    deadline=None,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
-@given(data=st.data())
+@for_each(CARRIERS, examples=5)
 def test_no_real_address_reaches_a_client(api, data):
     """The replies before and after it arrive unchanged."""
     shape = codec.response_shape(api)

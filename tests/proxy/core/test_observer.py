@@ -2,8 +2,6 @@
 
 import inspect
 
-import pytest
-
 from policies.api import Peer, Reject
 from policies.chain import Reporter
 from policies.decision import PolicyDecision
@@ -13,6 +11,7 @@ from proxy.core.stats.request_trace import RequestTrace
 from proxy.telemetry.log import LogObserver
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import fetch
 
 PEER = Peer(1, "10.0.0.9", 40000)
@@ -53,7 +52,7 @@ def test_the_lists_above_have_every_hook():
     assert set(TELLINGS) == HOOKS
 
 
-@pytest.mark.parametrize("name", sorted(TELLINGS))
+@for_each(sorted(TELLINGS))
 def test_a_hook_that_is_not_overridden_does_nothing(name):
     """Subclasses override the hooks that they need."""
     observer = Observer()

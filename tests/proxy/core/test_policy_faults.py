@@ -1,6 +1,7 @@
 """Faults of policies: the cost is what `on_error` says, and each request's end is reported exactly once."""
 
 import math
+from itertools import product
 
 import pytest
 
@@ -26,6 +27,7 @@ from tests.support.core.holding import assert_nothing_left
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 
 
 class Odd:
@@ -93,19 +95,19 @@ def engine_of(*policies: Policy, on_error: str = "close") -> Engine:
     return Engine(topology, Chain(entries, watcher), watcher)
 
 
-SAYINGS = [
-    *(pytest.param(say, id=name) for name, say in NONSENSE.items()),
-    *(pytest.param(raising(each), id=type(each).__name__) for each in RAISED),
+SAYINGS = {**NONSENSE, **{type(each).__name__: raising(each) for each in RAISED}}
+FAULTS = [
+    *((each, Need.HEADER, 0) for each in SAYINGS),
+    *product(("a hold on a list", "SystemExit"), Need, (0, 1)),
 ]
+"""Every fault, and two of them with all that a policy may need, alone and behind another policy."""
 PLACES = pytest.mark.parametrize("others", [0, 1], ids=["alone", "behind another"])
 
 
-@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-@pytest.mark.parametrize("say", SAYINGS)
-@PLACES
+@for_each(FAULTS)
 def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs, others):
     """The request's end is reported once; another session is not affected."""
-    policy = Faulty(say, needs=needs)
+    policy = Faulty(SAYINGS[say], needs=needs)
     watcher = Recorder()
     wire = Wire(engine_of(*[watcher] * others, policy)).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -118,12 +120,10 @@ def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs
     assert len(policy.completed) == 1
 
 
-@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-@pytest.mark.parametrize("say", SAYINGS)
-@PLACES
+@for_each(FAULTS)
 def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, others):
     """This holds for an invalid verdict and for an exception; the bytes are unchanged."""
-    policy = Faulty(say, needs=needs)
+    policy = Faulty(SAYINGS[say], needs=needs)
     wire = Wire(engine_of(*[Recorder()] * others, policy, on_error="forward"))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert wire.to_broker == f.heartbeat(1)
@@ -149,7 +149,7 @@ def test_a_fault_in_on_response_closes_the_session(hear, others):
     assert_nothing_left(wire)
 
 
-@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
+@for_each(RAISED)
 def test_after_a_fault_at_a_local_reply_the_end_is_reported_once(error):
     """The request was never forwarded."""
     policy = Faulty(lambda: Respond(b"\0\0"), hear=raising(error))

@@ -1,8 +1,10 @@
 """Throttles that begin with a reply, throttles that overlap, and their end."""
 
+from itertools import product
+
 import pytest
 
-from policies.api import FORWARD, Need, Throttle
+from policies.api import FORWARD, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.turns import TURN_LABOUR_BYTES
@@ -10,18 +12,13 @@ from tests.support.core.policies import Recorder
 from tests.support.core.quiet import Quiet, assert_usual_again, throttled
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import KINDS
-
-NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
-
 
 # -- a reply is throttled -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", list(KINDS))
-@pytest.mark.parametrize("chunk", [1, 11, 1000])
+@for_each(product(KINDS, [1, 11, 1000]))
 def test_a_policy_may_throttle_at_a_reply(name, chunk):
     """The throttle starts then; the reply carries it, and requests that were read before stay in flight."""
     kind = KINDS[name]

@@ -1,6 +1,7 @@
 """Throttled requests are forwarded at once; then the client is muted, and the reply carries the throttle time."""
 
 import struct
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -13,20 +14,20 @@ from tests.support.core.quiet import OnlyAsked, Quiet, assert_usual_again, throt
 from tests.support.core.session_state import is_unusual
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import KINDS, SILENT, fetch
 
 NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
 STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 
 
 # -- a request is throttled ---------------------------------------------------------------------
 
 
-@NEEDS
-@EVERY
-def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(kind, needs):
+@for_each(product(KINDS, Need))
+def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(name, needs):
     """Until the throttle ends, requests already read are kept and counted, later ones are not read."""
+    kind = KINDS[name]
     wire = throttled(kind, needs)
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
@@ -40,11 +41,10 @@ def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(kin
     assert wire.to_broker == kind.ask(1) + kind.ask(2) + kind.ask(3)
 
 
-@NEEDS
-@EVERY
-@pytest.mark.parametrize("policy", [Quiet, OnlyAsked])
-def test_after_a_throttle_the_session_is_in_its_normal_state(kind, needs, policy):
+@for_each(product(KINDS, Need, [Quiet, OnlyAsked]))
+def test_after_a_throttle_the_session_is_in_its_normal_state(name, needs, policy):
     """The fast loops handle requests again, and no memory is held; this holds for every policy."""
+    kind = KINDS[name]
     wire = throttled(kind, needs, policy=policy)
     wire.advance(100)
     wire.broker(kind.reply(1, 0))
@@ -57,10 +57,10 @@ def test_after_a_throttle_the_session_is_in_its_normal_state(kind, needs, policy
     assert wire.engine.timers.next_ms() is None
 
 
-@NEEDS
-@EVERY
-def test_the_first_request_of_a_kind_may_be_throttled(kind, needs):
+@for_each(product(KINDS, Need))
+def test_the_first_request_of_a_kind_may_be_throttled(name, needs):
     """There is no plan for it yet, so the general path throttles it."""
+    kind = KINDS[name]
     wire = Wire(make_engine([Quiet(needs=needs)])).client(kind.ask(1) + kind.ask(2))
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
@@ -85,9 +85,7 @@ def test_after_a_throttle_requests_and_replies_are_sent_from_the_read_buffer():
     assert wire.session.from_broker(buf, 0, len(buf), 500) == len(buf)
 
 
-@NEEDS
-@pytest.mark.parametrize("name", STAMPED)
-@pytest.mark.parametrize("passed_ms", [120, 500])
+@for_each([*product(STAMPED, Need, [120]), *product(STAMPED, [Need.HEADER], [500])])
 def test_the_reply_has_the_remaining_throttle_time_under_any_chunking(name, needs, passed_ms):
     """It may come in two reads, after another reply or alone; it is stamped while time remains."""
     kind = KINDS[name]
@@ -195,8 +193,7 @@ def test_the_topics_of_a_throttled_produce_are_complete():
 # -- the broker's own throttle time ---------------------------------------------------------------
 
 
-@NEEDS
-@pytest.mark.parametrize("name", STAMPED)
+@for_each(product(STAMPED, Need))
 def test_the_brokers_larger_throttle_time_stays_and_extends_the_mute(name, needs):
     """The client never waits less than the broker asks, and never twice."""
     kind = KINDS[name]
@@ -210,7 +207,7 @@ def test_the_brokers_larger_throttle_time_stays_and_extends_the_mute(name, needs
     assert wire.to_broker == kind.ask(1) + kind.ask(2)
 
 
-@pytest.mark.parametrize("name", STAMPED)
+@for_each(STAMPED)
 def test_the_brokers_smaller_throttle_time_is_raised(name):
     """It becomes the rest of Sluice's throttle, and the mute does not change."""
     kind = KINDS[name]
@@ -228,7 +225,7 @@ def test_the_brokers_throttle_time_alone_mutes_no_client():
     assert not wire.session.client.muted
 
 
-@pytest.mark.parametrize("name", STAMPED)
+@for_each(STAMPED)
 def test_a_throttle_that_has_ended_does_not_change_the_reply(name):
     """The broker's throttle time stays, and the client is not muted again."""
     kind = KINDS[name]

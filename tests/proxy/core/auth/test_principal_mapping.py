@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.auth.principal_mapping import MAX_SUBJECT_CHARS, MappingRuleError, PrincipalMapper
+from tests.support.messages.every_case import for_each
 
 KAFKA_VALID = [
     "DEFAULT",
@@ -76,13 +77,13 @@ KAFKA_SPLITTING = [
 ]
 
 
-@pytest.mark.parametrize("rules", KAFKA_VALID)
+@for_each(KAFKA_VALID)
 def test_rules_that_kafka_takes_are_taken(rules: str) -> None:
     """The valid rules of Kafka's own test are valid."""
     assert PrincipalMapper([rules]).rules
 
 
-@pytest.mark.parametrize("rules", KAFKA_INVALID)
+@for_each(KAFKA_INVALID)
 def test_rules_that_kafka_refuses_are_refused_by_name(rules: str) -> None:
     """The invalid rules of Kafka's own test are invalid, and the error names the rule."""
     with pytest.raises(MappingRuleError, match="principal mapping rule") as refused:
@@ -102,7 +103,7 @@ def test_the_first_rule_that_matches_makes_the_user(
     assert PrincipalMapper(rules).user_of(subject) == user
 
 
-@pytest.mark.parametrize(("text", "rules"), KAFKA_SPLITTING)
+@for_each(KAFKA_SPLITTING)
 def test_commas_split_rules_but_not_within_one(text: str, rules: list[str]) -> None:
     """Several rules in one text are split as in Kafka's own test; empty ones are ignored."""
     assert list(PrincipalMapper([text]).rules) == rules

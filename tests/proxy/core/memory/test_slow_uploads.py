@@ -6,8 +6,6 @@ random sizes. Time is virtual; the seed is the only input.
 
 from random import Random
 
-import pytest
-
 from policies.api import Need
 from proxy.core.errors import CloseReason
 from proxy.core.memory.announced import MAX_GATHERED_BYTES
@@ -17,6 +15,7 @@ from proxy.core.memory.slow_clients import START_MS, ReadLimits
 from tests.support.core.memory import Keeper, kept, request_bytes_of, small_engine, unread_bytes
 from tests.support.core.uploads import Crowd, Upload
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.processes.measured import scaled
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -90,7 +89,7 @@ class Run:
         return all(each.is_done or each.is_cut or each in self.left for each in self.crowd.uploads)
 
 
-@pytest.mark.parametrize("seed", range(scaled(12, 100)))
+@for_each(range(scaled(12, 100)))
 def test_all_requests_end_and_no_fast_one_is_closed(seed: int) -> None:
     """Only slow requests that were in the way of others are closed; all memory is given back."""
     run = Run(seed)

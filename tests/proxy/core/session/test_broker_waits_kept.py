@@ -1,6 +1,7 @@
 """The part of a Produce that is kept until the broker replies, and the timeout reply that is made from it."""
 
 import sys
+from itertools import product
 
 import pytest
 
@@ -10,6 +11,7 @@ from proxy.core.session.kept_produce import MAX_KEPT_BYTES
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import produce9
 from tests.support.messages.waiting import POLICIES, WAIT_MS, asked, body_of, indexes, refused
 
@@ -24,9 +26,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("version", [3, 5, 8, 9, 12, 13])
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("policies", POLICIES)
+@for_each([*product([3, 5, 8, 12, 13], SHAPES, ["none"]), *product([9], SHAPES, POLICIES)])
 def test_a_timeout_reply_names_every_partition(version, shape, policies):
     """The request may be read whole, as the first or second of its kind, or in pieces."""
     topics = SHAPES[shape]
@@ -127,13 +127,10 @@ def kept_bytes(wire: Wire) -> int:
     return sys.getsizeof(exchange.kept)
 
 
-@pytest.mark.parametrize("chunk", [1 << 20, 100])
-@pytest.mark.parametrize(
-    ("topics", "partitions"), [(1, 1), (1, 30), (1, 2_000), (40, 40), (1_000, 1)]
-)
-@pytest.mark.parametrize("version", [3, 9, 13])
-def test_little_is_kept_of_a_request(version, topics, partitions, chunk):
+@for_each(product([3, 9, 13], [(1, 1), (1, 30), (1, 2_000), (40, 40), (1_000, 1)], [1 << 20, 100]))
+def test_little_is_kept_of_a_request(version, size, chunk):
     """At most 1 KiB and 32 bytes a partition, however many topics they are spread over."""
+    topics, partitions = size
     records = b"r" * 60
     many = [
         (b"%016d" % n, [(70_000 + each, records) for each in range(partitions)])
@@ -154,7 +151,7 @@ def test_only_the_head_of_a_large_request_of_one_partition_is_kept():
         wire.broker(f.produce_reply(2))
 
 
-@pytest.mark.parametrize("size_bytes", range(MAX_KEPT_BYTES - 6, MAX_KEPT_BYTES + 7))
+@for_each(range(MAX_KEPT_BYTES - 6, MAX_KEPT_BYTES + 7))
 def test_frames_around_the_limit_get_the_same_timeout_reply(size_bytes):
     """From six bytes below MAX_KEPT_BYTES to six bytes above."""
     empty = len(asked(9, [(b"t", [(3, b"r" * 900)])])) - 900

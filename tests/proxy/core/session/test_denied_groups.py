@@ -1,7 +1,5 @@
 """Deny of groups: the broker answers for the others, and the client gets one reply for all of them."""
 
-import pytest
-
 from policies.api import Need
 from policies.denial import Deny
 from policies.testing import BenchHost
@@ -10,7 +8,8 @@ from policies.validation import try_convert
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
@@ -77,7 +76,7 @@ def denying_groups(*groups, topics=None, key=None):
     return Wire(make_engine([Recorder(lambda _: denial, needs=Need.TOPICS, apis=apis)]))
 
 
-@pytest.mark.parametrize("api", BY_GROUP, ids=name)
+@for_each(BY_GROUP)
 def test_some_groups_are_denied_and_the_others_reach_the_broker(api):
     """Its reply has all of them; nothing stays in memory."""
     wire = denying_groups("bad", "worse")
@@ -89,7 +88,7 @@ def test_some_groups_are_denied_and_the_others_reach_the_broker(api):
     assert wire.held_bytes == 0
 
 
-@pytest.mark.parametrize("api", BY_GROUP, ids=name)
+@for_each(BY_GROUP)
 def test_all_groups_are_denied_and_nothing_reaches_the_broker(api):
     """The reply is made here."""
     wire = denying_groups("bad", "worse")
@@ -136,9 +135,9 @@ def test_several_groups_of_many_are_denied_in_turns():
     assert wire.turns > 100
 
 
-@pytest.mark.parametrize(
-    "api", [a for a in BY_GROUP if a.key in {ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS}], ids=name
-)  # fmt: skip
+@for_each(
+    [a for a in BY_GROUP if a.key in {ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS}]
+)
 def test_denied_groups_stand_in_a_reply_that_is_cut(api):
     """`topics` cuts out what the client may not see, and not what Sluice has refused."""
     settings, _ = try_convert(

@@ -2,6 +2,7 @@
 
 import struct
 from datetime import timedelta
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -12,7 +13,8 @@ from proxy.core.errors import CloseReason
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
-from tests.support.messages.kafka_messages import api_of, apis_known, name
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
@@ -103,8 +105,7 @@ def partitions_of(api, topics, code):
     return {(text, p): code for text, listed in topics.items() for p in listed}
 
 
-@pytest.mark.parametrize("chunk", [1 << 18, 5])
-@pytest.mark.parametrize("api", VERSIONS, ids=name)
+@for_each(product(VERSIONS, [1 << 18, 5]))
 def test_the_rest_is_forwarded_and_the_reply_is_joined(api, chunk):
     """The broker gets the bytes of the other topics; the client gets codes for all of them."""
     wire = denying({"bad": DENIED, "worse": LATER})
@@ -121,7 +122,7 @@ def test_the_rest_is_forwarded_and_the_reply_is_joined(api, chunk):
     assert wire.engine.request_pool.used_bytes == wire.engine.reply_pool.used_bytes == 0
 
 
-@pytest.mark.parametrize("api", VERSIONS, ids=name)
+@for_each(VERSIONS)
 def test_a_request_of_which_nothing_is_left_is_answered_here(api):
     """With the codes of each, and the broker hears nothing."""
     wire = denying({"bad": DENIED, "worse": LATER})
@@ -132,7 +133,7 @@ def test_a_request_of_which_nothing_is_left_is_answered_here(api):
     assert wire.engine.request_pool.used_bytes == wire.engine.reply_pool.used_bytes == 0
 
 
-@pytest.mark.parametrize("api", DATA, ids=name)
+@for_each(DATA)
 def test_single_partitions_are_denied(api):
     """The topic's other partitions are forwarded."""
     wire = denying({("good", 3): DENIED})
@@ -144,7 +145,7 @@ def test_single_partitions_are_denied(api):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("api", VERSIONS, ids=name)
+@for_each(VERSIONS)
 def test_a_denial_of_other_topics_changes_nothing(api):
     """The request passes byte for byte, and so does its reply."""
     wire = denying({"worse": DENIED, ("good", 9): DENIED})

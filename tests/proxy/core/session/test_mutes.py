@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from policies.api import FORWARD, Need, Policy, Throttle
+from policies.api import FORWARD, Policy, Throttle
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.parts import SessionParts
@@ -16,11 +16,6 @@ from tests.support.core.session_state import is_throttled, mute_until
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
-from tests.support.messages.throttled import KINDS
-
-NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
-STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 
 
 def test_a_session_has_slots_only():

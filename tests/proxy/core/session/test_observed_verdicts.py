@@ -1,7 +1,5 @@
 """Mode observe on a real session: every verdict is reported, and the bytes pass as without the policy."""
 
-import pytest
-
 from policies.api import (
     FORWARD,
     Forward,
@@ -21,6 +19,7 @@ from proxy.core.topology import Topology
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from wire.errors import ErrorCode
 
 REFUSAL = Reject(ErrorCode.POLICY_VIOLATION)
@@ -47,13 +46,11 @@ WITHOUT_BODY = [
 CHANGES = [Forward(body=b"other"), Forward(patches=(Patch(0, b"\0"),))]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "need"),
+@for_each(
     [
         *((verdict, Need.HEADER) for verdict in WITHOUT_BODY),
         *((verdict, Need.BODY) for verdict in (*WITHOUT_BODY, *CHANGES)),
-    ],
-    ids=str,
+    ]
 )
 def test_a_verdict_is_reported_and_nothing_else(verdict: Verdict, need: Need) -> None:
     """The request reaches the broker at once, its reply the client, and it completes as replied."""

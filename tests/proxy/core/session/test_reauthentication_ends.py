@@ -11,6 +11,7 @@ from tests.support.core.renewed import ADDRESS, LIFETIME_MS, FakeCustodian, Rene
 from tests.support.core.sasl_broker import SaslBroker
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
+from tests.support.messages.every_case import for_each
 
 
 def test_a_request_that_streams_for_ever_ends_the_session_at_the_end_of_the_lifetime() -> None:
@@ -38,7 +39,7 @@ def test_a_broker_that_never_answers_ends_at_the_request_timeout() -> None:
     assert line.wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
-@pytest.mark.parametrize("answered", range(3))
+@for_each(range(3))
 def test_without_a_request_timeout_a_renewal_has_a_deadline_of_its_own(answered: int) -> None:
     """Otherwise its client stays muted for ever. A broker that is busy with an earlier request is waited for."""
     line = RenewedLine(FakeCustodian("SCRAM-SHA-256"), request_timeout_ms=0)
@@ -157,7 +158,7 @@ def test_a_session_that_drains_is_not_renewed() -> None:
     assert line.shell.prepared == 0
 
 
-@pytest.mark.parametrize("steps", range(3))
+@for_each(range(3))
 def test_a_lost_connection_during_a_renewal_leaves_nothing(steps: int) -> None:
     """Memory, timers and questions are given back whenever a side disappears."""
     line = RenewedLine()

@@ -6,10 +6,11 @@ from policies.verdicts import VerdictError
 from proxy.core.session.reply import Reply
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import KINDS
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@for_each(KINDS.values())
 def test_a_reply_has_the_throttle_that_the_broker_wrote(kind):
     """Wherever the field stands; 0 where the response has no such field."""
     frame = kind.reply(1, 77)

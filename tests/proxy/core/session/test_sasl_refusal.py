@@ -9,6 +9,7 @@ from tests.support.core.sasl_broker import OFFERED
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
+from tests.support.messages.every_case import for_each
 from wire.sasl import authenticate_reply, handshake_reply
 
 
@@ -29,7 +30,7 @@ def test_a_handshake_is_refused_as_by_a_listener_without_sasl(mechanism: str, ch
     assert handshake_reply(wire.to_client[8:]) == (sasl.ILLEGAL_STATE, ())
 
 
-@pytest.mark.parametrize("version", range(3))
+@for_each(range(3))
 def test_a_token_is_refused_in_every_version(version: int) -> None:
     """The token goes nowhere; the connection stays, and its user is unchanged."""
     wire = wire_in_custody().client(sasl.authenticate(5, sasl.plain("a", "b"), version))

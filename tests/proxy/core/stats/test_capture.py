@@ -8,6 +8,7 @@ from proxy.core.stats.capture import Capture, Seen
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.every_case import for_each
 from tests.support.messages.throttled import versions, versions_reply
 
 
@@ -54,7 +55,7 @@ def test_requests_without_a_question_are_captured_too() -> None:
     assert [seen.replied_event for seen in rows] == [0, 0, 0]
 
 
-@pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
+@for_each(list(Need))
 def test_a_held_request_is_captured_with_each_question(needs: Need) -> None:
     """The capture has the first question, each further one, and the final verdict with its delay."""
     verdicts = [Hold(1000, "key"), Hold(1000, "key"), Throttle(70)]
