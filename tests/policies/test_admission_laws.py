@@ -1,6 +1,6 @@
 """`admission`: in any sequence of events the bound holds, and no request waits while there is room."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import SHED
@@ -101,7 +101,6 @@ class Model:
         assert self.room.policy.in_flight(1) == len(self.running)
 
 
-@settings(max_examples=300)
 @given(most=st.integers(1, 3), max_queued_requests=st.integers(0, 4), steps=STEPS)
 def test_in_any_play_the_bound_holds_and_no_request_waits_while_there_is_room(
     most, max_queued_requests, steps

@@ -2,7 +2,7 @@
 
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import Admission, AdmissionConfig, ImportanceRule
@@ -229,7 +229,6 @@ class Play:
         assert not policy.waiting(1) or in_flight == self.bound
 
 
-@settings(max_examples=200)
 @given(bound=st.integers(1, 3), steps=STEPS)
 def test_the_broker_never_has_more_than_the_bound_and_every_request_is_answered(bound, steps):
     """Requests are counted at the brokers' ends, in any order of events."""

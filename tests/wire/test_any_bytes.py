@@ -9,7 +9,7 @@ from functools import partial
 from struct import pack
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages.every_case import for_each
@@ -134,7 +134,6 @@ def test_any_bytes_are_read_or_refused(reader, data):
     survives(READERS[reader], bytearray(data))
 
 
-@settings(max_examples=250, deadline=None)
 @given(api=st.sampled_from(apis_known()), data=ANY, is_request=st.booleans())
 def test_any_body_is_decoded_or_refused(api, data, is_request):
     """Decoding any body raises no exception but WireError,

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from unittest.mock import patch
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages.every_case import for_each
@@ -88,7 +88,6 @@ LARGE = {api: body(api, MAX_REFUSED_ELEMENTS + 100) for api in MALFORMED}
 
 
 @given(st.sampled_from(list(LARGE)), st.data())
-@settings(max_examples=60)
 def test_a_malformed_one_is_refused_by_its_own_error_alone(api, data):
     """With any bytes: a policy that judges by the header has not seen them."""
     good = LARGE[api]

@@ -5,7 +5,6 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataRequest
 from kio.schema.errors import ErrorCode
@@ -123,9 +122,7 @@ def test_partitions_are_stepped_over(partitions):
     }
 
 
-@pytest.mark.parametrize("version", [10, 11, 12, 13])
-@settings(max_examples=30, deadline=None)
-@given(data=st.data())
+@for_each([10, 11, 12, 13], examples=30)
 def test_names_agree_with_the_codec(version, data):
     """Names and ids equal those that the codec reads; damaged bytes raise only WireError."""
     api = api_of(ApiKey.METADATA, version)

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import EXEMPT, FORWARD, Hold, Need, Outcome, Policy, Reject, Throttle
@@ -254,7 +254,6 @@ def cleaned(step: Asked | Answered | Passed) -> Asked | Answered | Passed:
     return step
 
 
-@settings(max_examples=150)
 @given(steps=STEPS, needs=st.none() | st.sampled_from(Need))
 def test_every_request_is_counted_and_reported_once(steps, needs):
     """All requests are delivered in the end: the sums are the bytes on the wire."""
@@ -287,7 +286,6 @@ ENDS = {
 }
 
 
-@settings(max_examples=150)
 @given(
     steps=STEPS,
     needs=st.none() | st.sampled_from(Need),

@@ -373,4 +373,4 @@ def play(machine: MemoryMachine, seed: int) -> Counter[str]:
 
 
 TestMemoryMachine = MemoryMachine.TestCase
-TestMemoryMachine.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestMemoryMachine.settings = settings(stateful_step_count=30)

@@ -1,6 +1,5 @@
 """A stateful machine: an operation completes exactly once under any interleaving, and the counts are right."""
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -142,4 +141,4 @@ class Broker(RuleBasedStateMachine):
 
 def test_each_operation_completes_exactly_once():
     """Under any interleaving of reply, deadline, disconnect, drain and check."""
-    run_state_machine_as_test(Broker, settings=settings(max_examples=100, deadline=None))
+    run_state_machine_as_test(Broker)

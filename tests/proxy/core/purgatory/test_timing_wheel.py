@@ -1,7 +1,6 @@
 """The timing wheel: Kafka's arithmetic to the millisecond, and the behaviour of a sorted list."""
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -370,4 +369,4 @@ class SortedList(RuleBasedStateMachine):
 
 def test_the_wheel_equals_a_sorted_list():
     """This holds for any interleaving of add, move, cancel and advance, and for all ticks and sizes."""
-    run_state_machine_as_test(SortedList, settings=settings(max_examples=200, deadline=None))
+    run_state_machine_as_test(SortedList)

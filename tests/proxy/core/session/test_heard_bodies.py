@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, Need, Outcome, Reject, Throttle
@@ -51,7 +51,6 @@ def test_a_body_is_heard_after_its_addresses_are_rewritten(chunk):
     assert policy.completed == [(1, Outcome.REPLIED)]
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.binary(max_size=60), st.integers(1, 40), st.integers(0, 3), st.booleans())
 def test_a_replaced_body_is_framed_and_stamped_however_it_is_cut(tail, chunk, others, throttled):
     """Size, correlation id and throttle time are the core's; the replies around it pass."""

@@ -2,7 +2,7 @@
 
 import struct
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Need, Throttle
@@ -43,7 +43,6 @@ def test_a_reply_streams_once_its_addresses_are_rewritten():
     assert not wire.session.queue
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.integers(1, 5000),
     st.integers(0, 60),

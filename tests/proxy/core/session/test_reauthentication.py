@@ -1,7 +1,7 @@
 """Sluice's own authentication is renewed on a live connection, between the client's requests and replies."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import Hold, Throttle
@@ -81,7 +81,6 @@ def test_replies_in_flight_come_first_and_new_requests_wait() -> None:
     assert wire.engine.timers.next_ms() is None
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300), min_size=1, max_size=12),
     cut=st.integers(1, 400),

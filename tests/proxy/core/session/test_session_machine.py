@@ -296,4 +296,4 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 TestSessionMachine = SessionMachine.TestCase
-TestSessionMachine.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+TestSessionMachine.settings = settings(stateful_step_count=50)
