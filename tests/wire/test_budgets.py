@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.messages.every_case import for_each
 from tests.support.messages.frames import bytes_field
-from tests.support.messages.kafka_messages import api_of, name
+from tests.support.messages.kafka_messages import api_of
 from wire import (
     addresses,
     broker_lists,
@@ -205,12 +205,8 @@ def least(reads: Callable[[int], object]) -> int:
     return low
 
 
-@pytest.mark.parametrize(
-    ("read", "key", "version", "paths"),
-    READERS,
-    ids=[f"{read.__name__}-{name(api_of(key, version))}" for read, key, version, _ in READERS],
-)
-def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, version, paths):
+@for_each(READERS)
+def test_every_nested_count_of_a_reply_costs_budget(read, key, version, paths):
     """The walker of each reply pays for each element it passes, listed in the table, exactly once."""
     api = api_of(key, version)
     made = Maker(codec.response_shape(api))
@@ -219,10 +215,11 @@ def test_every_nested_count_of_a_reply_costs_budget(monkeypatch, read, key, vers
     def reads(budget: int) -> None:
         for module in WITH_BUDGET:
             if hasattr(module, "REPLY_ELEMENT_BUDGET"):
-                monkeypatch.setattr(module, "REPLY_ELEMENT_BUDGET", budget)
+                patches.setattr(module, "REPLY_ELEMENT_BUDGET", budget)
         read(api, bytes(made.out))
 
-    assert least(reads) == sum(made.paid[path] for path in paths)
+    with pytest.MonkeyPatch.context() as patches:
+        assert least(reads) == sum(made.paid[path] for path in paths)
 
 
 @for_each(range(3, 14))

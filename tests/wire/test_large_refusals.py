@@ -11,7 +11,7 @@ from tests.support.messages.kafka_messages import api_of, apis_known, asking
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.large_refusals import STEP_ELEMENTS, refusing
+from wire.large_refusals import STEP_ELEMENTS, STEP_ITEMS, refusing
 from wire.replies import MAX_REFUSED_ELEMENTS, error_body
 from wire.request_layouts import names_anything
 from wire.schema import make_message
@@ -51,9 +51,10 @@ def end_of(work):
 
 @for_each(VERSIONS)
 def test_a_large_request_gets_the_reply_that_a_small_one_gets(api):
-    """To the byte: each topic, group, resource and ACL has its code, in the request's order."""
-    large = body(api)
-    _, found = end_of(refusing(api, large, CODE, WORDS))
+    """To the byte: each topic, group, resource and ACL has its code, in the request's order, over several steps."""
+    large = body(api, 130)
+    with patch.object(replies, "MAX_REFUSED_ELEMENTS", 2 * STEP_ITEMS):
+        _, found = end_of(refusing(api, large, CODE, WORDS))
     with patch.object(replies, "MAX_REFUSED_ELEMENTS", 1_000_000):
         assert found == error_body(api, large, CODE, WORDS)
 
