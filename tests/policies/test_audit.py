@@ -11,6 +11,7 @@ from policies.audit_facts import AuditFacts, AuditItem
 from policies.limits import Limits
 from policies.testing import PolicyBench
 from policies.testing.policy_bench import BenchEntry
+from policies.testing.watched_calls import reachable_objects
 from tests.support.messages.every_case import for_each
 from wire import reply_steps, request_names
 from wire.administrative import ADMINISTRATIVE
@@ -171,12 +172,12 @@ def test_it_asks_for_administrative_apis_only():
 def test_it_keeps_nothing_of_requests_that_have_ended():
     """By a reply, a disconnect or a refusal."""
     bench = PolicyBench(Audit)
+    before = reachable_objects(bench.policy)
     for outcome in Outcome:
         request = bench.request("CreateTopics", topics=["orders"])
         bench.ask(request)
         bench.complete(request, outcome)
-    assert isinstance(bench.policy, Audit)
-    assert not bench.policy._names
+    assert reachable_objects(bench.policy) == before
 
 
 def test_no_request_and_no_reply_waits_for_what_reads_it():

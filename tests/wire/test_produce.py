@@ -1,5 +1,6 @@
 """A Produce request in any chunks gives acks, timeout, topics and partitions, and no byte of a record."""
 
+import tracemalloc
 from datetime import timedelta
 from itertools import pairwise
 
@@ -107,11 +108,15 @@ def test_the_walker_keeps_no_record_bytes():
     """The walker holds nothing in the middle of records of any size."""
     body = flexible(topic(b"a", partition(0, b"r" * 10**6)))
     walker = ProduceWalker(9)
-    for start in range(0, len(body), 4096):
-        chunk = body[start : start + 4096]
-        walker.feed(chunk, 0, len(chunk))
-        assert len(walker._carry) < 64
+    tracemalloc.start()
+    try:
+        for start in range(0, len(body), 4096):
+            walker.feed(body[start : start + 4096], 0, min(4096, len(body) - start))
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert walker.done
+    assert held_bytes < 10_000
 
 
 def test_acks_and_topics_are_known_before_the_records():
