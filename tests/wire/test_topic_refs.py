@@ -72,7 +72,7 @@ def test_what_was_read_before_changes_nothing(api, data):
     assert [read(api, each) for each in bodies] == fresh  # of all of them
 
 
-@for_each(COMMIT)
+@pytest.mark.parametrize("kind", COMMIT)
 def test_a_topic_with_one_partition_is_the_same_object_again(kind):
     """It is not made a second time, whichever request names it; another partition is another key."""
     api = COMMIT[kind]
@@ -92,7 +92,7 @@ def test_the_versions_do_not_mistake_each_others_keys():
     assert len(refs) == 2
 
 
-@for_each(COMMIT)
+@pytest.mark.parametrize("kind", COMMIT)
 def test_bytes_beyond_the_end_are_no_key(kind):
     """They belong to another frame: a topic whose key would end there is read field by field, and refused."""
     api = COMMIT[kind]
@@ -103,7 +103,7 @@ def test_bytes_beyond_the_end_are_no_key(kind):
     assert isinstance(read(api, body, whole), RequestNames)
 
 
-@for_each(COMMIT)
+@pytest.mark.parametrize("kind", COMMIT)
 def test_long_names_are_not_kept(kind):
     """A key's name has MAX_SIZE bytes at most, so that what is kept is bounded."""
     api = COMMIT[kind]
