@@ -60,7 +60,7 @@ class Attack:
     def __exit__(self, *_: object) -> None:
         self._ending.set()
         for thread in self._threads:
-            thread.join(20)
+            thread.join(240)
             assert not thread.is_alive(), "an attacker hangs"
 
     def last(self, seconds: float) -> None:
@@ -82,7 +82,7 @@ class Attack:
                     at = (at + sent) % len(view)
                     self.sent_bytes += sent
                 client.shutdown(socket.SHUT_RDWR)
-            reader.join(10)
+            reader.join(240)
 
     @staticmethod
     def _read(client: socket.socket) -> None:
