@@ -92,7 +92,7 @@ threats: SECONDS ?= 60
 threats: $(STAMP)-test  ## every threat of docs/threats.md in its long form, with its figures
 	SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/threats -q -s
 
-bench: $(STAMP)-test $(STAMP)-bench $(STAMP)-build  ## both builds and the peers; writes bench/RESULTS.md
+bench: $(STAMP)-test $(STAMP)-bench $(STAMP)-build  ## both builds and the peers; writes bench/RESULTS.md and bench/results.svg
 	$(BIN)/python -m bench
 
 bench-quota: $(STAMP)-test  ## rates under quotas, with a real Kafka; its section of bench/RESULTS.md

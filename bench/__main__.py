@@ -1,4 +1,4 @@
-"""`python -m bench`: build, measure, write bench/RESULTS.md.
+"""`python -m bench`: build, measure, write bench/RESULTS.md and bench/results.svg.
 
 Everything runs on loopback, and every process started here is ended. The results are written even if a goal is not
 met; the exit code is 1 only if Sluice could not be measured. Without Cython or a C compiler there is only the source.
@@ -19,7 +19,7 @@ from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import keep_sections, read_results, write_results
 from bench.measure import measure, running_bench
 from bench.peer_commands import installed_peers
-from bench.report import Results, markdown
+from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import COMPILED, COMPILED_QUOTA, DIRECT, NO_PROXY, SLUICE, SLUICE_QUOTA, Variant
 
@@ -69,6 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     results = run(given)
     write_results(given.out, keep_sections(read_results(given.out), markdown(results)))
+    (given.out / "results.svg").write_text(picture(results))
     tell(goals(results.samples, results.footprints))
     return 1 if any(name in OWN for _, name in results.samples.failures) else 0
 

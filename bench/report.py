@@ -1,4 +1,4 @@
-"""bench/RESULTS.md from samples and footprints.
+"""bench/RESULTS.md and bench/results.svg from samples and footprints.
 
 Every figure has its spread. The goals come first; failures are listed in full.
 """
@@ -6,12 +6,13 @@ Every figure has its spread. The goals come first; failures are listed in full.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from bench.chart import Group, chart
 from bench.figures import Footprint, Sample, Samples
 from bench.goals import MB, goal_table, goals
 from bench.harness.figures import Spread, maybe_spread
 from bench.harness.markdown import columns, facts_line, facts_table, one_line, table
 from bench.shapes import SHAPES, Shape
-from bench.variants import DIRECT, HAPROXY, RELAY
+from bench.variants import COMPILED_QUOTA, DIRECT, HAPROXY, RELAY, SLUICE_QUOTA
 
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one
@@ -32,6 +33,11 @@ class Results:
     machine: dict[str, str]
     facts: dict[str, str] = field(default_factory=dict)  # date, rounds, seconds, ...
 
+    @property
+    def yardstick(self) -> str:
+        """Return HAProxy if it was measured, else the C relay."""
+        return HAPROXY if HAPROXY in self.versions else RELAY
+
 
 def markdown(results: Results) -> str:
     """Return the text of RESULTS.md, without the sections of other benchmarks."""
@@ -39,6 +45,7 @@ def markdown(results: Results) -> str:
     parts = [
         "# Benchmark results",
         METHOD,
+        "![CPU efficiency](results.svg)",
         "## Goals",
         goal_table(goals(results.samples, results.footprints)),
         *(part for shape in shapes for part in (f"## {shape.title}", _shape(results, shape))),
@@ -50,6 +57,26 @@ def markdown(results: Results) -> str:
         facts_table(results.versions),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def picture(results: Results) -> str:
+    """Return the text of results.svg."""
+    yardstick = results.yardstick
+    groups = []
+    for shape in SHAPES:
+        bars = {
+            name: figure
+            for name in results.versions
+            if name not in {DIRECT, yardstick, SLUICE_QUOTA, COMPILED_QUOTA}
+            and (figure := results.samples.efficiency(shape.name, name, yardstick))
+        }
+        if bars:
+            groups.append(Group(shape.title, bars))
+    note = (
+        f"CPU time per request: {yardstick}'s divided by this one's. "
+        "Longer is better; thin line: least to greatest."
+    )
+    return chart(f"CPU efficiency against {yardstick} (= 1)", note, groups)
 
 
 def _names(results: Results, shape: Shape) -> list[str]:

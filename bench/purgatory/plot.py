@@ -6,20 +6,12 @@ One line for each candidate, in the same colour in every panel. An empty circle 
 """
 
 from collections.abc import Callable
-from typing import Final
-from xml.sax.saxutils import escape
 
+from bench.harness import svg
+from bench.harness.svg import STYLE, text
 from bench.purgatory.figures import PAPER, TITLES, Found, Run
 from bench.purgatory.workload import LOADS
 
-STYLE: Final = """\
-text { font: 13px system-ui, -apple-system, 'Segoe UI', sans-serif; fill: #24292f }
-.title { font-size: 17px; font-weight: 600 } .note, .axis { fill: #57606a; font-size: 12px }
-.grid { stroke: #d0d7de } .one { stroke: #57606a; stroke-width: 1.5; stroke-dasharray: 4 3 }
-@media (prefers-color-scheme: dark) {
-text { fill: #e6edf3 } .note, .axis { fill: #9198a1 }
-.grid { stroke: #30363d } .one { stroke: #9198a1 }
-}"""
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
 STEPS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 LEFT, TOP, BETWEEN_X, BETWEEN_Y = 64, 128, 78, 74
@@ -64,31 +56,13 @@ def plot(found: Found) -> str:
                 runs.sort(key=lambda run: run.target)
                 points = [(run.target / 1000, figure(run), run.held) for run in runs]
                 parts += panel.line(name, [(x, y, held) for x, y, held in points if y is not None])
-    return _document(
+    return svg.document(
         "The request purgatory: rates reached, cores used and the collector's time",
         "Against the target rate, in thousand requests per second. Dashed: the paper's designs were saturated.",
         (WIDTH, height),
         parts,
+        f"{STYLE}\n{_colours()}",
     )
-
-
-def _document(title: str, note: str, size: tuple[int, int], parts: list[str]) -> str:
-    """Return the text of a file: title and note above the parts."""
-    width, height = size
-    head = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
-        f"<style>{STYLE}\n{_colours()}</style>",
-        text(16, 24, "title", title),
-        text(16, 43, "note", note),
-    ]
-    return "\n".join([*head, *parts, "</svg>", ""])
-
-
-def text(x: float, y: float, style: str, content: str, anchor: str = "start") -> str:
-    """Return a text element; `style` is its class."""
-    at = f'x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}"'
-    return f'<text {at} class="{style}">{escape(content)}</text>'
 
 
 class _Panel:

@@ -15,3 +15,4 @@ def test_the_command_writes_its_file(tmp_path: Path) -> None:
     short = ["--seconds", "0.05", "--warm", "0.02", "--no-footprint", "--out", str(tmp_path)]
     assert main([*arguments, *short]) == 0
     assert "100 B, 1 connection" in (tmp_path / "RESULTS.md").read_text()
+    assert (tmp_path / "results.svg").read_text().startswith("<svg")
