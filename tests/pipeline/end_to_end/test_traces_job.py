@@ -22,6 +22,8 @@ from tests.support.messages import frames as f
 from tests.support.messages.raw import receive
 from tests.support.processes.sluice_process import SluiceProcess
 
+pytestmark = pytest.mark.slow
+
 CLOCK_NS = 2_000_000
 """How far two readings of the same clock may lie apart: Sluice's is in microseconds, and read once a step."""
 REQUESTS, CONNECTIONS = 12, 3
