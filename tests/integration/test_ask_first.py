@@ -62,7 +62,7 @@ def lookups(listen: str) -> set[str]:
 def counted(**results: int) -> set[str]:
     """Return the samples that are expected."""
     return {
-        f'sluice_custom_rights_lookups_total{{policy="rights",result="{result}"}} {count}'
+        f'sluice_custom_rights_lookups_total{{policy="rights",result="{result}"}} {count}.0'
         for result, count in results.items()
     }
 
