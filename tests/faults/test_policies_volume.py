@@ -52,8 +52,9 @@ def test_a_swap_of_the_volume_reloads_its_policies(start, broker, tmp_path: Path
     with Honest(sluice.port) as honest:
         honest.ask()
         assert "this is version 1" in sluice.said()
+        await_that(lambda: "config_reloaded" in sluice.said(), "the reload of the first look")
         swap(volume, 2)
-        await_that(lambda: "config_reloaded" in sluice.said(), "the reload after the swap")
+        await_that(lambda: "changed=['policies']" in sluice.said(), "the reload after the swap")
         honest.ask()
         with Honest(sluice.port) as later:
             later.ask()
