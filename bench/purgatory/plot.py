@@ -13,6 +13,7 @@ from bench.purgatory.figures import PAPER, TITLES, Found, Run
 from bench.purgatory.workload import LOADS
 
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT = 860, 340, 220
+LABEL_WIDTH = 24  # of a rate on the axis
 STEPS = (0.25, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 LEFT, TOP, BETWEEN_X, BETWEEN_Y = 64, 128, 78, 74
 COLOURS = {
@@ -82,10 +83,13 @@ class _Panel:
             y = self.bottom - nth * step * self._y
             parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
             parts.append(text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))
+        labelled_x = -LABEL_WIDTH
         for rate in rates:
             x = self.left + rate * self._x
             parts.append(f'<path d="M{x:.1f} {self.bottom}v5" class="grid"/>')
-            parts.append(text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
+            if x - labelled_x >= LABEL_WIDTH:
+                parts.append(text(x, self.bottom + 20, "axis", f"{rate:g}", anchor="middle"))
+                labelled_x = x
         return parts
 
     def mark(self, name: str, x: float) -> str:
