@@ -11,12 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from kio.schema.produce.v9.request import ProduceRequest
-from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader
 
 from bench.build import build, maybe_compiler
-from bench.harness import BenchError
 from bench.harness.ports import free_ports
 from bench.harness.processes import Program
 
@@ -89,28 +86,6 @@ def first_request(programs: dict[str, Path], *arguments: str) -> bytes:
                 frame: bytes = stream.read(int.from_bytes(stream.read(4)))
             sender.wait(5)
     return frame
-
-
-def test_the_request_is_a_produce_that_kafka_would_take(programs: dict[str, Path]) -> None:
-    """A codec generated from Kafka's schemas reads header, topic, acks and one record batch."""
-    frame = first_request(programs)
-    assert 90 <= len(frame) <= 110
-    header, header_bytes = entity_reader(RequestHeader)(frame, 0)
-    request, body_bytes = entity_reader(ProduceRequest)(frame, header_bytes)
-    assert (header.request_api_key, header.request_api_version, header.client_id) == (0, 9, "bench")
-    assert header_bytes + body_bytes == len(frame)
-    assert request.acks == 1
-    partition = request.topic_data[0].partition_data[0]
-    assert partition.records is not None
-
-
-def test_a_compiler_that_does_not_exist_is_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """The message tells what to install."""
-    monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(BenchError, match="install gcc or clang"):
-        build(tmp_path)
 
 
 def module(api: str, version: int) -> ModuleType:

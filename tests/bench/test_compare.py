@@ -5,21 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.build import build, maybe_compiler
-from bench.compare import AGAIN, BASE, NOW, checkout, compare_table, sluice
+from bench.compare import AGAIN, BASE, NOW, checkout, compare_table
 from bench.figures import Sample, Samples
-from bench.harness import BenchError
-from bench.measure import Bench, measure
 from bench.shapes import Shape
 
 SHAPE = Shape("small-1", "100 B, 1 connection", 1)
 MAKEFILE = ".venv/.stamp-run:\n\tmkdir -p .venv/bin && cp sluice .venv/bin/sluice && touch $@\n"
-RELAY = """\
-#!/bin/sh
-test "$1" = version && exec echo "relay $(basename "$0")"
-exec {relay} "${{5##*:}}" "${{3##*:}}"
-"""
-"""The C relay with the arguments of `sluice run --upstream HOST:PORT --listen HOST:PORT`."""
 
 
 def git(repository: Path, *arguments: str) -> str:
@@ -56,21 +47,6 @@ def test_a_revision_gets_a_worktree_with_its_own_environment(repository: Path) -
     assert str(folder) not in git(repository, "worktree", "list")
 
 
-def test_an_unknown_revision_is_an_error(repository: Path) -> None:
-    """The error has git's reason."""
-    with pytest.raises(BenchError, match="nonsense"), checkout("nonsense", repository):
-        pass
-
-
-def test_a_revision_that_cannot_be_built_leaves_no_worktree(repository: Path) -> None:
-    """The error has make's reason."""
-    git(repository, "rm", "-q", "sluice")
-    git(repository, "commit", "-qm", "Broken")
-    with pytest.raises(BenchError, match="make"), checkout("HEAD", repository):
-        pass
-    assert len(git(repository, "worktree", "list").splitlines()) == 1
-
-
 def test_ratios_are_taken_inside_each_round_and_cpu_is_the_first_quartile() -> None:
     """A round that is slow for all does not change a ratio; a shape without runs has dashes."""
     cpu = {NOW: (10.0, 40.0, 11.0, 12.0), BASE: (20.0, 80.0, 22.0, 24.0), AGAIN: (20, 80, 22, 24)}
@@ -84,22 +60,3 @@ def test_ratios_are_taken_inside_each_round_and_cpu_is_the_first_quartile() -> N
         "| 100 B, 1 connection | 10.00 | 20.00 | 0.50 | 1.00 |",
         "| other | - | - | - | - |",
     ]
-
-
-@pytest.mark.skipif(maybe_compiler() is None, reason="no C compiler")
-def test_three_variants_are_measured_in_the_same_rounds(tmp_path: Path) -> None:
-    """The C relay stands for all of them."""
-    programs = build()
-    program = tmp_path / "sluice"
-    program.write_text(RELAY.format(relay=programs["relay"]))
-    program.chmod(0o755)
-    both = [sluice(name, program) for name in (NOW, BASE, AGAIN)]
-    assert both[0].version == "relay sluice"
-    bench = Bench(programs, tmp_path, 11)
-    try:
-        samples = measure(bench, both, [SHAPE], 2, 0.05, 0.02, 1)
-    finally:
-        bench.close()
-    assert not samples.failures
-    assert len(samples.all()) == 6
-    assert " - " not in compare_table(samples, [SHAPE])

@@ -1,21 +1,12 @@
 """Samples, spreads and what compares two variants."""
 
-import pytest
-
-from bench.figures import Footprint, Sample, Samples
+from bench.figures import Sample, Samples
 from bench.harness.figures import Spread
 
 
 def sample(variant: str, nth: int, cpu_us: float, p50_us: float = 100.0) -> Sample:
     """A run of shape `s`."""
     return Sample("s", variant, nth, 1000, 0.5, 2_000_000, cpu_us, p50_us, 2 * p50_us)
-
-
-def test_rates_are_per_second() -> None:
-    """Requests and bytes are divided by the seconds they took."""
-    one = sample("a", 0, 1.0)
-    assert one.requests_per_second == 2000
-    assert one.megabytes_per_second == pytest.approx(4.0)
 
 
 def test_efficiency_is_taken_inside_each_round() -> None:
@@ -37,10 +28,3 @@ def test_added_latency_is_minus_direct_of_the_same_round() -> None:
     samples = Samples([sample("a", 0, 1.0, 150.0), sample("direct", 0, 0.0, 100.0)])
     assert samples.added_p50_us("s", "a", "direct") == Spread(50.0, 50.0, 50.0)
     assert samples.added_p99_us("s", "a", "direct") == Spread(100.0, 100.0, 100.0)
-
-
-def test_bytes_per_pair_is_the_slope_to_the_most_pairs() -> None:
-    """The memory of a process at start is not charged to its connections."""
-    one = Footprint("a", (0.1,), (0.2,), {0: 10_000, 10: 11_000, 100: 30_000}, 0.0)
-    assert one.bytes_per_pair == 200
-    assert Footprint("a", (), (), {0: 10_000}, 0.0).bytes_per_pair == 0

@@ -6,11 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench.build import build, maybe_compiler
-from bench.figures import Sample
 from bench.harness.machine import raise_descriptor_limit
 from bench.measure import Bench, measure
 from bench.peer_commands import parse_peer, relay_command
-from bench.running import Running
 from bench.shapes import Shape
 from bench.variants import DIRECT, RELAY, Variant
 
@@ -57,31 +55,6 @@ def test_a_run_that_fails_is_recorded_with_its_reason(bench: Bench) -> None:
     )
     assert not found.all()
     assert "-d 1 to" in found.failures["bad", DIRECT]
-
-
-def test_given_peers_are_loaded_before_the_first_round(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each shape through each of them, for the given time, also after one has failed; no figure is kept."""
-    ran: list[tuple[str, str, float]] = []
-    run = bench.run
-
-    def recording(shape: Shape, proxy: Running, nth: int, seconds: float, warm: float) -> Sample:
-        ran.append((shape.name, proxy.name, seconds))
-        return run(shape, proxy, nth, seconds, warm)
-
-    monkeypatch.setattr(bench, "run", recording)
-    variants = [
-        Variant(DIRECT, "", None),
-        Variant(RELAY, "", relay_command(bench.programs["relay"]), given=True),
-    ]
-    bad = Shape("bad", "bad", 1, depth=0)
-    found = measure(bench, variants, [bad, SHAPE], 1, 0.03, 0.02, seed=1, first_warm_seconds=0.05)
-
-    assert ran[:2] == [("bad", RELAY, 0.05), ("s", RELAY, 0.05)]
-    assert {seconds for _, _, seconds in ran[2:]} == {0.03}
-    assert sorted((one.variant, one.round) for one in found.all()) == [(DIRECT, 0), (RELAY, 0)]
-    assert set(found.failures) == {("bad", DIRECT), ("bad", RELAY)}
 
 
 def test_the_footprint_grows_with_pairs(bench: Bench) -> None:

@@ -30,14 +30,6 @@ def test_the_configurations_carry_both_ports(place: Place) -> None:
         assert "2000" in text
 
 
-def test_nginx_loads_a_stream_module_that_is_not_built_in(place: Place) -> None:
-    """A built-in module must not be loaded a second time."""
-    nginx_command("nginx", "--modules-path=/m --with-stream=dynamic")(place)
-    assert "load_module /m/ngx_stream_module.so;" in (place.dir / "nginx.conf").read_text()
-    nginx_command("nginx", "--modules-path=/m --with-stream")(place)
-    assert "load_module" not in (place.dir / "nginx.conf").read_text()
-
-
 def test_a_peer_is_filled_in(place: Place, tmp_path: Path) -> None:
     """Ports go into the command and into its configuration file, other braces stay."""
     template = tmp_path / "peer.in"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench import telemetry as module
-from bench.telemetry import CASES, main, measure, measure_once
+from bench.telemetry import CASES, main, measure
 
 
 @pytest.fixture(autouse=True)
@@ -25,15 +25,6 @@ def test_what_listens_was_told(tmp_path: Path) -> None:
         assert (spans.exists() and spans.stat().st_size > 0) == told, case.name
         written = {each.name for each in usage_log.iterdir()} if usage_log.exists() else set()
         assert written == set(case.families), case.name
-
-
-def test_what_is_paid_once_is_measured(tmp_path: Path) -> None:
-    """A page of few connections and users."""
-    once = measure_once(tmp_path, connections=10, rows=50)
-
-    assert (once.connections, once.rows) == (10, 50)
-    assert min(once.turn_ms, once.collect_ms, once.render_ms) > 0
-    assert 10_000 < once.page_bytes < 200_000
 
 
 def test_the_command_measures_and_writes(tmp_path: Path) -> None:

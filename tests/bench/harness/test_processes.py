@@ -35,30 +35,6 @@ def test_a_port_that_never_accepts_is_reported(tmp_path: Path) -> None:
     assert program.process.returncode is not None
 
 
-def test_a_program_runs_on_its_core_and_this_process_on_its_own(tmp_path: Path) -> None:
-    """Pinning a child does not move its parent."""
-    before = os.sched_getaffinity(0)
-    program = python("input()", tmp_path / "log")
-    try:
-        assert os.sched_getaffinity(0) == before
-        assert os.sched_getaffinity(program.pid) == {min(before)}
-    finally:
-        program.stop()
-    assert program.process.returncode is not None
-
-
-def test_a_program_may_keep_its_compiled_modules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without them each start would measure Python's compiler, which an installed Sluice does not need."""
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    program = python("import sys; print(sys.dont_write_bytecode)", tmp_path / "log", piped=True)
-    try:
-        assert program.line(60) == "False\n"
-    finally:
-        program.stop()
-
-
 def test_a_process_that_ignores_sigterm_is_killed() -> None:
     """The exit code is that of SIGKILL."""
     with subprocess.Popen(

@@ -7,7 +7,6 @@ import threading
 from bench.memory.burst import REQUEST
 from bench.memory.frames import KIB, MIB, produce_frame
 from bench.memory.load import Load, Planned
-from tests.bench.memory.conftest import Behind
 from tests.support.shell.sockets import receive
 
 SMALL = produce_frame("t", KIB)
@@ -18,17 +17,6 @@ def burst(port: int, frames: list[bytes], count: int) -> Load:
     """Clients with one request each, of these frames in turn."""
     turns = itertools.cycle([Planned(REQUEST, frame) for frame in frames])
     return Load(port, count, lambda: next(turns), once=True)
-
-
-def test_every_connection_is_answered_once(behind: Behind) -> None:
-    """All send at once; there are as many replies as connections, without the small ones before."""
-    sluice, stub = behind
-    tasks = burst(sluice.port, LARGE, 12)
-    tasks.open(SMALL)
-    found = tasks.run(10)
-    assert len(found.waits[REQUEST]) == 12
-    assert not found.problems
-    assert sum(stub.seen.values()) >= 24
 
 
 def test_a_refused_closed_or_unanswered_request_is_a_problem() -> None:

@@ -41,30 +41,6 @@ def test_the_kernel_counts_read_and_written_bytes() -> None:
         assert found.written_bytes in (70, 71)  # a SYN may be among what was acknowledged
 
 
-def test_a_relay_holds_the_bytes_it_has_not_forwarded() -> None:
-    """This process takes 500 bytes from a broker and gives 200 of them to a client: 300 are held."""
-    with ExitStack() as stack:
-        upper = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        lower = stack.enter_context(socket.create_server(("127.0.0.3", 0)))
-        # The far ends are of this process as well; only the near ones may be looked at.
-        asker = stack.enter_context(
-            socket.create_connection(lower.getsockname(), source_address=(CLIENT, 0))
-        )
-        near, _ = lower.accept()
-        stack.enter_context(near)
-        dialled = stack.enter_context(socket.create_connection(upper.getsockname()))
-        broker, _ = upper.accept()
-        stack.enter_context(broker)
-        broker.sendall(b"x" * 500)
-        assert select.select([dialled], [], [], 5)[0]
-        near.sendall(dialled.recv(500)[:200])
-        known = {each.inode: each for each in tcp_sockets()}
-        mine = [known[os.fstat(each.fileno()).st_ino] for each in (near, dialled)]
-        (held,) = pair(mine, CLIENT, upper.getsockname())
-        assert held in (299, 300)
-        assert asker.recv(500) == b"x" * 200
-
-
 def test_clients_and_their_brokers_are_paired_in_order() -> None:
     """Other connections are left out, and so is one without a broker."""
     mine = [

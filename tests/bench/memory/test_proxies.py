@@ -1,8 +1,5 @@
 """The measured proxies."""
 
-import json
-import os
-import signal
 import sys
 from pathlib import Path
 
@@ -50,16 +47,6 @@ def test_a_sluice_runs_in_the_settings_of_its_case(tmp_path: Path) -> None:
     assert not proxy.problems
 
 
-def test_only_mode_whole_has_a_policy(tmp_path: Path) -> None:
-    """Its package is on the path."""
-    place = Place(1, 2, tmp_path)
-    plain, whole = SluiceSetup().command(place), SluiceSetup(whole=True).command(place)
-    assert "policies" in json.loads((tmp_path / "sluice.yaml").read_text())
-    assert plain[:1] == whole[:1] == ["env"]
-    assert str(tmp_path) in whole[1]
-    assert str(tmp_path) not in plain[1]
-
-
 @pytest.mark.parametrize(
     ("name", "code", "words", "problems"),
     [
@@ -76,17 +63,3 @@ def test_a_sluice_must_end_well(
     with Running(listener(name, code, words), UPSTREAM, tmp_path) as proxy:
         pass
     assert len(proxy.problems) == problems
-
-
-def test_a_proxy_that_ended_by_itself_is_reported(tmp_path: Path) -> None:
-    """For any variant; the peak of its memory is unknown."""
-    with Running(listener("haproxy"), UPSTREAM, tmp_path) as proxy:
-        watch = Watch(proxy)
-        assert proxy.pid is not None
-        os.kill(proxy.pid, signal.SIGKILL)
-        os.waitid(os.P_PID, proxy.pid, os.WEXITED | os.WNOWAIT)
-        assert proxy.ended
-        held = watch.resident()
-        assert held is not None
-        assert held.peak_bytes == float("inf")
-    assert "ended by itself with -9" in proxy.problems[0]

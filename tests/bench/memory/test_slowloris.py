@@ -52,20 +52,3 @@ def test_a_pool_without_bound_is_not_taken_for_a_full_one(
     monkeypatch.setattr(slowloris, "POOL", 4 * MIB)
     sluice, _ = behind
     assert free_share(sluice.port, "t") == 0.0
-
-
-def test_the_share_is_the_first_amount_at_which_a_small_request_passes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Amounts are tried from the smallest on."""
-    monkeypatch.setattr(slowloris, "POOL", 64 * MIB)
-    monkeypatch.setattr(slowloris, "produce_frame", lambda _, size: size + 4)
-    asked = []
-
-    def admits(_port: int, large: int, _small: int, _patience_s: float) -> bool:
-        asked.append(large)
-        return large <= 46 * MIB
-
-    monkeypatch.setattr(slowloris, "is_admitted_with", admits)
-    assert free_share(1, "t") == 60 / 64
-    assert asked == [64 * MIB, 48 * MIB - 65536, 47 * MIB, 44 * MIB]

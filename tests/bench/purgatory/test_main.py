@@ -1,7 +1,5 @@
 """The command."""
 
-import pytest
-
 from bench.harness import BenchError
 from bench.purgatory import __main__ as command
 from bench.purgatory.__main__ import main
@@ -22,29 +20,6 @@ def test_it_writes_its_section_and_leaves_the_rest(tmp_path, capsys):
     assert "not measured" in text
     assert (tmp_path / "purgatory.svg").read_text().startswith("<svg")
     assert "written: " in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(("reached", "asked"), [(0.5, 1), (1.0, 2)])
-def test_a_candidate_far_below_a_rate_skips_higher_ones(monkeypatch, tmp_path, reached, asked):
-    """Only under that load, and only candidates without a goal."""
-    played: list[str] = []
-
-    def play(name, stem, where=None):
-        played.append(name)
-        target = 1000.0
-        return {
-            "requests": 10,
-            "target": target,
-            "actual": target * reached,
-            "cores": 0.95,
-            "cpu_us": 1.0,
-            "resident_bytes": 1e6,
-        }
-
-    monkeypatch.setattr(command, "play", play)
-    assert main([*SHORT, "--candidates", "wheel,heap", "--out", str(tmp_path)]) == 0
-    assert played.count("heap") == 2 * asked
-    assert played.count("wheel") == 4
 
 
 def test_a_disturbed_run_is_repeated(monkeypatch, tmp_path):

@@ -7,14 +7,10 @@ from array import array
 import pytest
 
 from bench.purgatory.workload import (
-    KEYS,
     LOADS,
-    Workload,
-    draw_keys,
     draw_workload,
     interval_samples,
     latency_samples,
-    saved,
 )
 
 
@@ -44,26 +40,3 @@ def test_a_workload_has_all_its_requests_in_order():
     assert [at_ms for at_ms, _ in pairs] == sorted({at_ms for at_ms, _ in pairs})
     assert drawn.target == pytest.approx(40_000, rel=0.1)
     assert set(drawn.latencies_ms) == {7, 8}
-
-
-def test_a_part_of_a_workload_is_its_beginning():
-    """Whole milliseconds of it."""
-    whole = Workload(array("q", [0, 2, 3, 2, 4, 1]), array("i", [1, 2, 3, 4, 5]))
-    part = whole.first(3)
-    assert part.pairs() == [(0, 2), (3, 2)]
-    assert list(part.latencies_ms) == [1, 2, 3, 4]
-    assert whole.first(9) == whole
-
-
-def test_a_workload_is_read_as_it_was_written(tmp_path):
-    """By another process."""
-    drawn = Workload(array("q", [0, 2, 3, 1]), array("i", [1, 200, 3]))
-    drawn.save(tmp_path / "all")
-    assert saved(tmp_path / "all") == drawn
-
-
-def test_every_request_of_a_run_has_the_same_keys():
-    """Three of a hundred names; the same name may be drawn twice, as in Kafka."""
-    keys = draw_keys(random.Random(1))
-    assert len(keys) == KEYS
-    assert draw_keys(random.Random(1)) == keys
