@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.api import FORWARD, Hold, Peer, PolicyConfigError, Respond, Throttle
+from policies.api import FORWARD, Hold, Peer, PolicyConfigError, QuotaViolation, Respond, Throttle
 from policies.chain import Chain, Entry
 from policies.quota.entity import QuotaEntity
 from policies.quota.overrides import decode
@@ -14,7 +14,6 @@ from tests.support.messages.quota_messages import (
     alter_body,
     describe_body,
     read_alter_reply,
-    read_describe_reply,
 )
 
 FILE = "quotas.json"
@@ -91,66 +90,21 @@ def test_an_alteration_without_permission_is_reported_as_a_refusal() -> None:
     assert bench.host.files == {}
 
 
-def test_a_full_disk_changes_no_quota() -> None:
-    """The client gets an error, and its quota stays."""
-    bench = bench_with()
-    bench.host.disk_full = True
-    assert answered(bench.ask(altering(bench, 1.0))) == [-1]
-    assert bench.chain.hooks(bench.request("Heartbeat").api_key).on_request is None
-    described = bench.ask(bench.request("DescribeClientQuotas", body=describe_body()))
-    assert isinstance(described, Respond)
-    assert read_describe_reply(described.body).values == {}
-
-
-def test_saved_overrides_hold_from_the_start() -> None:
-    """A new process reads the overrides of the last one; they beat its configuration file."""
-    first = bench_with()
-    first.ask(altering(first, 3.0))
-    host = BenchHost(files=first.host.files)
-    line = {"client_id": "bench", RATE: 50.0, "producer_byte_rate": 7.0}
-    config = Quota.Config(quotas=(), state_file=FILE)
-    assert Quota(config, host).quotas.get(QuotaEntity(None, "bench"), RATE) == 3.0
-    again = bench_with(quotas=[line])
-    assert isinstance(again.policy, Quota)
-    again.ask(altering(again, 3.0))
-    assert [(each.key, each.value, each.origin) for each in again.policy.quotas] == [
-        (RATE, 3.0, "override"),
-        ("producer_byte_rate", 7.0, "file"),
-    ]
-
-
-def test_a_state_file_of_another_kind_is_refused() -> None:
-    """Sluice does not start, and the message names the setting."""
-    host = BenchHost(files={FILE: b'{"version": 9}'})
-    with pytest.raises(PolicyConfigError, match="version 9") as caught:
-        Quota(Quota.Config(state_file=FILE), host)
-    assert caught.value.path == "state_file"
-
-
 def test_a_quota_request_is_charged_like_any_other() -> None:
-    """An admin is throttled like any other client."""
+    """An admin is throttled like any other client, for the same reason."""
     bench = bench_with(quotas=[{"client_id": "bench", RATE: 1.0}], burst_seconds=0)
     describe = describe_body()
     verdict = bench.ask(bench.request("DescribeClientQuotas", body=describe))
+
     assert isinstance(verdict, Throttle)
     assert verdict.throttle_time_ms == 1000
+    assert verdict.why == QuotaViolation("client-id=bench", RATE, 1.1, 1.0, "bench")
     assert isinstance(verdict.forward, Respond)
     assert isinstance(bench.ask(bench.request("DescribeClientQuotas", body=describe)), Hold)
     bench.advance(1000)
     (released,) = bench.released
     assert isinstance(released.verdict, Throttle)
     assert isinstance(released.verdict.forward, Respond)
-
-
-def test_held_requests_are_timed_by_a_changed_quota() -> None:
-    """Requests that wait get new times as soon as the quota changes."""
-    bench = bench_with(quotas=[{"client_id": "bench", RATE: 0.001}], burst_seconds=0)
-    bench.ask(bench.request("Heartbeat"))
-    assert isinstance(bench.ask(bench.request("Heartbeat")), Hold)
-    assert isinstance(bench.policy, Quota)
-    bench.policy.change([(QuotaEntity(None, "bench"), RATE, 1000.0)], bench.now_ms)
-    bench.advance(2)
-    assert len(bench.released) == 1
 
 
 def test_a_state_file_that_cannot_be_read_is_refused() -> None:

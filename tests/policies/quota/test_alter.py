@@ -106,22 +106,16 @@ def test_an_alteration_to_the_present_state_is_no_change() -> None:
 
 
 def test_only_an_override_can_be_removed() -> None:
-    """The configuration file's value stays, and the reply says where it is set."""
+    """The value of a file stays, and the reply says in which file it is set."""
     assert judged(("producer_byte_rate", None)).changes == (
         Change(ALICE, "producer_byte_rate", None),
     )
-    told = judged(("request_rate", None))
-    assert told.changes == ()
-    assert "request_rate of user 'alice' is set in Sluice's config file" in (told.message or "")
-
-
-def test_a_limit_of_the_quotas_file_can_be_removed_only_there() -> None:
-    """The reply names that file."""
-    quotas = ClientQuotas()
-    quotas.set(ALICE, "request_rate", 9.0, "quotas_file")
-    (told,) = evaluate([Alteration(NAMED, (("request_rate", None),))], quotas)
-    assert told.changes == ()
-    assert "request_rate of user 'alice' is set in Sluice's quotas file" in (told.message or "")
+    in_quotas_file = ClientQuotas()
+    in_quotas_file.set(ALICE, "request_rate", 9.0, "quotas_file")
+    for quotas, file in ((STANDING, "config"), (in_quotas_file, "quotas")):
+        (told,) = evaluate([Alteration(NAMED, (("request_rate", None),))], quotas)
+        assert told.changes == ()
+        assert f"request_rate of user 'alice' is set in Sluice's {file} file" in told.message
 
 
 def test_a_key_has_one_value() -> None:

@@ -1,11 +1,17 @@
-"""The settings of the quota policy: which mistakes are found, and how they are reported."""
+"""The settings of the quota policy: which mistakes are found, the quotas file, and limits without effect."""
 
 import math
 
 import pytest
 
-from policies.quota.config import QuotaConfig
-from policies.validation import try_convert
+from policies.api import PolicyConfigError
+from policies.quota.config import QuotaConfig, QuotaLine
+from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
+from policies.quota.ineffective_limits import MAX_HINTS, ineffective_limits
+from policies.quota.policy import Quota
+from policies.quota.quota_file import MAX_PROBLEMS
+from policies.testing import BenchHost
+from policies.validation import SettingsError, try_convert
 
 
 def problems(**settings: object) -> list[str]:
@@ -86,3 +92,98 @@ def test_settings_out_of_bounds_are_refused(key, value):
     """Each is named by its own path."""
     (found,) = problems(**{key: value})
     assert found.startswith(f"config.{key}: found ")
+
+
+QUOTAS = b"""
+version: 1
+source: {tables: here}
+quotas:
+- {user: alice, request_rate: 100, consumer_byte_rate: 7, evidence: {request_rate: {p99: 3}}}
+- {user: bob, request_rate: 0.5}
+"""
+
+
+def test_limits_of_the_quotas_file_hold_below_those_of_the_configuration() -> None:
+    """Limit by limit; the file's names and its evidence change nothing."""
+    host = BenchHost(files={"q": QUOTAS})
+    lines = (QuotaLine(user="alice", request_rate=9),)
+    quotas = Quota(Quota.Config(quotas=lines, quotas_file="q"), host).quotas
+    assert [(each.entity.user, *each[1:]) for each in quotas] == [
+        ("alice", "request_rate", 9.0, "file"),
+        ("alice", "consumer_byte_rate", 7.0, "quotas_file"),
+        ("bob", "request_rate", 0.5, "quotas_file"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "quotas_file: 'q' cannot be read: No such file or directory"),
+        (b"version: 2", "quotas_file: version (q:1): found 2, expected 1, the latest"),
+        (
+            b"version: 1\nquotas: [{user: a, rate: 1}]",
+            "quotas_file: quotas[0].rate (q:2): found an",
+        ),
+    ],
+)
+def test_a_quotas_file_that_cannot_be_used_is_refused(content: bytes | None, words: str) -> None:
+    """The message names the setting, the place in the file and what is expected."""
+    host = BenchHost(files={} if content is None else {"q": content})
+    with pytest.raises((PolicyConfigError, SettingsError)) as caught:
+        Quota(Quota.Config(quotas_file="q"), host)
+    assert str(caught.value).startswith(words)
+
+
+def test_of_a_quotas_file_with_many_mistakes_some_are_reported() -> None:
+    """Thousands of messages would hide the others."""
+    host = BenchHost(files={"q": b"version: 1\nquotas: [" + b"{user: a}, " * 500 + b"]"})
+    with pytest.raises(SettingsError) as caught:
+        Quota(Quota.Config(quotas_file="q"), host)
+    assert len(caught.value.problems) == MAX_PROBLEMS
+
+
+OUTRANKED = (
+    "it holds for no client: the request_rate of {user: <default>} outranks it for every client "
+    "(Kafka's order: user and client id, user, client id)"
+)
+
+
+def hints_of(lines: list[QuotaLine], in_file: dict[QuotaEntity, float]) -> list[str]:
+    quotas = ClientQuotas()
+    for line in lines:
+        for key, value in line.limits():
+            quotas.set(line.entity, key, value)
+    for entity, rate in in_file.items():
+        quotas.set(entity, "request_rate", rate, "quotas_file")
+    return list(ineffective_limits(lines, quotas))
+
+
+def test_a_limit_that_another_file_outranks_is_named() -> None:
+    """Either file may have the limit that wins."""
+    everyone, noisy = QuotaEntity(DEFAULT_NAME), QuotaEntity(client_id="noisy")
+    lines = [QuotaLine(client_id="noisy", request_rate=1)]
+    assert hints_of(lines, {everyone: 5}) == [f"quotas[0].request_rate: {OUTRANKED}"]
+    lines = [QuotaLine(user=DEFAULT_NAME, request_rate=1)]
+    assert hints_of(lines, {noisy: 5}) == [
+        f"quotas_file: the request_rate of {{client_id: noisy}}: {OUTRANKED}"
+    ]
+
+
+def test_a_limit_that_both_files_set_is_named() -> None:
+    """The configuration's holds; a default and a name beside it both have their clients."""
+    lines = [QuotaLine(user="bob", request_rate=1), QuotaLine(user="alice", request_rate=1)]
+    assert hints_of(lines, {QuotaEntity("alice"): 5, QuotaEntity("carol"): 5}) == [
+        (
+            "quotas_file: the request_rate of {user: alice} has no effect: quotas[1] sets it too, and the "
+            "configuration wins"
+        )
+    ]
+    assert not hints_of([QuotaLine(user=DEFAULT_NAME, request_rate=1)], {QuotaEntity("alice"): 5})
+
+
+def test_of_many_limits_some_are_named_and_the_others_counted() -> None:
+    """A generated file may have thousands."""
+    lines = [QuotaLine(user=DEFAULT_NAME, request_rate=1)]
+    found = hints_of(lines, {QuotaEntity(client_id=str(n)): 1 for n in range(MAX_HINTS + 7)})
+    assert len(found) == MAX_HINTS + 1
+    assert found[-1].startswith("quotas_file: 7 more of its limits")

@@ -34,13 +34,9 @@ def throttles(records: list[list[float]], rate: SampledRate, bound: float, cap_m
     got = []
     for at_ms, value in records:
         rate.record(value, at_ms)
-        got.append(throttle_time_ms(*_observed(rate, at_ms, bound), cap_ms))
+        observed, span_ms = rate.observe(at_ms)
+        got.append(throttle_time_ms(observed, bound, span_ms, cap_ms))
     return got
-
-
-def _observed(rate: SampledRate, at_ms: int, bound: float) -> tuple[float, float, int]:
-    observed, span_ms = rate.observe(at_ms)
-    return observed, bound, span_ms
 
 
 def sensors(made: PolicyBench) -> dict[str, int | None]:
@@ -246,7 +242,10 @@ def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():
     account.request.rate.record(1000, EPOCH_MS)
     assert made.ask(made.request("Produce", acks=0, size_bytes=1000), peer()) is EXEMPT
     assert account.request.rate.measure(EPOCH_MS) == 100
-    assert made.ask(made.request("Produce", acks=0, size_bytes=9700), peer()) == Throttle(700)
+    throttled = made.ask(made.request("Produce", acks=0, size_bytes=9700), peer())
+    assert throttled == Throttle(700)
+    assert throttled.forward is EXEMPT
+    assert throttled.why.quota == "producer_byte_rate"
     assert sensors(made) == {"request_rate": None, "producer_byte_rate": 700}
 
 

@@ -8,6 +8,7 @@ from policies.api import FORWARD, Hold, Need, Peer, PolicyConfigError, QuotaViol
 from policies.discovery import available
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
+from policies.quota.manager import SHARED_BUCKETS
 from policies.quota.policy import Quota
 from policies.registry import PolicyEntry, inspect
 from policies.testing import BenchHost, PolicyBench
@@ -74,16 +75,10 @@ def test_in_entity_mode_only_fetch_replies_are_observed():
 
 
 @MODES
-def test_a_request_rate_sees_every_api_with_those_outside_the_table(enforcement):
-    """`pass_unknown_apis` may let unknown APIs through, and a quota must hold for them too."""
+def test_a_request_rate_sees_every_request_but_those_of_a_sign_on(enforcement):
+    """Also of APIs outside the table, which `pass_unknown_apis` may let through; the core says which sign on."""
     made = bench({"user": "alice", "request_rate": 5}, enforcement=enforcement)
     assert made.policy.apis >= OFFERED.keys() | {200}
-
-
-@MODES
-def test_no_request_of_a_sign_on_is_seen(enforcement):
-    """The core says which those are."""
-    made = bench({"user": "alice", "request_rate": 5}, enforcement=enforcement)
     for key in SIGN_ON:
         hooks = made.chain.hooks(key, signs_on=True)
         assert (hooks.on_request, hooks.on_response) == (None, None)
@@ -222,8 +217,7 @@ def test_the_bound_on_buckets_made_from_a_default_holds_over_reloads():
         new = bench({"user": "<default>", "request_rate": 0.001}, **settings)
         new.policy.adopt(made.policy)
         made = new
-    tables = made.policy.manager._tables["request_rate"]
-    assert len(tables) <= 10
+    assert len(list(made.policy.manager)) <= 10 + SHARED_BUCKETS
 
 
 def test_a_reload_reviews_present_throttles():
@@ -289,26 +283,6 @@ def test_a_reload_keeps_samples_debts_and_overrides(enforcement):
     rates = {each.key: each.rate for each in after.policy.usage(1000)}
     assert rates["request_rate"] == pytest.approx(2 / 10)
     assert ApiKey.PRODUCE in after.policy.apis
-
-
-def test_managing_quotas_is_a_request_like_any_other():
-    """It is counted and throttled, and answered by Sluice."""
-    made = bench({"user": "alice", "request_rate": 1})
-    for _ in range(2):
-        made.ask(made.request("Metadata"), PEER)
-    verdict = made.ask(made.request("DescribeClientQuotas", body=b""), PEER)
-    assert isinstance(verdict, Throttle)
-    assert verdict.throttle_time_ms == 1000
-    assert verdict.forward is not FORWARD
-
-
-def test_unused_buckets_are_forgotten_in_parts():
-    """Some buckets are checked every second."""
-    made = bench({"user": "<default>", "request_rate": 5})
-    made.ask(made.request("Metadata"), PEER)
-    assert len(list(made.policy.usage(made.now_ms))) == 1
-    made.advance(3_602_000)
-    assert list(made.policy.usage(made.now_ms)) == []
 
 
 def test_in_mode_observe_every_request_passes_and_is_counted():

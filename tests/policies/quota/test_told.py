@@ -87,16 +87,6 @@ def test_a_limited_fetch_says_why_it_is_throttled():
     assert why(verdict) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
-def test_a_quota_request_is_throttled_for_the_same_reason():
-    """Sluice answers it, and counts it like any other."""
-    made = bench({**ALICE, "request_rate": 1}, burst_seconds=0)
-    asked = made.request("DescribeClientQuotas")
-    asked.body = b"\x01\x00\x00"
-    assert why(made.ask(asked, peer())) == QuotaViolation(
-        "user=alice", "request_rate", 1.1, 1.0, "bench"
-    )
-
-
 def test_kafkas_rule_reports_its_reason_too():
     """It is reported when the reply is sent; of two delays the longer."""
     made = bench({**ALICE, "request_rate": 0.1, "producer_byte_rate": 1}, enforcement="channel")
@@ -154,17 +144,6 @@ def test_requests_of_an_exempt_principal_are_not_counted(name, enforcement):
 
 
 @BOTH_RULES
-def test_api_versions_is_charged_after_the_sign_on(enforcement):
-    """As each other request: the core leaves out the first one of a connection."""
-    made = bench({**ALICE, "request_rate": 0.1}, enforcement=enforcement)
-    asked = made.request("ApiVersions")
-    made.ask(asked, peer())
-    made.reply(asked, 100, peer=peer())
-    (used,) = made.policy.usage(EPOCH_MS)
-    assert used.rate > 0
-
-
-@BOTH_RULES
 def test_requests_before_authentication_are_not_charged(enforcement):
     """Sixty connections that ask before they authenticate delay no client that authenticates."""
     made = bench({"user": "<default>", "request_rate": 1}, enforcement=enforcement)
@@ -178,21 +157,6 @@ def test_requests_before_authentication_are_not_charged(enforcement):
         assert made.ask(asked, before) is FORWARD
         assert made.reply(asked, 100, peer=before) is FORWARD
     assert [each.user for each in made.policy.usage(EPOCH_MS)] == ["alice"]
-
-
-@pytest.mark.parametrize("key", ["request_rate", "producer_byte_rate"])
-def test_by_kafkas_rule_a_request_without_acks_is_exempt(key):
-    """Under any limits; a request that its bytes throttle is exempt too."""
-    made = bench({**ALICE, key: 100}, enforcement="channel")
-    assert made.ask(made.request("Produce", acks=0, size_bytes=10), peer()) is EXEMPT
-    assert made.ask(made.request("Produce", acks=-1, size_bytes=10), peer()) is FORWARD
-    verdict = made.ask(made.request("Produce", acks=0, size_bytes=100_000), peer())
-    if key == "request_rate":
-        assert verdict is EXEMPT
-    else:
-        assert isinstance(verdict, Throttle)
-        assert verdict.forward is EXEMPT
-        assert verdict.why is not None
 
 
 @BOTH_RULES
