@@ -34,7 +34,6 @@ from proxy.core.topology import Topology
 
 PURE: Final = "pure"
 COMPILED: Final = "compiled"
-BUILDS: Final = (PURE, COMPILED)
 WORKER_ROUNDS: Final = 7
 """Rounds of one process."""
 Medians = Mapping[str, tuple[float, float | None]]

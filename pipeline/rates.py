@@ -13,14 +13,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
-from pyspark.sql import Window
-from pyspark.sql import functions as sf
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
-    from pyspark.sql import DataFrame
 
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
@@ -39,18 +34,6 @@ class WindowRates(NamedTuple):
     """The sum of the second itself."""
     rate: Reals
     """Per second."""
-
-
-def with_window_rate(rows: DataFrame, by: Sequence[str], amount: str) -> DataFrame:
-    """Return rows with a column `rate`: the rate of `amount` per second in the window that ends with the row.
-
-    `by` are the columns of an entity, `instance` among them. Rows of one entity and second are added first.
-    """
-    summed = rows.groupBy(*by, (sf.col("ts_ms") / 1000).cast("bigint").alias("second")).agg(
-        sf.sum(amount).alias(amount)
-    )
-    window = Window.partitionBy(*by).orderBy("second").rangeBetween(1 - WINDOWS, 0)
-    return summed.withColumn("rate", sf.sum(amount).over(window) / SPAN_S)
 
 
 class WindowIndex:

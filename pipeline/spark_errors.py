@@ -12,7 +12,6 @@ SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 _CAUSED_BY: Final = "Caused by: "
 _RAISED: Final = ": "
 """So begins the exception in the text of a Py4JJavaError, on the line after the call."""
-_OF_PY4J: Final = "An error occurred while calling"
 
 
 def cause_of(error: Exception) -> str:

@@ -16,8 +16,6 @@ _TRACE_ID: Final = 0x1234_5678_9ABC_DEF0_0FED_CBA9_8765_4321
 _MUTE_ID: Final = _TRACE_ID ^ 0xFF00
 _SPACING_US: Final = 10_000
 """From one request to the next."""
-_UNIQUE_DIGITS: Final = 10
-"""The last digits of a time in nanoseconds that every request has its own of."""
 
 
 def make_traces(file: Path, spans: int) -> int:

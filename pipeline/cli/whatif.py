@@ -74,7 +74,7 @@ def whatif(
     A client that is throttled sends later, not less: the prediction is a closed loop. Without --capture it is made
     from one-second rows, with it from every request. Exit code 1: a replay gave other delays than were recorded.
     """
-    from pipeline.data_quality import quality_line  # noqa: PLC0415 - Spark, which --help need not wait for
+    from pipeline.missing_rows import read_missing_rows  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.tables import read  # noqa: PLC0415 - as above
     from pipeline.whatif import jobs  # noqa: PLC0415 - as above
     from pipeline.whatif.predict import Candidate  # noqa: PLC0415 - as above
@@ -85,9 +85,9 @@ def whatif(
     lines = jobs.read_quota_file(spark, quotas).quotas
     candidate = Candidate(lines, enforcement, burst_seconds, factors=tuple(sweep))
     family = "capture" if capture else "entity"
-    wrong = quality_line(spark, tables, family)
-    if wrong:
-        click.echo(wrong, err=True)
+    quality = read_missing_rows(spark, tables, [family])
+    if quality.line:
+        click.echo(quality.line, err=True)
     exact = True
     rows = read(spark, tables, family) if capture else None
     if rows is not None and recorded_under is not None:

@@ -35,8 +35,6 @@ MAX_COUNT: Final = 10**15
 """The greatest count that is believed: a petabyte in a second. Also the greatest number of any kind."""
 LAST_BUCKET: Final = 240
 """The last bucket of a histogram."""
-STAGED: Final = ("reason", "line", "file", "day", "dt", "hour")
-"""The columns beside those of the family."""
 _CORRUPT: Final = "_corrupt_record"
 _MAY_BE_NEGATIVE: Final = {"acks", "node"}
 _KEYS: Final = ("v", "instance", "boot", "seq", "ts_ms", "user", "client_id", "topic", "api_key")
@@ -59,7 +57,7 @@ class Reason(StrEnum):
 
 
 def parsed(lines: DataFrame, family: str, now_ms: int | Column) -> DataFrame:
-    """Return the columns of the family and STAGED, for lines with the columns value, file and day.
+    """Return the columns of the family, reason, line, file, day, dt and hour, for lines with value, file and day.
 
     `reason` is null for a row; `line` is null with it. `dt` and `hour` are the row's own.
     """

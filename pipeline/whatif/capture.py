@@ -133,11 +133,6 @@ class ReplayCheck:
     different: list[tuple[int, Played, Played]] = field(default_factory=list)
     """`seq`, the recorded verdicts and the replayed ones, where they differ."""
 
-    @property
-    def is_exact(self) -> bool:
-        """Whether every single delay was given again."""
-        return not self.different
-
 
 def replay(rows: Sequence[Row], config: QuotaConfig) -> dict[int, Played]:
     """Return by `seq` the verdicts of a new quota policy on the recorded requests of one process."""

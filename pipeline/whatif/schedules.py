@@ -13,23 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from policies.quota.rate import MAX_THROTTLE_MS
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
-
-
-def throttle_times_ms(
-    observed: Reals, bound: Reals, window_ms: Ints, cap_ms: int | None = None
-) -> Ints:
-    """Return `policies.quota.rate.throttle_time_ms` of each rate, in ms."""
-    max_ms = MAX_THROTTLE_MS if cap_ms is None else min(cap_ms, MAX_THROTTLE_MS)
-    excess_ms = (observed - bound) / bound * window_ms
-    delays: Ints = np.floor(np.minimum(excess_ms, max_ms) + 0.5).astype(np.int64)
-    return np.where(observed > bound, delays, 0)
 
 
 class ReleaseSchedules:

@@ -1,11 +1,10 @@
-"""The rates of windows: in numpy as in Spark, and as the quota policy measures them."""
+"""The rates of windows, as the quota policy measures them."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
 
-from pipeline.rates import WindowIndex, with_window_rate
+from pipeline.rates import WindowIndex
 from policies.quota.rate import SampledRate
 
 
@@ -27,13 +26,8 @@ def test_a_rate_is_the_policys_own_in_the_middle_of_the_second(sent: dict[int, i
         assert abs(policy.measure(second * 1000 + 500) - found[0, second]) < 1e-9
 
 
-def test_spark_finds_the_same_rates(spark: SparkSession) -> None:
-    """An entity is named by any columns; rows of one second are added."""
-    rows = [("a", 1_000, 5), ("a", 2_000, 3), ("a", 2_000, 1), ("b", 2_000, 7), ("a", 13_000, 2)]
-    frame = spark.createDataFrame(rows, "instance string, ts_ms long, charged long")
-    found = {
-        (row["instance"], row["second"]): row["rate"]
-        for row in with_window_rate(frame, ["instance"], "charged").collect()
-    }
-    numbered = [(ord(name), ts_ms // 1000, amount) for name, ts_ms, amount in rows]
-    assert found == {(chr(name), at): rate for (name, at), rate in rates_of(numbered).items()}
+def test_rows_of_one_second_are_added_and_entities_kept_apart() -> None:
+    """A window has the seconds of its own entity only."""
+    found = rates_of([(0, 1, 5), (0, 2, 3), (0, 2, 1), (1, 2, 7), (0, 13, 2)])
+    sums = {(0, 1): 5, (0, 2): 9, (1, 2): 7, (0, 13): 2}
+    assert found == {key: amount / 10.5 for key, amount in sums.items()}

@@ -51,7 +51,7 @@ def test_the_command_prints_clients_curve_and_losses(tables: Path) -> None:
     given = ["whatif", str(tables), "--quotas", quotas]
     told = run(main, [*given, "--enforcement", "channel", "--sweep", "0.5..2:3"])
     assert told.exit_code == 0, told.output
-    assert "data quality, family entity: 3 rows lost in 1 gaps" in told.stderr
+    assert "data quality: 3 rows lost in 1 gaps" in told.stderr
     for words in ("request_rate     0.5", "user=alice", "unenforceable: alice c: 25 connections"):
         assert words in told.stdout
 
