@@ -8,32 +8,26 @@ Rules:
 
 from __future__ import annotations
 
-from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from proxy.admin.errors import AdminError
-from proxy.admin.schemas import BucketUsage, QuotaChange, QuotaList, QuotaUsage, QuotaValue
+from proxy.admin.schemas import QuotaList, QuotaValue
 from proxy.shell.driver import nudge
 from proxy.telemetry.facts import QuotaEntities
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.api import EffectiveQuota
     from policies.chain import Chain
     from policies.quota import entity
     from policies.quota.alter import Change
     from policies.quota.bucket_status import BucketStatus
+    from policies.quota.entity import QuotaEntity
     from policies.quota.sensors import BucketMetrics
     from proxy.core.engine import Engine
     from proxy.reload import Reloader
     from proxy.shell.event_loop import EventLoop
-
-
-MAX_REFUSALS = 10
-"""Refused entities that one answer names."""
-MAX_USAGE = 1000
-"""Buckets that one answer lists."""
 
 
 class BindingLimit(NamedTuple):
@@ -116,21 +110,6 @@ class LiveQuotas:
         """Return every quota. Raises AdminError (404) if no policy keeps any."""
         return self._listed(self._policy())
 
-    def usage(self, now_ms: int) -> QuotaUsage:
-        """Return the MAX_USAGE buckets that use most of their limit. Raises AdminError (404) as `listed` does."""
-        busiest: dict[tuple[str, str, str], BucketMetrics] = {}
-        for row in self._policy().usage(now_ms):
-            key = row.user, row.client_id, row.key
-            if key not in busiest or _used(row) > _used(busiest[key]):
-                busiest[key] = row
-        return QuotaUsage(
-            [
-                BucketUsage(row.user or None, row.client_id or None, *row[2:])
-                for row in nlargest(MAX_USAGE, busiest.values(), key=_used)
-            ],
-            len(busiest),
-        )
-
     def change(
         self,
         user: str | None,
@@ -141,23 +120,11 @@ class LiveQuotas:
     ) -> QuotaList:
         """Set live quotas of one entity and return all quotas; without `limits` remove its live quotas.
 
-        A limit of None removes that live quota. Raises AdminError, see `alter`.
+        A limit of None removes that live quota. Raises AdminError: 400 for an invalid change, 404 if no policy keeps
+        quotas, 409 with several replicas, 412 if the quotas are not at `rev`, 500 if they cannot be saved.
         """
-        if not limits:
-            from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - loaded only with a quota policy
+        from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - loaded only with a quota policy
 
-            overrides = self._policy().quotas.overrides
-            limits = dict.fromkeys(overrides.get(QuotaEntity(user, client_id), ()))
-        return self.alter([QuotaChange(limits, user, client_id)], rev, now_ms)
-
-    def alter(
-        self, asked: Sequence[QuotaChange], rev: str | None, now_ms: int, *, dry_run: bool = False
-    ) -> QuotaList:
-        """Change the live quotas of several entities, all or none, and return all quotas.
-
-        With `dry_run` the changes are only checked. Raises AdminError: 400 for an invalid change, 404 if no policy
-        keeps quotas, 409 with several replicas, 412 if the quotas are not at `rev`, 500 if they cannot be saved.
-        """
         policy = self._policy()
         if rev is not None and rev != self._rev(policy):
             message = f"quotas changed since revision {rev} (If-Match): now {self._rev(policy)}"
@@ -169,9 +136,12 @@ class LiveQuotas:
                 "so change the configuration of all replicas"
             )
             raise AdminError(409, message)
-        changes = _judged(policy, asked)
+        entity = QuotaEntity(user, client_id)
+        changes = _judged(
+            policy, entity, limits or dict.fromkeys(policy.quotas.overrides.get(entity, ()))
+        )
         try:
-            if changes and not dry_run:
+            if changes:
                 policy.change(changes, now_ms)
         except OSError as error:
             message = f"nothing was changed, because the change cannot be saved: {error.strerror}"
@@ -200,36 +170,20 @@ class LiveQuotas:
         )
 
 
-def _used(row: BucketMetrics) -> float:
-    return row.rate / row.limit
-
-
 def _fullness(standing: BucketStatus) -> tuple[float, float]:
     return standing.wait_ms, standing.used
 
 
-def _judged(policy: LiveQuotaPolicy, asked: Sequence[QuotaChange]) -> list[Change]:
-    """Return the changes. Raises AdminError (400) if one of them is invalid."""
+def _judged(
+    policy: LiveQuotaPolicy, entity: QuotaEntity, limits: Mapping[str, float | None]
+) -> Sequence[Change]:
+    """Return the changes. Raises AdminError (400) if they are invalid."""
     from policies.quota.alter import evaluate  # noqa: PLC0415 - loaded only with a quota policy
-    from policies.quota.entity import DEFAULT_NAME  # noqa: PLC0415 - as above
-    from wire.client_quotas import CLIENT_ID, USER, Alteration  # noqa: PLC0415 - as above
+    from policies.quota.describe import named_entity  # noqa: PLC0415 - as above
+    from wire.client_quotas import Alteration  # noqa: PLC0415 - as above
 
-    entries = []
-    for each in asked:
-        named = ((USER, each.user), (CLIENT_ID, each.client_id))
-        whose = tuple(
-            (kind, None if name == DEFAULT_NAME else name)
-            for kind, name in named
-            if name is not None
-        )
-        entries.append(Alteration(whose, tuple(each.limits.items())))
-    judged = evaluate(entries, policy.quotas)
-    refused = [each for each in judged if each.message is not None]
-    if refused:
-        words = [
-            f"{dict(each.entity)}: {each.message}" if len(entries) > 1 else str(each.message)
-            for each in refused[:MAX_REFUSALS]
-        ]
-        more = len(refused) - len(words)
-        raise AdminError(400, "; ".join(words) + (f"; and {more} more" if more else ""))
-    return [change for each in judged for change in each.changes]
+    alteration = Alteration(named_entity(entity), tuple(limits.items()))
+    (judged,) = evaluate([alteration], policy.quotas)
+    if judged.message is not None:
+        raise AdminError(400, judged.message)
+    return judged.changes

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _SCHEMAS = (
     schemas.State, schemas.Event, schemas.ConnectionList, schemas.PoolList,
-    schemas.DecisionList, schemas.QuotaList, schemas.QuotaUsage, schemas.QuotaLimits, schemas.QuotaChanges,
+    schemas.DecisionList, schemas.QuotaList, schemas.QuotaLimits,
     schemas.LogLevel, schemas.RunningConfig, schemas.PolicyState,
-    schemas.Reloaded, schemas.Draining, schemas.TaskList, schemas.Version, schemas.Health, schemas.Error,
+    schemas.Reloaded, schemas.Draining, schemas.Version, schemas.Health, schemas.Error,
 )  # fmt: skip
 _TEXT = {"schema": {"type": "string"}}
 _PAGE = {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}
@@ -88,13 +88,6 @@ def document() -> dict[str, Any]:
                 )
             },
             "/v1/quotas": _quotas(),
-            "/v1/quotas/usage": {
-                "get": operation(
-                    "How much of each quota is used, the busiest first.",
-                    {200: json_content("QuotaUsage")},
-                    (*ALWAYS, 404),
-                )
-            },
             "/v1/policies/{name}": _policy(),
             "/v1/drain": {
                 "post": operation(
@@ -122,7 +115,6 @@ def document() -> dict[str, Any]:
                     body=json_body("LogLevel"),
                 ),
             },
-            "/v1/debug/tasks": {"get": _get("Where the tasks of the event loop wait.", "TaskList")},
             "/openapi.json": {
                 "get": operation(
                     "This document.", {200: {JSON: {"schema": {"type": "object"}}}}, ALWAYS
@@ -200,10 +192,8 @@ def _quotas() -> dict[str, Any]:
     listed = operation("Every quota in force.", changed, (*ALWAYS, 404))
     put = "Set live quotas of one entity: a user, a client id, or both together."
     delete = "Remove live quotas of one entity; those of the files are in force again."
-    post = "Change live quotas of several entities: all, or none."
     return {
         "get": listed,
-        "post": operation(post, changed, why_not, [if_match], json_body("QuotaChanges")),
         "put": operation(put, changed, why_not, [*whose, if_match], json_body("QuotaLimits")),
         "delete": operation(delete, changed, why_not, [*whose, which, if_match], NOTHING),
     }

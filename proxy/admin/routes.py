@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-import trio
 from starlette.responses import Response
 from starlette.routing import Route
 
-from proxy.admin import openapi, tasks
+from proxy.admin import openapi
 from proxy.admin.change_log import add_details
 from proxy.admin.errors import AdminError
 from proxy.admin.json_http import JSON, answer, query_parameters, read, whole_number
@@ -22,7 +21,6 @@ from proxy.admin.schemas import (
     Draining,
     LogLevel,
     PoolList,
-    QuotaChanges,
     QuotaLimits,
 )
 from proxy.admin.sse import EventEndpoint
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from proxy.admin.live_state import LiveState
-    from proxy.admin.schemas import QuotaList, TaskList
+    from proxy.admin.schemas import QuotaList
     from proxy.admin.service import AdminService
     from proxy.admin.sse import EventStreams
 
@@ -40,9 +38,6 @@ LISTED = 200
 MAX_LISTED = 1000
 DECISIONS = 100
 MAX_DECISIONS = 500
-DUMP_KEPT_S = 5.0
-SHOWN_CHANGES = 20
-"""Entities of one request that its log line names."""
 MAX_IDS = 2**63 - 1
 
 
@@ -53,7 +48,6 @@ class Routes:
         self._service = service
         self._live = live
         self._streams = streams
-        self._dumped: tuple[float, TaskList] | None = None
 
     def routes(self) -> list[Route]:
         """Return the routes."""
@@ -65,15 +59,12 @@ class Routes:
             Route("/v1/connections/{id}", self.close_connection, methods=delete),
             Route("/v1/pool", self.pool, methods=get),
             Route("/v1/decisions", self.decisions, methods=get),
-            Route("/v1/quotas/usage", self.quota_usage, methods=get),
             Route("/v1/quotas", self.quotas, methods=[*get, *put, *delete]),
-            Route("/v1/quotas", self.alter_quotas, methods=post),
             Route("/v1/policies/{name}", self.policy, methods=[*get, *put]),
             Route("/v1/drain", self.drain, methods=post),
             Route("/v1/reload", self.reload, methods=post),
             Route("/v1/log-level", self.log_level, methods=[*get, *put]),
             Route("/v1/config", self.config, methods=get),
-            Route("/v1/debug/tasks", self.tasks, methods=get),
             Route("/openapi.json", self.openapi, methods=get),
         ]
 
@@ -97,20 +88,6 @@ class Routes:
         limit = query_parameters(request, {"limit"}).get("limit", str(DECISIONS))
         count = whole_number(limit, "limit", 1, MAX_DECISIONS)
         return answer(DecisionList(self._service.decisions.latest(count)))
-
-    async def quota_usage(self, request: Request) -> Response:
-        """Return how much of each quota is used."""
-        query_parameters(request, ())
-        service = self._service
-        return answer(service.live_quotas.usage(service.now_ms()))
-
-    async def tasks(self, request: Request) -> Response:
-        """Return the tasks of the event loop, from a dump that is at most DUMP_KEPT_S old."""
-        query_parameters(request, ())
-        now = trio.current_time()
-        if self._dumped is None or now - self._dumped[0] >= DUMP_KEPT_S:
-            self._dumped = now, tasks.dump_tasks(self._service.now_ms())
-        return answer(self._dumped[1])
 
     async def config(self, request: Request) -> Response:
         """Return the configuration in force."""
@@ -157,19 +134,6 @@ class Routes:
         add_details(request.scope, user=_shown(user), client_id=_shown(client_id), quotas=changed)
         service, rev = self._service, _revision(request)
         return _tagged(service.live_quotas.change(user, client_id, limits, rev, service.now_ms()))
-
-    async def alter_quotas(self, request: Request) -> Response:
-        """Change live quotas of several entities, all or none. Raises AdminError (400)."""
-        query_parameters(request, ())
-        asked = await read(request, QuotaChanges)
-        shown = [
-            {"user": _shown(each.user), "client_id": _shown(each.client_id), **each.limits}
-            for each in asked.changes[:SHOWN_CHANGES]
-        ]
-        add_details(request.scope, entities=len(asked.changes), quotas=shown, dry_run=asked.dry_run)
-        quotas, now_ms = self._service.live_quotas, self._service.now_ms()
-        rev = _revision(request)
-        return _tagged(quotas.alter(asked.changes, rev, now_ms, dry_run=asked.dry_run))
 
     async def policy(self, request: Request) -> Response:
         """Return what a policy shows to operators, or change it. Raises AdminError."""

@@ -264,31 +264,6 @@ class QuotaList(msgspec.Struct, frozen=True):
     quotas: list[QuotaValue]
 
 
-class BucketUsage(msgspec.Struct, frozen=True):
-    """The use of one limit. `user` or `client_id` is null if the bucket is shared by all of them."""
-
-    user: str | None
-    client_id: str | None
-    quota: str
-    limit: float
-    """Per second."""
-    rate: float
-    """Per second, over the last ten seconds."""
-    throttle_avg_ms: float | None
-    """Of the last minute; null without a throttle."""
-    throttle_max_ms: Count | None
-    waiting: Count
-    """Requests that are held at this moment."""
-
-
-class QuotaUsage(msgspec.Struct, frozen=True):
-    """The buckets in use, the busiest first. `total` includes those that are not listed."""
-
-    usage: list[BucketUsage]
-    total: Count
-
-
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 _Rate = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 _ByteRate = Annotated[int, msgspec.Meta(gt=0, le=10**15)]
 
@@ -299,21 +274,6 @@ class QuotaLimits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     request_rate: _Rate | None = None
     producer_byte_rate: _ByteRate | None = None
     consumer_byte_rate: _ByteRate | None = None
-
-
-class QuotaChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of live quotas of one entity: a number sets a limit, null removes it."""
-
-    limits: dict[str, float | None]
-    user: _Name | None = None
-    client_id: _Name | None = None
-
-
-class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Changes of several entities, made together or not at all. With `dry_run` they are only checked."""
-
-    changes: Annotated[list[QuotaChange], msgspec.Meta(min_length=1)]
-    dry_run: bool = False
 
 
 class LogLevel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -350,24 +310,6 @@ class Draining(msgspec.Struct, frozen=True):
     """The proxy drains and stops."""
 
     draining: bool
-
-
-class TaskGroup(msgspec.Struct, frozen=True):
-    """Tasks that wait at the same place. `stack`: the innermost call last."""
-
-    count: Count
-    names: list[str]
-    stack: list[str]
-
-
-class TaskList(msgspec.Struct, frozen=True):
-    """The tasks of the event loop, the largest group first."""
-
-    ts_ms: int
-    total: Count
-    listed: Count
-    runnable: Count
-    groups: list[TaskGroup]
 
 
 class Version(msgspec.Struct, frozen=True):

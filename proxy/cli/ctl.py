@@ -160,18 +160,6 @@ def log_level(client: AdminClient, *, level: str | None) -> None:
     click.echo(said["level"])
 
 
-@ctl.command()
-@with_admin_client
-def tasks(client: AdminClient) -> None:
-    """List the event loop's tasks by the place where they wait."""
-    said = client.get("/v1/debug/tasks")
-    for group in said["groups"]:
-        click.echo(f"{group['count']}  {', '.join(group['names'])}")
-        for place in group["stack"]:
-            click.echo(f"     {place}")
-    click.echo(f"{said['listed']} of {said['total']} tasks", err=True)
-
-
 def _print(
     said: dict[str, Any],
     key: str,

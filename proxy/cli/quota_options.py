@@ -30,28 +30,6 @@ class Where(NamedTuple):
     file: Path | None
 
 
-def _refuse_admin_server(
-    _context: click.Context, _option: click.Parameter, value: str | None
-) -> None:
-    if value is not None:
-        raise click.UsageError(
-            "`sluice quotas` asks over Kafka, and has no --socket, --address and --token-file: name the Sluice by "
-            "--bootstrap or --config, and the user by --login. The admin server has quotas at /v1/quotas."
-        )
-
-
-_ADMIN_SERVER = click.option(
-    "--socket",
-    "--address",
-    "--token-file",
-    "admin_server",
-    hidden=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_refuse_admin_server,
-)
-
-
 def with_server_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that name the Sluice to a command, which gets them as a Where."""
 
@@ -60,7 +38,7 @@ def with_server_options(command: Callable[..., None]) -> Callable[..., None]:
         kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
         command(Where(kafka, file), **others)
 
-    return options.add_options(asked, *kafka_options.OPTIONS, options.LOCAL_CONFIG, _ADMIN_SERVER)
+    return options.add_options(asked, *kafka_options.OPTIONS, options.LOCAL_CONFIG)
 
 
 def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:

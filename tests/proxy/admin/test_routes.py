@@ -9,8 +9,6 @@ import structlog
 from policies.validation import Problem, SettingsError
 from proxy.admin import schemas
 from proxy.telemetry import log
-from tests.support.core.sessions import Wire
-from tests.support.messages import frames as f
 from tests.support.processes.admin_room import config_of, everything, quota_entry, roomy
 from tests.support.processes.asgi import ask
 
@@ -38,9 +36,7 @@ def sets(app, query: str, body: object, **headers: str):
         ("/v1/pool", schemas.PoolList),
         ("/v1/decisions", schemas.DecisionList),
         ("/v1/quotas", schemas.QuotaList),
-        ("/v1/quotas/usage", schemas.QuotaUsage),
         ("/v1/log-level", schemas.LogLevel),
-        ("/v1/debug/tasks", schemas.TaskList),
     ],
 )
 async def test_each_answer_has_the_shape_of_its_schema(app, path, shape):
@@ -104,51 +100,6 @@ async def test_one_of_several_live_quotas_can_be_removed(app):
     await sets(app, "user=eve", {"request_rate": 3})
     answer = await ask(app, "/v1/quotas?user=bob&client_id=x", "DELETE")
     assert {q["user"] for q in answer.said["quotas"]} == {"alice", "eve"}
-
-
-async def test_quotas_of_several_entities_are_changed_together(app):
-    """All or none: one invalid change refuses the others, and a dry run only checks them."""
-    rows = [
-        {"user": "bob", "client_id": None, "limits": {"request_rate": 5}},
-        {"user": None, "client_id": "x", "limits": {"producer_byte_rate": 7}},
-    ]
-
-    async def alter(changes, **more):
-        return await ask(
-            app, "/v1/quotas", "POST", json.dumps({"changes": changes, **more}).encode()
-        )
-
-    refused = await alter(
-        [*rows, {"user": "eve", "client_id": None, "limits": {"request_rate": -1}}]
-    )
-    assert refused.status == 400
-    assert "eve" in refused.said["error"]
-    assert len((await alter(rows, dry_run=True)).said["quotas"]) == 1
-    answer = await alter(rows)
-    assert {(q["user"], q["client_id"], q["per_second"]) for q in answer.said["quotas"]} == {
-        ("alice", None, 100.0),
-        ("bob", None, 5.0),
-        (None, "x", 7.0),
-    }
-    cleared = {"limits": {"producer_byte_rate": None}}
-    assert len((await alter([rows[1] | cleared])).said["quotas"]) == 2
-
-
-async def test_usage_has_a_row_for_each_bucket_in_use(room, app):
-    """A client that sends a request draws on its bucket."""
-    assert (await ask(app, "/v1/quotas/usage")).said == {"usage": [], "total": 0}
-    await sets(app, "client_id=noisy", {"request_rate": 50})
-    Wire(room.engine).client(f.heartbeat(1, client_id="noisy"))
-    told = (await ask(app, "/v1/quotas/usage")).said
-    (row,) = told["usage"]
-    assert (row["user"], row["client_id"], row["quota"], row["limit"]) == (
-        None,
-        "noisy",
-        "request_rate",
-        50.0,
-    )
-    assert row["rate"] > 0
-    assert told["total"] == 1
 
 
 async def test_the_default_user_is_named_as_in_the_config_file(app):

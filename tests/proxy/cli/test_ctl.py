@@ -111,10 +111,3 @@ async def test_a_drain_asks_for_confirmation_unless_told_not_to(room, run, monke
     room.drained = False
     assert await run("drain", "--yes") == "Sluice drains.\n"
     assert room.drained
-
-
-async def test_tasks_are_printed_by_place(run):
-    """With the number of tasks at each place."""
-    said = await run("tasks")
-    assert "serve_listeners" in said
-    assert " tasks\n" in said

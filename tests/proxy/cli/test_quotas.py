@@ -165,8 +165,6 @@ def test_a_watched_usage_is_updated_until_ctrl_c(
         ("list", ["--password-file", "-"], "needs --login"),
         ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
         ("usage", ["--interval", "0"], "--interval"),
-        ("list", ["--socket", "s"], "asks over Kafka, and has no --socket, --address"),
-        ("apply", ["--address", "h:1"], "name the Sluice by --bootstrap or --config"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(
