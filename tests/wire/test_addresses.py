@@ -73,19 +73,6 @@ def test_a_response_that_already_names_the_advertised_address_is_not_copied(api,
     assert rewriter(api)(body, 0, len(body), lambda _, host, port: (host, port)) is None
 
 
-@for_each(KNOWN, examples=15)
-def test_damaged_bodies_raise_wire_error_only(api, data):
-    """A rewriter of a cut or overwritten body returns or raises WireError, and nothing else."""
-    body = bytearray(codec.encode(data.draw(messages_of(codec.response_shape(api)))))
-    for at, byte in data.draw(
-        st.lists(st.tuples(st.integers(0, len(body) - 1), st.integers(0, 255)), max_size=4)
-    ):
-        body[at] = byte
-    cut = data.draw(st.integers(0, len(body)))
-    survives(rewriter(api), body + STALE, 0, len(body), advertise)
-    survives(rewriter(api), body + STALE, 0, cut, advertise)
-
-
 @for_each(KNOWN, examples=6)
 def test_bytes_after_the_end_do_not_change_the_outcome(api, data):
     """A body cut at any byte gives the same outcome with any bytes after the cut."""

@@ -1,45 +1,20 @@
-"""The subject of each API: whether a broker may judge it by a proxy's own credentials."""
+"""The subject of each API: whether it is administrative, and whether a broker may judge it by a proxy's credentials."""
 
 import pytest
 
 from wire import apis
-from wire.apis import ApiKey
+from wire.administrative import ADMINISTRATIVE
+from wire.apis import OFFERED, ApiKey, name_of
 
 ON_THE_CLUSTER = {
-    "AddRaftVoter",
-    "AlterClientQuotas",
-    "AlterConfigs",
-    "AlterPartitionReassignments",
-    "AlterReplicaLogDirs",
-    "AlterUserScramCredentials",
-    "CreateAcls",
-    "CreateDelegationToken",
-    "CreateTopics",
-    "DeleteAcls",
-    "DescribeAcls",
-    "DescribeClientQuotas",
-    "DescribeCluster",
-    "DescribeConfigs",
-    "DescribeDelegationToken",
-    "DescribeLogDirs",
-    "DescribeQuorum",
-    "DescribeUserScramCredentials",
-    "ElectLeaders",
-    "ExpireDelegationToken",
-    "Fetch",
-    "IncrementalAlterConfigs",
-    "InitProducerId",
-    "ListConfigResources",
-    "ListGroups",
-    "ListPartitionReassignments",
-    "OffsetForLeaderEpoch",
-    "RemoveRaftVoter",
-    "RenewDelegationToken",
-    "UnregisterBroker",
-    "UnregisterController",
-    "UpdateFeatures",
-    "WriteTxnMarkers",
-}
+    "AddRaftVoter", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",
+    "AlterUserScramCredentials", "CreateAcls", "CreateDelegationToken", "CreateTopics", "DeleteAcls", "DescribeAcls",
+    "DescribeClientQuotas", "DescribeCluster", "DescribeConfigs", "DescribeDelegationToken", "DescribeLogDirs",
+    "DescribeQuorum", "DescribeUserScramCredentials", "ElectLeaders", "ExpireDelegationToken", "Fetch",
+    "IncrementalAlterConfigs", "InitProducerId", "ListConfigResources", "ListGroups", "ListPartitionReassignments",
+    "OffsetForLeaderEpoch", "RemoveRaftVoter", "RenewDelegationToken", "UnregisterBroker", "UnregisterController",
+    "UpdateFeatures", "WriteTxnMarkers",
+}  # fmt: skip
 """The APIs that Kafka authorizes, or can, on the resources Cluster, User and DelegationToken, or by the token's owner
 (its documentation, "Operations and Resources on Protocols", and `KafkaApis`)."""
 
@@ -77,3 +52,25 @@ def test_every_api_says_what_it_concerns() -> None:
         assert between_brokers is (key not in apis.OFFERED)
     with pytest.raises(LookupError):
         apis.concern_of(4711)
+
+
+NOT = {
+    "Produce", "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup",
+    "Heartbeat", "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions",
+    "InitProducerId", "OffsetForLeaderEpoch", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit",
+    "DescribeAcls", "DescribeConfigs", "DescribeLogDirs", "SaslAuthenticate", "DescribeDelegationToken",
+    "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "DescribeQuorum",
+    "DescribeCluster", "DescribeProducers", "DescribeTransactions", "ListTransactions", "ConsumerGroupHeartbeat",
+    "ConsumerGroupDescribe", "GetTelemetrySubscriptions", "PushTelemetry", "ListConfigResources",
+    "DescribeTopicPartitions", "ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge",
+    "StreamsGroupHeartbeat", "StreamsGroupDescribe", "DescribeShareGroupOffsets",
+    "StreamsGroupTopologyDescriptionUpdate",
+}  # fmt: skip
+"""APIs of ordinary clients, and APIs that only describe."""
+
+
+def test_every_api_that_is_offered_is_administrative_or_known_not_to_be():
+    """No offered API is in both lists, and none is missing."""
+    administrative = {name_of(key) for key in ADMINISTRATIVE}
+    assert not administrative & NOT
+    assert administrative | NOT == {name_of(key) for key in OFFERED}

@@ -54,16 +54,6 @@ def test_a_flood_of_heads_is_refused() -> None:
         read_batch_heads(body(bytes(empty) * (MAX_BATCHES + 1)), 9)
 
 
-@given(st.binary(max_size=200), st.sampled_from([3, 9, 13]))
-def test_any_bytes_end_in_heads_or_a_wire_error(data: bytes, version: int) -> None:
-    """Also if a whole body is cut anywhere."""
-    for each in (data, body(batch(1), version)[: len(data)]):
-        try:
-            read_batch_heads(each, version)
-        except WireError:
-            continue
-
-
 @given(
     st.sampled_from([3, 8, 9, 12, 13]),
     st.lists(st.integers(0, 3), max_size=4),

@@ -18,7 +18,8 @@ from wire import codec, fetch
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
 from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets
-from wire.primitives import INT32
+from wire.primitives import INT32, encode_compact
+from wire.share_fetch import ShareFetchHead, read_share_head
 
 VERSIONS = range(19)
 
@@ -49,51 +50,43 @@ def throttled(version: int = 12, throttle_time_ms: int = 100) -> FetchResponse:
     return FetchResponse.decode(body, version=version)
 
 
-def test_sess_sessionless():
-    """A fetch with (0, -1) asks for no session, and Sluice's answer to it names none."""
-    assert FetchHead(0, 0, session_id=0, session_epoch=-1).kind is FetchKind.SESSIONLESS
-    assert throttled().session_id == 0
+@pytest.mark.parametrize(
+    ("session_id", "epoch", "kind"),
+    [
+        (0, -1, FetchKind.SESSIONLESS),
+        (0, 0, FetchKind.FULL),
+        (123, 0, FetchKind.FULL),
+        (123, 2, FetchKind.INCREMENTAL),
+        (123, -1, FetchKind.CLOSE),
+    ],
+)
+def test_sess_kinds(session_id, epoch, kind):
+    """The session id and its epoch say what a fetch asks of its session."""
+    assert FetchHead(0, 0, session_id=session_id, session_epoch=epoch).kind is kind
 
 
-def test_sess_throttled_incremental():
-    """The answer to an incremental fetch that was not forwarded
-    has error 0, no partitions, the throttle and session 0.
+def test_sess_throttled():
+    """The answer to any fetch that was not forwarded has error 0, no partitions, the throttle and session 0.
 
-    A broker would keep S and advance its epoch to 3; Sluice cannot advance the broker's epoch.
+    A broker would keep the session of an incremental fetch and advance its epoch; Sluice cannot do that.
     """
-    assert FetchHead(0, 0, session_id=123, session_epoch=2).kind is FetchKind.INCREMENTAL
     reply = throttled()
     assert (reply.error_code, reply.throttle_time_ms, reply.responses) == (0, 100, [])
     assert reply.session_id == 0
 
 
-def test_sess_throttled_full():
-    """A throttled full fetch is answered with session id 0: no session was created."""
-    assert FetchHead(0, 0, session_id=0, session_epoch=0).kind is FetchKind.FULL
-    reply = throttled()
-    assert (reply.error_code, reply.session_id, reply.responses) == (0, 0, [])
-
-
-def test_sess_client_full_throttled():
-    """A client that gets Sluice's empty reply to a full fetch sends a full fetch again."""
-    assert after(client(0, 0), throttled(throttle_time_ms=10)) == (False, (0, 0))
-
-
-def test_sess_client_incremental_closed_by_server():
-    """A client in a session takes Sluice's empty reply as the end of the session; its next fetch is full."""
-    assert after(client(123, 4), throttled()) == (True, (0, 0))
-
-
-def test_sess_client_error_70():
-    """An unknown session id makes the client start a new session with (0, 0)."""
-    assert after(client(123, 1), failed(70)) == (False, (0, 0))
-
-
-@pytest.mark.parametrize("error_code", [100, 71, 106])
-def test_sess_client_error_other(error_code):
-    """Any other error makes the client close its session and ask for a new one: (S, 0), full."""
-    assert after(client(123, 1), failed(error_code)) == (False, (123, 0))
-    assert FetchHead(0, 0, session_id=123, session_epoch=0).kind is FetchKind.FULL
+@pytest.mark.parametrize(
+    ("sent", "reply", "accepts", "sends_next"),
+    [
+        ((0, 0), throttled(throttle_time_ms=10), False, (0, 0)),
+        ((123, 4), throttled(), True, (0, 0)),
+        ((123, 1), failed(70), False, (0, 0)),
+        *(((123, 1), failed(code), False, (123, 0)) for code in (100, 71, 106)),
+    ],
+)
+def test_sess_client(sent, reply, accepts, sends_next):
+    """Sluice's empty reply, or an unknown session id, makes the next fetch (0, 0); any other error (S, 0): full."""
+    assert after(client(*sent), reply) == (accepts, sends_next)
 
 
 def test_sess_proxy_swallow():
@@ -105,11 +98,6 @@ def test_sess_proxy_swallow():
     kept.session_id = 123
     assert after(client(123, 4), kept) == (True, (123, 5))
     assert after(client(123, 4), throttled()) == (True, (0, 0))
-
-
-def test_closing_a_session():
-    """A fetch with (S, -1) closes the session, and the answer to it names none."""
-    assert FetchHead(0, 0, session_id=123, session_epoch=-1).kind is FetchKind.CLOSE
 
 
 @for_each(range(1, 19))
@@ -189,3 +177,35 @@ def test_every_offered_version_is_covered():
     """The tests above cover every version that a client may use."""
     low, high = OFFERED[ApiKey.FETCH]
     assert set(range(low, high + 1)) <= set(VERSIONS)
+
+
+FIELDS = (500, 1, 50_000)
+NAMES = encode_compact(b"a-group") + encode_compact(b"m" * 200)
+BODY = NAMES + b"".join(each.to_bytes(4, "big") for each in (7, *FIELDS)) + b"\x01" * 9
+
+
+@pytest.mark.parametrize("start", [0, 5])
+def test_the_fields_are_read_after_both_names(start: int) -> None:
+    """The offsets count from the body's start, wherever it is in the buffer."""
+    head = read_share_head(bytes(start) + BODY, start, start + len(BODY))
+    at = len(NAMES) + 4
+    assert head == ShareFetchHead(*FIELDS, at + 4, at + 8)
+    assert BODY[head.max_bytes_at : head.max_bytes_at + 4] == (50_000).to_bytes(4, "big")
+
+
+def test_a_null_name_has_no_bytes() -> None:
+    """The offsets are those of its one byte of length."""
+    head = read_share_head(b"\0\0" + BODY[len(NAMES) :], 0, 18)
+    assert head == ShareFetchHead(*FIELDS, 10, 14)
+
+
+def test_a_head_that_is_cut_is_none_at_every_length() -> None:
+    """Bytes after the end belong to another frame, and are not read."""
+    whole = len(NAMES) + 16
+    assert read_share_head(BODY, 0, whole) is not None
+    assert all(read_share_head(BODY, 0, end) is None for end in range(whole))
+
+
+def test_a_name_that_cannot_end_is_none() -> None:
+    """The session refuses such a frame, because no more of it can come."""
+    assert read_share_head(b"\xff" * 40, 0, 40) is None

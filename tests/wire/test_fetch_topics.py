@@ -121,14 +121,6 @@ def test_the_first_version_is_read_without_later_fields():
     assert uses(reader) == [("orders", 1, len(batch(2, magic=0)), 2, 2)]
 
 
-def test_too_many_elements_are_given_up():
-    """The reader gives up on a reply of a hundred thousand partitions, because reading it takes too long."""
-    body = INT32.pack(1) + encode_string(b"t") + INT32.pack(100_000) + bytes(18 * 100_000)
-    frame = frame_of(0, body)
-
-    assert read(0, frame).broken
-
-
 def test_a_chunk_of_empty_partitions_is_read_and_one_of_tags_is_given_up():
     """One feed takes a bounded number of steps; the reader says whether it gave up."""
     empty = INT32.pack(0) + INT16.pack(0) + INT64.pack(0) * 3 + b"\x01" + INT32.pack(-1) + b"\x01"

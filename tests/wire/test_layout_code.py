@@ -1,12 +1,22 @@
-"""The code that steps over fields agrees with the readers of `wire.primitives` for each size of a field."""
+"""The code made from layouts agrees with `wire.primitives`, is bounded, and never reads beyond the end."""
+
+from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire import primitives, varint
+from tests.support.messages.every_case import for_each
+from tests.support.messages.kafka_messages import api_of, apis_known
+from wire import codec, cuts_code, names_code, primitives, varint
+from wire.apis import Api, ApiKey
+from wire.errors import BudgetError, WireError
 from wire.layout_code import LayoutCode
+from wire.listing_cuts import LISTED, TOOLS, Keeps, cut, layout_of_reply
 from wire.primitives import compact_length, skip_compact
+from wire.request_layouts import layout_of
+from wire.request_names import RequestNames, read_names
+from wire.schema import make_message
 
 
 def made(write) -> object:
@@ -50,3 +60,76 @@ def test_a_block_ends_with_its_context(flexible):
     code.add("return")
     inner = ["        if buf[pos]: more()", "        else: pos += 1"] if flexible else []
     assert code.lines == ["def step():", "    if pos:", *inner, "    return"]
+
+
+def read(api: Api, body: bytes, budget: int = 20_000) -> RequestNames:
+    """Read the names in this body."""
+    return read_names(api, bytearray(body), 0, len(body), {}, budget)
+
+
+@pytest.mark.parametrize(
+    ("version", "size"), [(8, b"\x7f\xff\xff\xff"), (9, b"\xff\xff\xff\xff\x0f")]
+)
+def test_an_announced_array_of_names_costs_nothing_before_its_elements(version, size):
+    """A count of two thousand million is refused at once."""
+    with pytest.raises(WireError):
+        read(api_of(ApiKey.METADATA, version), size + bytes(40))
+
+
+def metadata_of(count: int) -> bytes:
+    """A Metadata v12 body that names `count` topics."""
+    api = api_of(ApiKey.METADATA, 12)
+    shape = codec.request_shape(api)
+    field = shape.field("topics")
+    assert field is not None
+    assert field.shape is not None
+    names = (make_message(field.shape, 0, {"name": f"t{number}"}) for number in range(count))
+    return codec.encode(make_message(shape, 0, {"topics": tuple(names)}))
+
+
+def test_elements_cost_budget():
+    """One topic more than the budget is refused."""
+    api = api_of(ApiKey.METADATA, 12)
+    assert len(read(api, metadata_of(50), budget=50).topics) == 50
+    with pytest.raises(BudgetError):
+        read(api, metadata_of(51), budget=50)
+
+
+def test_neighbours_of_fixed_width_are_one_step():
+    """A partition of a Fetch is one step of 28 bytes and its tags, and not seven fields."""
+    api = api_of(ApiKey.FETCH, 12)
+    layout = layout_of(api)
+    assert layout is not None
+    code = names_code.source(api, layout)
+    assert "_partitions(buf, pos, end, budget - count2, count2, 32, 1)" in code
+
+
+LISTINGS = [api for api in apis_known() if api.key in LISTED]
+KEEPS = Keeps(lambda _: True, lambda _: True, lambda _: None)
+
+
+@for_each(product(LISTINGS, [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff" * 40]))
+def test_an_announced_array_costs_nothing_before_its_elements(api: Api, count: bytes) -> None:
+    """A count of two thousand million is refused at once, wherever it stands."""
+    for at in range(30):
+        with pytest.raises(WireError):
+            cut(api, bytes(at) + count + b"\x7f" * 40, KEEPS)
+
+
+def test_elements_of_one_width_are_stepped_over_together() -> None:
+    """A loop over them would read nothing, and so would not end where the body ends."""
+    log_dirs = api_of(ApiKey.DESCRIBE_LOG_DIRS, 1)
+    topic = b"\0\1/" + b"\0\0\0\1" + b"\0\1a" + b"\x7f\xff\xff\xff"
+    with pytest.raises(WireError):
+        cut(log_dirs, bytes(4) + b"\0\0\0\1" + b"\0\0" + topic, KEEPS)
+
+
+@for_each(LISTINGS)
+def test_the_code_uses_its_tools_only(api: Api) -> None:
+    """It is made from the layout, and nothing of a reply is in it."""
+    layout = layout_of_reply(api)
+    assert layout is not None
+    code = compile(cuts_code.source(api, layout), "<code>", "exec").co_consts[0]
+    assert set(code.co_names) <= TOOLS.keys() | {
+        "topic", "group", "append", "decode", "nameless", "topic_id", "len", "range", "bytes",
+    }  # fmt: skip

@@ -1,7 +1,7 @@
 """Produce responses of one topic and one partition are recognised, and no other is taken for one."""
 
 from dataclasses import replace
-from struct import pack
+from struct import error
 
 import pytest
 from hypothesis import given
@@ -12,9 +12,10 @@ from kio.schema.produce.v12 import response as produce12
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.produce_replies import VERSIONS, framed, produced
-from wire import codec
+from wire import codec, one_partition_reads
 from wire.addresses import rewriter
 from wire.apis import ApiKey
+from wire.one_partition_reads import TAIL_BYTES
 from wire.one_partition_reply import OnePartitionReply
 
 MOVED = ErrorCode.not_leader_or_follower
@@ -106,8 +107,30 @@ def test_a_shorter_frame_does_not_match(module, version):
         assert not shape.matches(buf, len(frame) - size, len(frame))
 
 
-@given(version=st.integers(9, 13), rest=st.binary(max_size=90))
-def test_any_bytes_give_a_result(version, rest):
-    """A frame of any bytes matches or does not, and raises nothing."""
-    buf = bytearray(pack(">i", len(rest)) + rest)
-    assert OnePartitionReply(version).matches(buf, 0, len(buf)) in {True, False}
+BYTE = st.integers(0, 255)
+
+
+@given(BYTE, BYTE, BYTE, st.binary(max_size=9), st.binary(max_size=9))
+def test_a_head_is_two_bytes_as_one_integer_and_one(tags, count, after, before, rest):
+    """Unsigned, big-endian."""
+    buf = bytearray(before + bytes((tags, count, after)) + rest)
+
+    assert tuple(one_partition_reads.head_at(buf, len(before))) == (256 * tags + count, after)
+
+
+@given(BYTE, st.binary(min_size=4, max_size=4), BYTE, st.binary(max_size=9))
+def test_a_tail_is_three_integers_of_its_forty_bytes(count, ends, tags, before):
+    """The fields between them, of 30 and of 4 bytes, do not count."""
+    buf = bytearray(before + bytes([count]) + b"?" * 30 + ends + b"?" * 4 + bytes([tags]))
+
+    assert TAIL_BYTES == 40
+    found = one_partition_reads.tail_at(buf, len(buf) - TAIL_BYTES)
+    assert tuple(found) == (count, int.from_bytes(ends, "big"), tags)
+
+
+def test_a_buffer_that_ends_before_is_an_error():
+    """No byte after its end is read."""
+    for read, size in ((one_partition_reads.head_at, 3), (one_partition_reads.tail_at, TAIL_BYTES)):
+        read(bytearray(size), 0)
+        with pytest.raises(error):
+            read(bytearray(size), 1)

@@ -1,4 +1,4 @@
-"""The primitive readers and writers: accepted values, refused values, and the bytes they read."""
+"""The primitive readers and writers, varints, and the readers of bytes that still come: what they take and refuse."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from tests.support.messages.frames import bytes_field
 from wire import primitives as p
 from wire.errors import WireError
-from wire.varint import encode_uvarint, uvarint
+from wire.incremental import MAX_STRING_BYTES, try_size, try_string
+from wire.primitives import INT16, INT32
+from wire.varint import encode_uvarint, try_uvarint, uvarint
 
 Reader = Callable[[bytes, int, int], int | tuple[int, int]]
 
@@ -121,12 +123,6 @@ def test_tag_sections_are_skipped_whole(fields: dict[int, bytes]) -> None:
     assert p.skip_tags(data + b"\x07", 0, len(data)) == len(data)
 
 
-def test_sixty_four_tagged_fields_are_allowed() -> None:
-    """A tag section at the limit is accepted."""
-    data = bytes([64]) + b"".join(bytes([tag, 0]) for tag in range(64))
-    assert p.skip_tags(data, 0, len(data)) == len(data)
-
-
 @pytest.mark.parametrize(
     ("hexed", "rule"),
     [
@@ -158,3 +154,77 @@ def test_skip_refuses_a_target_outside_the_bytes(size_bytes: int) -> None:
     assert p.skip(1, 2, 3) == 3
     with pytest.raises(WireError):
         p.skip(1, size_bytes, 3)
+
+
+@given(st.integers(0, 0xFFFF_FFFF))
+def test_uvarint_reads_what_encode_uvarint_wrote(value: int) -> None:
+    """Every 32-bit value makes the round trip, in at most five bytes."""
+    data = encode_uvarint(value)
+    assert len(data) <= 5
+    assert uvarint(data, 0, len(data)) == (value, len(data))
+
+
+@pytest.mark.parametrize(
+    ("hexed", "value"),
+    [("00", 0), ("7f", 127), ("8001", 128), ("8000", 0), ("ffffffff0f", 0xFFFF_FFFF)],
+)
+def test_uvarint_takes_what_kafka_takes(hexed: str, value: int) -> None:
+    """A varint has seven bits a byte, the lowest first; a longer form of a small value is accepted."""
+    data = bytes.fromhex(hexed)
+    assert uvarint(data, 0, len(data)) == (value, len(data))
+
+
+@pytest.mark.parametrize("hexed", ["", "80", "ffffffff", "ffffffff10", "808080808000"])
+def test_uvarint_refuses_cut_long_and_wide_ones(hexed: str) -> None:
+    """A varint without an end, with a sixth byte or with a 33rd bit is a WireError."""
+    data = bytes.fromhex(hexed)
+    with pytest.raises(WireError):
+        uvarint(data, 0, len(data))
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 32])
+def test_encode_uvarint_refuses_a_value_beyond_32_bits(value: int) -> None:
+    """Only 0 to 2^32 - 1 can be written."""
+    with pytest.raises(WireError):
+        encode_uvarint(value)
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_try_uvarint_waits_for_its_last_byte(value: int) -> None:
+    """A varint is read when it is complete; at every earlier byte the reader asks for more."""
+    data = encode_uvarint(value) + b"\x01"
+    size = len(data) - 1
+    assert try_uvarint(data, 0, len(data)) == (value, size)
+    assert all(try_uvarint(data, 0, cut) == (0, -1) for cut in range(size))
+
+
+@pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x00"])
+def test_try_uvarint_refuses_a_33rd_bit_and_a_sixth_byte(data: bytes) -> None:
+    """A varint that is too wide or too long raises at once, because no further byte can mend it."""
+    with pytest.raises(WireError):
+        try_uvarint(data, 0, len(data))
+
+
+@given(st.integers(-1, MAX_STRING_BYTES), st.booleans())
+def test_a_strings_length_is_read_before_its_bytes(length, compact):
+    """The length is known before the bytes are there; -1 is null."""
+    data = encode_uvarint(length + 1) if compact else INT16.pack(length)
+    assert try_string(data, 0, len(data), compact=compact) == (length, len(data))
+    assert try_string(data, 0, len(data) - 1, compact=compact)[1] == -1
+
+
+def test_a_length_that_kafka_refuses_is_refused():
+    """Before a byte of it is kept: a string beyond Kafka's limit, a string or a size below null."""
+    for compact, data in ((True, encode_uvarint(MAX_STRING_BYTES + 2)), (False, INT16.pack(-2))):
+        with pytest.raises(WireError):
+            try_string(data, 0, len(data), compact=compact)
+    with pytest.raises(WireError):
+        try_size(INT32.pack(-2), 0, 4, compact=False)
+
+
+@given(st.integers(-1, 2**31 - 1), st.booleans())
+def test_a_size_is_read_when_it_is_complete(size, compact):
+    """A size is read when all its bytes are there; -1 is null."""
+    data = encode_uvarint(size + 1) if compact else INT32.pack(size)
+    assert try_size(data, 0, len(data), compact=compact) == (size, len(data))
+    assert try_size(data, 0, len(data) - 1, compact=compact)[1] == -1

@@ -166,16 +166,6 @@ def test_a_body_that_kafka_would_not_send_is_refused(body):
             walked(9, body, cuts)
 
 
-def test_topics_and_partitions_cost_budget():
-    """Topics and partitions are charged to one budget for the whole request."""
-    few = ProduceWalker(9, budget=4)
-    body = flexible(*(topic(b"a", partition(0, b"")) for _ in range(2)))
-    few.feed(body, 0, len(body))
-    assert few.done
-    with pytest.raises(WireError, match="budget"):
-        ProduceWalker(9, budget=3).feed(body, 0, len(body))
-
-
 @for_each(VERSIONS)
 def test_acks_are_read_when_they_are_there(version):
     """The acks are found after the transactional id, once they are there and not before."""

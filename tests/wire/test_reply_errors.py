@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
-from wire import codec
+from wire import codec, reply_steps
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.reply_errors import ReplyErrors, read_errors
@@ -123,3 +123,17 @@ def test_a_broker_cannot_make_the_read_endless() -> None:
     assert read_errors(api, body, 0, len(body), {}, budget=3) == {"a": 5}
     with pytest.raises(WireError, match="budget"):
         read_errors(api, body, 0, len(body), {}, budget=2)
+
+
+def test_the_code_that_reads_a_reply_is_made_once_and_early():
+    """A version that the codec does not know is left alone."""
+    reply_steps.steps_of.cache_clear()
+    api = api_of(ApiKey.CREATE_TOPICS, 7)
+    for each in (api, api_of(ApiKey.CREATE_TOPICS, 0)):
+        reply_steps.prepare(each)
+    made = reply_steps.steps_of.cache_info().misses
+    assert made >= 1
+
+    steps = reply_steps.steps_of(codec.response_shape(api))
+    assert [step.kind for step in steps.steps] == ["other", "items"]
+    assert reply_steps.steps_of.cache_info().misses == made

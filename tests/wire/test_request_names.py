@@ -4,10 +4,9 @@ from dataclasses import fields
 from uuid import UUID
 
 import pytest
-from hypothesis import strategies as st
 
 from tests.support.messages.every_case import for_each
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, survives
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from wire import codec
 from wire.apis import Api, ApiKey
 from wire.errors import WireError
@@ -122,17 +121,6 @@ def test_a_cut_body_is_a_wire_error_and_a_longer_one_is_not(api, data):
         with pytest.raises(WireError):
             read(api, body[:stop])
     assert read(api, body + b"\x00\xff") == read(api, body)
-
-
-@for_each(READ, examples=8)
-def test_damage_is_read_or_refused(api, data):
-    """A body with overwritten bytes, damaged deep inside, raises no exception but WireError."""
-    body = bytearray(codec.encode(data.draw(messages_of(codec.request_shape(api)))))
-    places = st.tuples(st.integers(0, max(len(body) - 1, 0)), st.integers(0, 255))
-    for at, byte in data.draw(st.lists(places, max_size=3)):
-        if body:
-            body[at] = byte
-    survives(read, api, bytes(body))
 
 
 def test_a_name_that_is_no_text_is_a_wire_error():

@@ -36,16 +36,6 @@ def test_a_count_that_cannot_fit_is_refused():
             check(shape_of(MetadataResponse), bytes(4) + count, 0, 9, BUDGET)
 
 
-def test_elements_cost_budget():
-    """Elements of all lists of a body are charged to one budget."""
-    body = bytes(4) + b"\x01\x00" + bytes(4) + b"\x04" + (b"\x00\x00\x00" + bytes(17) + b"\x01" +
-        bytes(4) + b"\x00") * 3 + b"\x00"  # fmt: skip
-    shape = shape_of(MetadataResponse)
-    assert check(shape, body, 0, len(body), 3) == (len(body), 0)
-    with pytest.raises(WireError, match="budget"):
-        check(shape, body, 0, len(body), 2)
-
-
 def test_tags_are_checked():
     """Unknown tags pass, known ones must fill their size, and tags ascend."""
     shape = shape_of(ProduceResponse)
