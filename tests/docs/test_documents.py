@@ -2,12 +2,8 @@
 
 import ast
 import importlib.util
-import os
 import re
 import shlex
-import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import NamedTuple
@@ -175,25 +171,3 @@ def test_every_make_target_exists() -> None:
 
     assert shown
     assert shown <= targets
-
-
-def test_a_fragment_becomes_an_entry_of_the_changelog(tmp_path: Path) -> None:
-    """The entry of a release has the texts of its fragments, and stands above those of earlier releases."""
-    text = "The policy waits."
-    for name in ("pyproject.toml", "CHANGELOG.md"):
-        shutil.copy(ROOT / name, tmp_path)
-    shutil.copytree(FRAGMENTS, tmp_path / "docs" / "changelog.d")
-    (tmp_path / "docs" / "changelog.d" / "wait.feature.md").write_text(f"{text}\n")
-
-    built = subprocess.run(
-        [sys.executable, "-m", "towncrier", "build", "--yes", "--version", "9.9.9"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert built.returncode == 0, built.stderr
-    written = (tmp_path / "CHANGELOG.md").read_text("utf-8")
-    assert 0 < written.index("## 9.9.9") < written.index(text) < written.index("## 0.1.0")

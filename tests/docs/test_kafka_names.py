@@ -1,4 +1,4 @@
-"""The page of Kafka's names: each of ours exists, and what the papers name is there."""
+"""The page of Kafka's names: each of ours exists."""
 
 import re
 from pathlib import Path
@@ -16,15 +16,6 @@ ROWS = [
 CODE = re.compile(r"`([\w.<>-]+)`")
 FIELDS = {"throttle_time_ms", "min_bytes", "max_wait_ms", "acks", "quota", "quotas"}
 """Fields of the protocol, the policy and its list: no settings."""
-NAMED = (
-    *("queued.max.request.bytes", "queued.max.requests", "socket.request.max.bytes"),
-    *("quota.window.size.seconds", "request_rate", "producer_byte_rate", "consumer_byte_rate"),
-    *("producer.purgatory.purge.interval.requests", "fetch.purgatory.purge.interval.requests"),
-    *("request_throttle_time_ms", "replica.fetch.wait.max.ms", "request.required.acks"),
-    *("MemoryPoolAvgDepletedPercent", "MemoryPoolAvailable", "MemoryPoolUsed", "fetch.min.bytes"),
-    *("PurgatorySize", "NumDelayedRequests", "request-rate", "throttle-time"),
-)
-"""The names that the papers use."""
 
 
 def known() -> set[str]:
@@ -42,9 +33,3 @@ def test_our_names_exist_and_the_difference_is_told():
         assert ours or row[1] == "none"
         assert set(ours) <= names
         assert row[2], row[0]
-
-
-def test_every_name_of_the_papers_has_a_row():
-    """In the first column."""
-    first = {name for row in ROWS for name in CODE.findall(row[0])}
-    assert not set(NAMED) - first

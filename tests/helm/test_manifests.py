@@ -119,14 +119,6 @@ def kustomize() -> list[str]:
     return ["kubectl", "kustomize"]
 
 
-def test_the_readme_names_what_is_there() -> None:
-    """Every folder that the page names exists, and every folder is named."""
-    page = (EXAMPLES / "README.md").read_text("utf-8")
-    folders = {each.name for each in EXAMPLES.iterdir() if each.is_dir()}
-
-    assert {each for each in folders if f"`{each}`" in page} == folders
-
-
 @pytest.mark.parametrize("folder", ["python", "java"])
 def test_the_image_is_the_charts(folder: str) -> None:
     """The Dockerfile says how to build the image that the chart's values name; it runs as a user without a name."""

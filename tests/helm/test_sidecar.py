@@ -18,7 +18,6 @@ from tests.support.kubernetes.charts import (
 )
 from tests.support.kubernetes.pods import Pod, pods
 
-SERVERS = {"upstream": {"bootstrap_servers": ["kafka-1:9092"]}}
 OLD = [version for version in KUBERNETES if version < "1.29"]
 NEW = [version for version in KUBERNETES if version >= "1.29"]
 
@@ -61,15 +60,6 @@ def test_before_1_29_it_is_a_plain_container(version: str) -> None:
     assert "initContainers" not in spec
     assert "restartPolicy" not in spec["containers"][1]
     assert [problem for each in found for problem in problems(each, version)] == []
-
-
-def test_an_old_version_would_refuse_the_native_sidecar() -> None:
-    """The schemas see the difference: 1.27 does not know `restartPolicy` of a container."""
-    (native,) = (
-        each for each in application(kube_version="1.33.0") if each["kind"] == "Deployment"
-    )
-
-    assert any("restartPolicy" in each for each in problems(native, "1.27.0"))
 
 
 @pytest.mark.parametrize(

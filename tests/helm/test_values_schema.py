@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from helm.values_schema import comments, values_schema
+from helm.values_schema import values_schema
 from tests.support.kubernetes.chart_files import CHARTS
 from tests.support.kubernetes.charts import LIBRARY
 
@@ -84,12 +84,3 @@ def test_a_value_without_a_schema_is_found(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="not in both: forgotten"):
         values_schema(chart)
-
-
-def test_comments_belong_to_the_key_below() -> None:
-    """A comment describes the keys below it up to an empty line."""
-    assert comments("# One.\n# Two.\na: 1\nb:\n  # inside\n  c: 1\n\nd: 2\n") == {
-        "a": "One.\nTwo.",
-        "b": "One.\nTwo.",
-        "d": "",
-    }
