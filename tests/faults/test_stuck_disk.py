@@ -1,8 +1,13 @@
 """A disk that stops answering under the usage log: reloads and requests are served, and every lost row is counted."""
 
+import fcntl
+import os
 import socket
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_metrics
@@ -13,8 +18,41 @@ from tests.support.faults.honest import Honest, receive_frames
 from tests.support.kafka.load import await_that
 from tests.support.messages import frames as f
 from tests.support.processes.sluice_process import SluiceProcess
-from tests.support.processes.stuck_disk import StuckDisk
 from tests.support.telemetry.usage_log import shown
+
+_SHIM: Final = """
+import fcntl, os
+
+_fsync = os.fsync
+
+def fsync(descriptor):
+    with open({path!r}) as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    _fsync(descriptor)
+
+os.fsync = fsync
+"""
+
+
+class StuckDisk:
+    """The disk of a process that is started with `variables`; it works until it is `stuck`."""
+
+    def __init__(self, directory: Path) -> None:
+        folder = directory / "stuck_disk"
+        folder.mkdir()
+        self._lock = folder / "lock"
+        self._lock.touch()
+        (folder / "sitecustomize.py").write_text(_SHIM.format(path=str(self._lock)))
+        before = os.environ.get("PYTHONPATH", "")
+        self.variables = {"PYTHONPATH": os.pathsep.join(filter(None, (str(folder), before)))}
+
+    @contextmanager
+    def stuck(self) -> Iterator[None]:
+        """No fsync returns until this is left."""
+        with self._lock.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
 
 PIPELINED = 2_000
 FAMILIES = ("entity", "instance", "capture")

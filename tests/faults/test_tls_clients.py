@@ -75,44 +75,6 @@ def ask(client: ssl.SSLSocket, correlation_id: int = 1) -> None:
     assert receive(client, size)[:4] == correlation_id.to_bytes(4, "big")
 
 
-@pytest.mark.parametrize(
-    ("options", "reason"),
-    [
-        (("-tls1_1", "-cipher", "ALL:@SECLEVEL=0"), "unsupported protocol"),
-        (("-tls1_2", "-cipher", "AES128-SHA"), "no shared cipher"),
-        (("-tls1_2", "-cipher", "ECDHE-ECDSA-AES128-SHA"), "no shared cipher"),
-        (("-tls1_2", "-cipher", "AES128-GCM-SHA256"), "no shared cipher"),
-    ],
-)
-def test_old_protocols_and_weak_ciphers_are_refused(
-    sluice: SluiceProcess, authority: Authority, options: tuple[str, ...], reason: str
-):
-    """The handshake fails, one line of the log says why, and the next client is served."""
-    said = s_client(sluice, *options)
-    assert "Cipher is (NONE)" in said
-    assert "alert" in said
-    await_that(lambda: _has_line(sluice, "handshake_failed", reason), "the log has the reason")
-    with connect(sluice, authority) as client:
-        ask(client)
-
-
-@pytest.mark.parametrize("protocol", ["-tls1_2", "-tls1_3"])
-def test_what_is_negotiated_is_ephemeral_and_authenticated(sluice: SluiceProcess, protocol: str):
-    """TLS 1.2 and 1.3 with the defaults of OpenSSL."""
-    said = s_client(sluice, protocol)
-    assert "GCM" in said or "CHACHA20" in said
-    assert "Verification" in said
-
-
-def test_renegotiation_is_refused(sluice: SluiceProcess, authority: Authority):
-    """`R` asks for it on TLS 1.2: an alert says no."""
-    said = s_client(sluice, "-tls1_2", typed=b"R\n")
-    assert "RENEGOTIATING" in said
-    assert "no renegotiation" in said or "handshake failure" in said
-    with connect(sluice, authority) as client:
-        ask(client)
-
-
 def test_a_key_update_in_the_middle_changes_nothing(sluice: SluiceProcess):
     """`K` sends one and asks for Sluice's; the request after it is answered."""
     request = api_versions_request(7)

@@ -8,7 +8,6 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from tests.support.core.policies import Recorder
-from tests.support.core.sasl_lies import yes
 from tests.support.core.sasl_steps import (
     ALICE,
     BY_PLAIN,
@@ -21,13 +20,9 @@ from tests.support.core.sasl_steps import (
     wire_with,
 )
 from tests.support.core.sessions import Wire
-from tests.support.faults.stub_broker import StubBroker
-from tests.support.kafka.load import await_that
-from tests.support.kafka.sasl_talk import Talk
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
-from tests.support.messages.sasl import Scram, plain
-from tests.support.plugins.witness import install
+from tests.support.messages.sasl import plain
 from tests.support.processes.measured import tell
 
 
@@ -109,34 +104,3 @@ def test_a_broker_that_lets_the_principal_change_ends_the_session(case: str) -> 
     assert wire.held_bytes == 0
     assert wire.watcher.internal == []
     tell("T9", f"{case}: the connection was closed, and no request counted for another user")
-
-
-def as_bob(talk: Talk) -> object:
-    return talk.plain(plain("bob", "bob-secret"))
-
-
-def by_scram(talk: Talk) -> object:
-    return talk.scram(Scram("SCRAM-SHA-256", "alice", "alice-secret"))
-
-
-def by_ticket(talk: Talk) -> object:
-    assert talk.handshake("GSSAPI") == 0
-    return talk.token(b"\x60ticket")
-
-
-@pytest.mark.parametrize("change", [as_bob, by_scram, by_ticket])
-def test_a_change_of_principal_ends_that_session_and_no_other(start, tmp_path, change) -> None:
-    """The client does not get the reply, the log gives the reason, and another client keeps its principal."""
-    variables, seen = install(tmp_path)
-    with StubBroker(yes) as stub:
-        sluice = start(stub.server, variables=variables)
-        with Talk(sluice.port) as other, Talk(sluice.port) as talk:
-            other.plain(ALICE)
-            assert talk.plain(ALICE) == (0, b"", 0)
-            assert talk.metadata()
-            assert change(talk) is None
-            assert other.metadata()
-            assert {each.user for each in seen.of_port(talk.own_port)} == {"ANONYMOUS", "alice"}
-            assert seen.of_port(other.own_port)[-1].principal == ("alice", "sasl")
-        await_that(lambda: "principal_changed" in sluice.said(), "the log to tell of it")
-        assert sluice.said().count("principal_changed") == 1

@@ -7,8 +7,7 @@ broker's address.
 import socket
 import struct
 
-from tests.support.faults.honest import receive_frames
-from tests.support.faults.stub_broker import ADDRESS, NODE
+from tests.support.faults.stub_broker import ADDRESS
 from tests.support.messages import frames as f
 from tests.support.messages.raw import receive_until_closed
 from tests.support.processes.measured import tell
@@ -16,7 +15,6 @@ from wire.apis import OFFERED
 
 KEYS = range(-1, 101)
 NEVER_OFFERED = -1
-FIND_COORDINATOR = 10
 MINE = socket.inet_aton(ADDRESS)
 
 
@@ -54,27 +52,6 @@ def test_unknown_keys_and_versions_end_here(start, broker) -> None:
         "T15",
         f"{len(received)} unknown keys and versions: none reached the broker, {len(answered)} were answered",
     )
-
-
-def test_replies_name_no_broker(start, broker) -> None:
-    """Metadata and FindCoordinator name Sluice's own ports; ApiVersions names no key that is not offered."""
-    sluice = start(broker.server)
-    mine = [(NODE, "127.0.0.1", sluice.node_port(NODE))]
-    assert ask(sluice.port, f.metadata_request(1)) == f.metadata_reply(1, mine)
-    found = struct.pack(">hi", 0, NODE) + f.string("127.0.0.1")
-    found += struct.pack(">i", sluice.node_port(NODE))
-    question = f.request(FIND_COORDINATOR, 0, 2, f.string("group"))
-    assert ask(sluice.port, question) == f.reply(2, found)
-
-    with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as client:
-        client.sendall(f.request(f.API_VERSIONS, 0, 3))
-        (reply,) = receive_frames(client, 1)
-    ranges = {
-        key: (lowest, highest) for key, lowest, highest in struct.iter_unpack(">hhh", reply[14:])
-    }
-    assert ranges.keys() == OFFERED.keys()
-    assert all(highest <= OFFERED[key][1] for key, (_, highest) in ranges.items())
-    assert broker.seen == {(f.METADATA, 1): 1, (FIND_COORDINATOR, 0): 1, (f.API_VERSIONS, 0): 1}
 
 
 def leaks(data: bytes, port: int) -> bool:

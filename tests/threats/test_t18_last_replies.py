@@ -13,10 +13,10 @@ import psutil
 
 from tests.support.faults.honest import Honest, receive_frames
 from tests.support.faults.stub_broker import StubBroker
+from tests.support.kafka.load import await_that
 from tests.support.messages import frames as f
 from tests.support.messages.raw import receive_until_closed
 from tests.support.processes.measured import tell
-from tests.support.processes.sluice_process import SluiceProcess
 
 REPLY_BYTES = 64 << 10
 REQUESTS = 200
@@ -42,7 +42,7 @@ def test_every_reply_arrives_though_sluice_is_told_to_end(start) -> None:
             assert stub.replied > 0
             assert memory().rss - before < GROWTH_BYTES
             sluice.terminate()
-            await_words(sluice, "draining")
+            await_that(lambda: "draining" in sluice.said(), "the drain")
             with suppress(ConnectionError):  # these are no longer read
                 client.sendall(b"".join(f.heartbeat(n) for n in range(REQUESTS, REQUESTS + 5)))
             got = f.split(receive_until_closed(client))
@@ -83,14 +83,6 @@ def await_standstill(stub: StubBroker) -> None:
         assert time.monotonic() < give_up, "nothing stands still"
         seen = stub.sent_bytes
         NAP.wait(0.2)
-
-
-def await_words(sluice: SluiceProcess, words: str) -> None:
-    """Wait until the log has these words."""
-    give_up = time.monotonic() + 60
-    while words not in sluice.said():
-        assert time.monotonic() < give_up, f"never said {words!r}"
-        NAP.wait(0.01)
 
 
 def slow_client(port: int) -> socket.socket:
