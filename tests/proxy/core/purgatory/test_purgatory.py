@@ -2,7 +2,6 @@
 
 import pytest
 
-from proxy.core.purgatory.purgatory import DelayedOperation
 from tests.support.core.purgatory import FAR_MS, Disturbed, Room, Waiting
 from tests.support.messages.golden import cases
 
@@ -13,7 +12,6 @@ def test_an_operation_completes_when_its_key_is_checked_and_its_condition_holds(
     room = Room()
     assert [room.call(line) for line in case["calls"]] == case["results"]
     assert room.purgatory.watched == room.purgatory.num_delayed == room.timers.size == 0
-    assert room.lists() == {}
 
 
 def test_an_operation_that_is_not_completed_expires_at_its_deadline():
@@ -93,46 +91,5 @@ def test_an_operation_that_completes_while_its_keys_are_added_is_added_to_no_mor
                     operation.force_complete(0)
 
     assert not room.purgatory.try_complete_else_watch(operation, Keys(case["keys"]), 20, 0)
-    assert list(room.lists()) == case["watched_on"]
+    assert room.purgatory.watched == len(case["watched_on"])
     assert room.purgatory.num_delayed == 0
-
-
-class Future(DelayedOperation):
-    """Kafka's DelayedFuture: it waits for several results; a result that is late is an error."""
-
-    __slots__ = ("results", "sum", "timed_out")
-
-    def __init__(self, results: list[int]) -> None:
-        super().__init__()
-        self.results = results
-        self.sum = 0
-        self.timed_out: list[bool] = []
-
-    def try_complete(self, now_ms):
-        return min(self.results) >= 0 and self.force_complete(now_ms)
-
-    def on_complete(self, now_ms):
-        self.timed_out = [result < 0 for result in self.results]
-        self.sum = sum(result for result in self.results if result >= 0)
-
-
-def test_an_operation_whose_results_have_all_arrived_completes_at_once():
-    """It never waits."""
-    case = cases("purgatory")["future-two-complete"]
-    room = Room()
-    future = Future(case["futures"])
-    assert room.purgatory.try_complete_else_watch(future, ["key"], FAR_MS, 0)
-    assert future.sum == case["sum"]
-    assert room.timers.size == 0
-
-
-def test_an_operation_takes_the_results_that_arrived_by_its_deadline():
-    """The missing results are errors."""
-    case = cases("purgatory")["future-timeout"]
-    room = Room()
-    future = Future(case["futures"])
-    assert not room.purgatory.try_complete_else_watch(future, ["key"], case["timeout_ms"], 0)
-    room.timers.advance(case["timeout_ms"] - 1)
-    assert not future.completed
-    room.timers.advance(case["timeout_ms"])
-    assert (future.sum, future.timed_out) == (case["sum_of_successes"], case["timed_out"])

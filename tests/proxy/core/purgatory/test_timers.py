@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from proxy.core.purgatory.timers import MAX_FIRED, Timer, Timers
 from proxy.core.purgatory.timing_wheel import TimerEntry
-from tests.support.messages.golden import cases
 
 START_MS = 1_763_000_000_123
 
@@ -117,26 +116,6 @@ def test_no_timer_is_late_when_time_advances_to_each_next_time(wanted):
         timers.advance(now_ms)
     assert fired == sorted(expected)
     assert timers.size == 0
-
-
-def test_a_timer_may_arm_another_that_is_due_now():
-    """It fires in the same advance."""
-    timers = Timers()
-    fired: list[int] = []
-    timers.arm(5, lambda now: timers.arm(now, fired.append))
-    timers.advance(7)
-    assert fired == [7]
-
-
-def test_a_timer_armed_for_now_fires_although_time_stands_still():
-    """Several steps may fall into one millisecond."""
-    timers = Timers()
-    fired: list[int] = []
-    timers.advance(7)
-    timers.arm(7, fired.append)
-    assert timers.next_ms() == 7
-    timers.advance(7)
-    assert fired == [7]
 
 
 def test_the_next_time_ignores_cancelled_timers():
@@ -254,35 +233,6 @@ def test_a_thousand_due_timers_fire_over_several_advances():
     timers.advance(START_MS + 5)
     assert len(fired) == MAX_FIRED * 2 + 1
     assert timers.next_ms() is None
-
-
-# -- Kafka's throttled channels, here one timer each ----------------------------------------------
-
-
-def test_a_throttled_channel_reports_its_remaining_time():
-    """It is its timer's time minus the clock; the channel is released when none is left."""
-    case = cases("throttle.channel")["throttled-channel-delay"]
-    timers = Timers()
-    channels = [timers.arm(delay_ms, lambda _: None) for delay_ms in case["delays_ms"]]
-    for now_ms, remaining_ms in zip(case["at_ms"], case["remaining_ms"], strict=True):
-        timers.advance(now_ms)
-        assert [channel.at_ms - now_ms for channel in channels] == remaining_ms
-        assert [channel.cancelled for channel in channels] == [left <= 0 for left in remaining_ms]
-
-
-def test_throttled_channels_are_counted_until_they_are_released():
-    """None is released before its time."""
-    case = cases("throttle.channel")["throttled-channel-queue-gauge"]
-    timers = Timers(START_MS)
-    released: list[int] = []
-    until_ms = START_MS + case["throttle_ms"]
-    timers.arm(until_ms, released.append)
-    assert timers.size == case["queue_size"][0]
-    timers.advance(until_ms - 1)
-    assert released == []
-    timers.advance(until_ms)
-    assert released == [until_ms]
-    assert timers.size == case["queue_size"][1]
 
 
 class Moving(TimerEntry):
