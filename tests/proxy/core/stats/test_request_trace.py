@@ -97,11 +97,12 @@ def test_a_request_whose_client_leaves_during_a_hold_is_not_forwarded():
 
 
 def test_the_trace_of_a_refused_request_has_its_error():
-    """The request is not forwarded."""
-    wire, ledger = wired(once(Reject(ErrorCode.POLICY_VIOLATION)))
+    """And the entry that refused it, with the reason, for the audit log. The request is not forwarded."""
+    wire, ledger = wired(once(Reject(ErrorCode.POLICY_VIOLATION, message="it is late")))
     wire.client(f.heartbeat(1))
     (trace,) = ledger.traces
     assert (trace.refused, trace.outcome, trace.forwarded_us) == (44, Outcome.ANSWERED, 0)
+    assert (trace.refused_by, trace.refused_because, trace.is_news) == ("p0", "it is late", True)
     assert trace.reply_bytes == len(f.split(wire.to_client)[0]) - 4
 
 

@@ -11,6 +11,7 @@ from proxy.core.stats.usage import OTHER
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.record_batches import batch
+from tests.support.messages.waiting import asked
 from wire.apis import ApiKey
 
 BODY_AT = 19  # of a frame of tests.support.messages.frames.produce
@@ -62,13 +63,16 @@ def test_a_streamed_body_is_counted_piece_by_piece() -> None:
     assert flows(book)["alice", "t"][0][:3] == (1, 1, 50)
 
 
-def test_a_topic_id_is_shown_by_its_name_once_it_is_known() -> None:
+@pytest.mark.parametrize("name", ["AAECAwQFBgcICQoLDA0ODw", "orders"])
+def test_a_topic_id_is_shown_by_its_name_once_it_is_known(name: str) -> None:
     """Before that it is shown as Kafka writes it."""
     book = TopicUsage()
     topic_id = bytes(range(16))
+    frame = asked(13, [(topic_id, [(0, b"r")])])
+    names = {topic_id: name} if name == "orders" else {}
+    book.produced_whole("a", 13, frame, BODY_AT + 1, names)
 
-    assert book._use("a", topic_id, {}).topic == "AAECAwQFBgcICQoLDA0ODw"
-    assert book._use("a", topic_id, {topic_id: "orders"}).topic == "orders"
+    assert list(flows(book)) == [("a", name)]
 
 
 @pytest.mark.parametrize("cut", [0, 30, 60])

@@ -16,12 +16,6 @@ def book(now_ms: int = NOW_MS) -> tuple[UsageBook, list[tuple[int, list[UsageRow
     return UsageBook(now_ms, lambda ts_ms, rows: told.append((ts_ms, list(rows)))), told
 
 
-def row_of(usage: Usage) -> UsageRow:
-    row = usage.take(0, 1000)
-    assert row is not None
-    return row
-
-
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 700), st.booleans()), max_size=30))
 def test_a_duration_is_the_integral_of_its_count(steps: list[tuple[int, int, bool]]):
     """The result does not depend on the number of changes, nor on the times at which it is taken."""
@@ -84,13 +78,6 @@ def test_taking_a_row_resets_its_counts():
     assert (row.requests, row.charged, row.charged_bytes) == (0, 1, 40)
     assert (row.connections, row.throttled, row.blocked_ms, row.mute_ms) == (1, 0, 100, 0)
     assert usage.take(2000, 3000) is None
-
-
-def test_a_second_of_a_throttle_alone_has_a_row():
-    """The client is muted and sends nothing."""
-    usage = Usage("alice", "c", 0)
-    usage.blocked.change(1, 0)
-    assert row_of(usage).blocked_ms == 1000
 
 
 def test_seconds_start_at_whole_seconds_of_the_clock():
@@ -173,19 +160,6 @@ def test_a_second_is_over_before_anything_of_the_next_one_is_counted():
     ]
 
 
-def test_bytes_include_the_length_prefix_and_the_charge_does_not():
-    """Both directions count bytes on the wire; a quota counts a request's own bytes, as Kafka does."""
-    engine, ledger = make_counting_engine(now_ms=NOW_MS)
-    wire = TimedWire(engine)
-    for n in range(1, 4):
-        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
-    wire.end_seconds()
-    (row,) = ledger.rows
-    assert row.request_bytes == sum(len(f.heartbeat(n)) for n in range(1, 4))
-    assert row.response_bytes == len(wire.to_client)
-    assert row.charged_bytes == row.request_bytes - 4 * 3
-
-
 def test_each_client_id_of_a_connection_has_its_own_row():
     """A proxy in front of Sluice mixes clients; each request counts for the client id in its header."""
     engine, ledger = make_counting_engine(now_ms=NOW_MS)
@@ -195,20 +169,6 @@ def test_each_client_id_of_a_connection_has_its_own_row():
     wire.end_seconds()
     counted = {row.client_id: row.requests for row in ledger.rows if row.requests}
     assert counted == {"a": 2, "b": 3}
-
-
-def test_a_throttle_follows_a_client_that_changes_its_name():
-    """The time before counts for the old name, the rest for the new one; no millisecond counts twice."""
-    made, told = book(0)
-    old, new = made.join("", "c", 0), made.join("alice", "c", 0)
-    old.blocked.change(1, 100)
-    old.blocked.change(-1, 400)
-    new.blocked.change(1, 400)
-    made.roll(1000)
-    assert {row.user: row.blocked_ms for _, rows in told for row in rows} == {
-        "": 300,
-        "alice": 600,
-    }
 
 
 def test_a_stall_is_divided_into_its_seconds():
