@@ -1,8 +1,11 @@
-"""After a request expired: its late reply, the requests after it, and every end of the session but a drain."""
+"""After a request expired: its late reply, the requests after it, and every end of the session but a drain.
+
+`test_differential.py` has mixtures of requests and of Sluice's and the broker's replies, under any chunking.
+"""
 
 import pytest
 
-from policies.api import FORWARD, Hold, Outcome, Reject, Respond
+from policies.api import FORWARD, Hold, Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.session.broker_waits import MAX_ANSWERS
 from proxy.core.session.exchange import SwallowedExchange
@@ -12,7 +15,6 @@ from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.throttled import KINDS, OURS, REAL, fetch, fetch_reply
 from tests.support.messages.waiting import FETCH_MS, WAIT_MS, asked, empty, ids, refused
-from wire.errors import ErrorCode
 
 
 def expired(data: bytes = b"", **options: int) -> Wire:
@@ -43,16 +45,6 @@ def test_a_late_reply_is_dropped_wherever_it_is_cut():
         wire.broker((late + follows)[cut:])
         assert wire.to_client == empty(1) + follows
         usual(wire)
-
-
-def test_late_replies_that_come_byte_by_byte_are_dropped():
-    """The client has sent another request meanwhile, and gets its reply."""
-    wire = Wire().client(fetch(1) + fetch(2) + fetch(3))
-    wire.advance(FETCH_MS)
-    wire.client(f.beat(4))
-    wire.broker(b"".join(map(fetch_reply, (1, 2, 3))) + f.beat_reply(4), 1)
-    assert wire.to_client == empty(1) + empty(2) + empty(3) + f.beat_reply(4)
-    usual(wire)
 
 
 @pytest.mark.parametrize("size_bytes", [0, 10, 300_000])
@@ -88,19 +80,18 @@ def test_a_late_reply_is_not_parsed():
     usual(wire)
 
 
-def test_another_correlation_id_than_the_late_replys_ends_both_sides():
+@pytest.mark.parametrize(
+    ("asked", "replies"),
+    [(f.beat(2), f.beat_reply(2)), (b"", fetch_reply(1) + fetch_reply(1))],
+    ids=["another id", "a second reply"],
+)
+def test_another_reply_than_the_late_one_ends_both_sides(asked, replies):
     """Replies and requests can no longer be paired."""
-    wire = expired(f.beat(2)).broker(f.beat_reply(2))
+    wire = expired(asked).broker(replies)
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
     assert wire.to_client == empty(1)
     wire.release()
     assert wire.held_bytes == 0
-
-
-def test_a_second_late_reply_to_one_request_ends_both_sides():
-    """Each expired request swallows one reply."""
-    wire = expired().broker(fetch_reply(1)).broker(fetch_reply(1))
-    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
 
 
 # -- at the deadline ----------------------------------------------------------------------------
@@ -147,54 +138,6 @@ def test_a_request_expires_while_the_reply_before_it_is_being_swallowed():
     wire.broker(fetch_reply(1)[30:] + f.produce_reply(2)[:3])
     wire.broker(f.produce_reply(2)[3:])
     assert ids(wire.to_client) == [1, 2]
-    usual(wire)
-
-
-# -- mixtures -----------------------------------------------------------------------------------
-
-
-def test_a_pipelined_mixture_keeps_its_order():
-    """Replies keep the order of the requests, when some are Sluice's and some the broker's."""
-    sent = [
-        fetch(1),
-        f.produce(2),
-        f.produce(3, acks=0),
-        f.beat(4),
-        fetch(5),
-        f.produce(6, acks=1),
-        f.produce(7),
-        f.produce(8, acks=0),
-        fetch(9),
-    ]
-    wire = Wire().client(b"".join(sent))
-    wire.advance(FETCH_MS)
-    assert ids(wire.to_client) == [1]
-    wire.advance(WAIT_MS)
-    assert ids(wire.to_client) == [1, 2]  # the heartbeat has no deadline
-    wire.broker(fetch_reply(1) + f.produce_reply(2) + f.beat_reply(4))
-    wire.advance(10_000)
-    assert ids(wire.to_client) == [1, 2, 4]  # two late replies went nowhere: this one is waited for
-    wire.broker(fetch_reply(5) + f.produce_reply(6) + f.produce_reply(7)[:20])
-    wire.advance(60_000)
-    wire.broker(f.produce_reply(7)[20:] + fetch_reply(9), 11)
-    assert ids(wire.to_client) == [1, 2, 4, 5, 6, 7, 9]
-    assert wire.to_client.endswith(f.produce_reply(7) + fetch_reply(9))
-    assert wire.to_broker == b"".join(sent)
-    usual(wire)
-
-
-@pytest.mark.parametrize("verdict", [Respond(b"\x00" * 6), Reject(ErrorCode.POLICY_VIOLATION)])
-def test_a_policys_reply_follows_the_reply_of_an_expired_request_at_once(verdict):
-    """No other reply is due before it."""
-    policy = Recorder(lambda request: verdict if request.api_key == f.HEARTBEAT else FORWARD)
-    wire = Wire(make_engine([policy])).client(f.produce(1) + f.beat(2))
-    assert wire.to_client == b""
-    wire.advance(WAIT_MS)
-    assert ids(wire.to_client) == [1, 2]
-    wire.client(f.beat(3) + fetch(4) + f.beat(5))
-    assert ids(wire.to_client) == [1, 2, 3]
-    wire.broker(f.produce_reply(1) + fetch_reply(4))
-    assert ids(wire.to_client) == [1, 2, 3, 4, 5]
     usual(wire)
 
 

@@ -6,61 +6,15 @@ import pytest
 
 from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond
 from proxy.core.errors import CloseReason
-from proxy.core.memory.pool_part import PoolPart
 from tests.support.core.memory import OVERHEAD, Keeper, Link, kept, small_engine
 from tests.support.core.policies import Recorder
 from tests.support.messages import frames as f
 from tests.support.messages.golden import cases
 
-SELECTOR = cases("selector.oom")
-
-
-def test_the_second_of_two_large_requests_waits_until_the_first_is_sent():
-    """Kafka's test of its selector: one of two gets memory, the other is muted once its size is read."""
-    case = SELECTOR["selector-oom-plain"]
-    size = case["payload"]
-    engine = small_engine(case["pool"])
-    first, second = Link(engine), Link(engine)
-    pool = engine.request_pool
-    available, completed = [], []
-
-    def look() -> None:
-        # The beginnings of requests are pooled here, and not in Kafka.
-        available.append(pool.available_memory() + pool.carried_bytes)
-        done = sum(link.to_broker == kept(1, size) for link in (first, second))
-        completed.append(done - sum(completed))
-
-    first.stuck = True
-    first.client(kept(1, size))
-    first.to_broker = kept(1, size)  # it is complete, and its memory not released
-    look()
-    second.session.client.keep(kept(1, size)[:8])
-    second.client(kept(1, size)[8:60])
-    look()
-    assert second.waits
-    assert pool.is_out_of_memory()
-    first.to_broker = b""
-    room = engine.reservations
-    parts = room._ordinary, room._large
-    room._ordinary = room._large = PoolPart(is_large=True)  # to see the moment between
-    first.unstick()
-    completed.append(0)
-    available.append(pool.available_memory() + pool.carried_bytes)
-    room._ordinary, room._large = parts
-    room.serve()
-    second._attend()
-    assert not second.waits
-    second.stuck = True
-    second.client(kept(1, size)[60:])
-    second.to_broker = kept(1, size)
-    look()
-    assert available == case["available"]
-    assert completed == case["completed"]
-
 
 def test_a_kept_request_is_sent_with_its_last_byte():
     """It comes as its size and two halves; the broker gets nothing before the end."""
-    case = SELECTOR["receive-size-prefix"]
+    case = cases("selector.oom")["receive-size-prefix"]
     asked = kept(1, 4 + case["size"])
     link = Link(small_engine(10_000))
     whole = []
@@ -73,7 +27,7 @@ def test_a_kept_request_is_sent_with_its_last_byte():
 
 def test_a_size_that_no_frame_has_ends_the_connection():
     """Negative, beyond the limit, or without room for a header; nothing is allocated for it."""
-    case = SELECTOR["receive-invalid-size"]
+    case = cases("selector.oom")["receive-invalid-size"]
     for size in (*case["close"], 0):
         link = Link(small_engine(10_000, Keeper(), request_max_bytes=case["max"]))
         link.client(struct.pack(">i", size) + kept(1)[4:20])

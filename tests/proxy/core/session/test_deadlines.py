@@ -11,7 +11,7 @@ from proxy.core.session.grace_times import GraceTimes
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.throttled import fetch, fetch_reply
-from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting, ids
+from tests.support.messages.waiting import FETCH_MS, empty, fetch_waiting, ids
 
 SILENCE_MS = 10_000
 QUICK_MS = 400
@@ -100,24 +100,6 @@ def test_two_brokers_behind_the_bootstrap_port_are_told_apart_by_their_addresses
 
 
 # -- a broker that is silent ----------------------------------------------------------------------
-
-
-def test_a_fetch_at_a_silent_broker_is_answered_after_the_silence():
-    """Not a millisecond earlier."""
-    wire = Wire(careful(), 1).client(fetch(1))
-    wire.advance(SILENCE_MS - 1)
-    assert wire.to_client == b""
-    wire.advance(1)
-    assert wire.to_client == empty(1)
-
-
-def test_a_produce_at_a_silent_broker_is_answered_at_its_own_deadline_if_that_is_later():
-    """Half a second before its client closes the connection at 30 s."""
-    wire = Wire(careful(), 1).client(f.produce(1))
-    wire.advance(WAIT_MS - 1)
-    assert wire.to_client == b""
-    wire.advance(1)
-    assert ids(wire.to_client) == [1]
 
 
 def test_an_idle_broker_is_not_silent():

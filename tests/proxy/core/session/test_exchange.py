@@ -1,9 +1,20 @@
-"""Exchanges: the fields that a policy reads, and that they have slots only."""
+"""The facts about a request that a policy has in every hook."""
 
 import pytest
 
-from policies.api import FORWARD, Need
-from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange
+from policies.api import (
+    FORWARD,
+    Forward,
+    Hold,
+    Need,
+    Outcome,
+    Peer,
+    Policy,
+    Request,
+    Result,
+    Verdict,
+)
+from policies.testing import BenchHost
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -54,49 +65,56 @@ def test_head_and_body_are_there_only_for_policies_that_need_them():
     assert seen(f.heartbeat(7), needs=Need.BODY)["body"] == f.heartbeat(7)[19:]
 
 
-def test_exchange_ids_count_within_a_session():
-    """The same in every hook of one request, never the same for two."""
-    watcher = Recorder()
-    engine = make_engine([watcher])
-    wire = Wire(engine)
-    for n in (70, 71, 72):
-        wire.client(f.heartbeat(n)).broker(f.heartbeat_reply(n))
-    ids = [1, 2, 3]
-    assert watcher.asked == ids
-    assert [each for each, _ in watcher.heard] == ids
-    assert [each for each, _ in watcher.completed] == ids
-    Wire(engine).client(f.heartbeat(1))
-    assert watcher.asked == [1, 2, 3, 1]
+class Facts(Policy):
+    """Notes number, client and beginning of each request; holds the first one once."""
+
+    Config = dict
+
+    def __init__(self) -> None:
+        super().__init__({}, BenchHost())
+        self.notes: list[tuple[str, int, int, int, int]] = []
+
+    def note(self, hook: str, request: Request, now_ms: int) -> None:
+        """Note the facts."""
+        delay_ms = now_ms - request.began_ms
+        session_id = request.peer.session_id
+        self.notes.append((hook, request.id, session_id, request.exchange_id, delay_ms))
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        self.note("request", request, now_ms)
+        return Hold(100, "key") if len(self.notes) == 1 else FORWARD
+
+    def on_response(self, request: Request, response: object, peer: Peer, now_ms: int) -> Forward:
+        self.note("response", request, now_ms)
+        return FORWARD
+
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
+        self.note("complete", request, now_ms)
 
 
-def test_an_exchange_has_slots_only():
-    """Without a __dict__, because one is made per request."""
-    for kind in (Exchange, AnsweredExchange, ProxyExchange):
-        assert not hasattr(kind.__new__(kind), "__dict__")
-    assert "__init__" not in vars(Exchange)
+def test_a_request_keeps_its_number_and_two_clients_never_share_one() -> None:
+    """The delay in `on_complete` counts from the first byte, a hold included."""
+    policy = Facts()
+    engine = make_engine([policy], now_ms=1_000)
+    first, second = Wire(engine), Wire(engine)
+    first.client(f.heartbeat(7))
+    second.client(f.heartbeat(7))
+    first.advance(60)
+    first.wake("key")
+    first.advance(40)
+    first.broker(f.heartbeat_reply(7))
+    second.broker(f.heartbeat_reply(7))
 
-
-def test_a_reply_says_its_size():
-    """As Kafka counts it."""
-    watcher = Recorder()
-    wire = Wire(make_engine([watcher])).client(f.produce(1)).broker(f.produce_reply(1))
-    assert wire.to_client == f.produce_reply(1)
-    assert watcher.heard == [(1, len(f.produce_reply(1)) - 4)]
-
-
-def test_an_answer_made_here_keeps_its_exchange_and_a_whole_frame():
-    """It waits for its turn and is sent unchanged."""
-    exchange = Exchange()
-    waiting = AnsweredExchange(exchange, f.heartbeat_reply(3))
-    assert waiting.exchange is exchange
-    assert waiting.reply == f.heartbeat_reply(3)
-
-
-def test_an_inquiry_hears_its_reply():
-    """Or None, when the connection ends first."""
-    heard: list[bytes | None] = []
-    question = ProxyExchange(9, heard.append)
-    question.on_reply(b"frame")
-    question.on_reply(None)
-    assert question.correlation_id == 9
-    assert heard == [b"frame", None]
+    numbers = {note[1] for note in policy.notes}
+    assert len(numbers) == 2
+    of_first = [note for note in policy.notes if note[1] == policy.notes[0][1]]
+    assert [(hook, *rest) for hook, _, *rest in of_first] == [
+        ("request", 1, 1, 0),
+        ("request", 1, 1, 60),
+        ("response", 1, 1, 100),
+        ("complete", 1, 1, 100),
+    ]
+    first.client(f.heartbeat(8))
+    assert policy.notes[-1][2:4] == (1, 2)  # exchange ids count within a session

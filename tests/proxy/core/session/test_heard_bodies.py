@@ -7,17 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.api import FORWARD, Need, Outcome, Reject, Throttle
-from policies.chain import Chain, Entry
 from policies.denial import Deny
 from policies.responses import PolicyRefusal, Replace
-from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.session.engine_options import EngineOptions
-from proxy.core.topology import Topology
 from tests.support.core.hearing import Hearer
 from tests.support.core.policies import Recorder
-from tests.support.core.sessions import Watcher, Wire
+from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
@@ -30,20 +26,11 @@ BEAT_BODY = struct.pack(">ih", 0, 27)
 """Heartbeat v1: throttle_time_ms, REBALANCE_IN_PROGRESS."""
 
 
-def served(*policies, mode="enforce", on_error="close", **options):
-    """A session under these policies."""
-    watcher = Watcher()
-    entries = [Entry(f"p{place}", each, mode, on_error) for place, each in enumerate(policies)]
-    topology = Topology("127.0.0.1", 19092, {1: ("127.0.0.1", 19094)}, watcher)
-    chain = Chain(entries, watcher)
-    return Wire(Engine(topology, chain, watcher, EngineOptions(**options)))
-
-
 @pytest.mark.parametrize("chunk", [1 << 18, 1, 7, 12, 13])
 def test_a_body_is_heard_after_its_addresses_are_rewritten(chunk):
     """A policy never sees a broker's address; the errors and the result say what failed."""
     policy = Hearer({f.METADATA})
-    wire = served(policy).client(f.metadata_request(1)).broker(METADATA1, chunk=chunk)
+    wire = Wire(make_engine([policy])).client(f.metadata_request(1)).broker(METADATA1, chunk=chunk)
     assert policy.replies == [wire.to_client[8:]]
     assert b"kafka.real" not in wire.to_client
     assert policy.errors == policy.results == [{"orders": 3}]
@@ -57,7 +44,7 @@ def test_a_replaced_body_is_framed_and_stamped_however_it_is_cut(tail, chunk, ot
     body = struct.pack(">ih", 5, 0) + tail
     new = Replace(body)
     policy = Hearer({f.HEARTBEAT}, lambda _: Throttle(300, new) if throttled else new)
-    wire = served(policy)
+    wire = Wire(make_engine([policy]))
     requests = b"".join(f.produce(2 + place) for place in range(others))
     replies = b"".join(f.produce_reply(2 + place) for place in range(others))
     wire.client(f.beat(1) + requests)
@@ -72,7 +59,7 @@ def test_the_result_is_that_of_the_body_which_the_client_got():
     """`on_complete` comes after the last policy has replaced the body."""
     above = Hearer({f.HEARTBEAT})
     below = Hearer({f.HEARTBEAT}, lambda _: Replace(struct.pack(">ih", 0, 16)))
-    served(above, below).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    Wire(make_engine([above, below])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert (below.errors, above.errors) == ([{None: 27}], [{None: 16}])
     assert below.results == above.results == [{None: 16}]
 
@@ -81,7 +68,7 @@ def test_each_policy_sees_the_body_of_the_one_before():
     """Replies come back up the chain: the last entry of the file is asked first."""
     above = Hearer({f.HEARTBEAT}, lambda response: Replace((response.body or b"") + b"a"))
     below = Hearer({f.HEARTBEAT}, lambda response: Replace((response.body or b"") + b"b"))
-    wire = served(above, below).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    wire = Wire(make_engine([above, below])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert wire.to_client == f.reply(1, BEAT_BODY + b"ba")
     assert above.replies == [BEAT_BODY + b"b"]
     assert above.heard == [(1, 4 + len(BEAT_BODY) + 1)]
@@ -90,7 +77,7 @@ def test_each_policy_sees_the_body_of_the_one_before():
 def test_an_api_that_is_not_heard_has_no_body():
     """Neither body nor errors nor result; and other APIs of the same policy cost nothing more."""
     policy = Hearer({f.HEARTBEAT})
-    wire = served(policy).client(f.produce(1)).broker(f.produce_reply(1))
+    wire = Wire(make_engine([policy])).client(f.produce(1)).broker(f.produce_reply(1))
     assert policy.replies == policy.errors == policy.results == [None]
     assert wire.to_client == f.produce_reply(1)
 
@@ -106,7 +93,7 @@ def test_an_api_that_is_not_heard_has_no_body():
 def test_a_body_that_cannot_be_sent_is_the_fault_of_its_policy(verdict, words):
     """It is named, and the connection closes."""
     policy = Hearer({f.HEARTBEAT}, lambda _: verdict)
-    wire = served(policy).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert words in wire.session.detail
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
@@ -116,7 +103,7 @@ def test_a_body_that_cannot_be_sent_is_the_fault_of_its_policy(verdict, words):
 def test_a_replace_without_hears_body_is_the_fault_of_its_policy():
     """The reply may have been forwarded already."""
     policy = Hearer((), lambda _: Replace(b""))
-    wire = served(policy).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert "a Replace needs the API in hears_body" in wire.session.detail
 
 
@@ -125,7 +112,7 @@ def test_a_refusal_of_sluice_is_heard_too(chunk):
     """Its errors, and the entry that refused it, with the reason."""
     refused = Reject(ErrorCode.GROUP_AUTHORIZATION_FAILED, message="not yours")
     policy = Hearer({f.HEARTBEAT}, decide=lambda _: refused)
-    wire = served(policy).client(f.beat(1), chunk)
+    wire = Wire(make_engine([policy])).client(f.beat(1), chunk)
     assert policy.errors == policy.results == [{None: 30}]
     assert policy.refusals == [(PolicyRefusal("p0", 30, "not yours"),)]
     assert policy.completed == [(1, Outcome.ANSWERED)]
@@ -138,7 +125,7 @@ def test_a_refusal_waits_for_its_turn_and_its_result_with_it():
         {f.HEARTBEAT},
         decide=lambda request: Reject(30) if request.api_key == f.HEARTBEAT else FORWARD,
     )
-    wire = served(policy).client(f.produce(1) + f.beat(2))
+    wire = Wire(make_engine([policy])).client(f.produce(1) + f.beat(2))
     assert policy.results == []
     wire.broker(f.produce_reply(1))
     assert policy.results == [None, {None: 30}]
@@ -148,7 +135,7 @@ def test_a_refusal_waits_for_its_turn_and_its_result_with_it():
 def test_a_refusal_is_known_without_hearing_bodies():
     """Refusals cost nothing more, so every `on_complete` gets them."""
     policy = Hearer((), decide=lambda _: Reject(30, message="no"))
-    served(policy).client(f.beat(1))
+    Wire(make_engine([policy])).client(f.beat(1))
     assert policy.refusals == [(PolicyRefusal("p0", 30, "no"),)]
     assert policy.results == [None]
 
@@ -162,7 +149,7 @@ def test_a_denied_part_is_in_the_errors_and_the_refusals():
         {f.METADATA}, decide=lambda _: Deny({"bad": denied.DENIED}, "no"), needs=Need.TOPICS
     )
     for chunk in (1 << 18, 5):
-        wire = served(policy)
+        wire = Wire(make_engine([policy]))
         wire.client(denied.asked(api, {"good": [], "bad": []}))
         wire.broker(denied.answered(api, {"good": []}, ErrorCode.LEADER_NOT_AVAILABLE), chunk=chunk)
         assert policy.results[-1] == policy.errors[-1] == {"bad": 29, "good": 5}
@@ -173,7 +160,7 @@ def test_a_denied_part_is_in_the_errors_and_the_refusals():
 def test_requests_without_a_reply_have_no_result():
     """acks=0: `on_response` is not called, and the errors are not known."""
     policy = Hearer({f.PRODUCE})
-    served(policy).client(f.produce(1, acks=0))
+    Wire(make_engine([policy])).client(f.produce(1, acks=0))
     assert (policy.replies, policy.results) == ([], [None])
     assert policy.completed == [(1, Outcome.NO_REPLY)]
 
@@ -183,10 +170,12 @@ def test_a_reply_that_is_too_large_closes_unless_its_policy_only_watches(chunk):
     """A guard closes; a policy with `on_error: forward` lets it stream, hears no body, and is reported."""
     policy = Hearer({f.METADATA})
     for closes in (True, False):
-        wire = served(
-            policy,
-            on_error="close" if closes else "forward",
-            bounds=PoolLimits(response_bytes=1 << 20),
+        wire = Wire(
+            make_engine(
+                [policy],
+                on_error="close" if closes else "forward",
+                bounds=PoolLimits(response_bytes=1 << 20),
+            )
         ).client(f.metadata_request(1))
         engine = wire.engine
         reply = METADATA1 + bytes(engine.reply_reservations.max_bytes // 4 + 1)
@@ -209,7 +198,9 @@ def test_a_reply_that_is_too_large_closes_unless_its_policy_only_watches(chunk):
 def test_an_observing_policy_replaces_nothing_and_is_counted():
     """It hears the body; what it would have done is reported."""
     policy = Hearer({f.HEARTBEAT}, lambda _: Replace(b"\0" * 6))
-    wire = served(policy, mode="observe").client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    wire = (
+        Wire(make_engine([policy], mode="observe")).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    )
     assert wire.to_client == f.reply(1, BEAT_BODY)
     assert policy.replies == [BEAT_BODY]
     assert wire.watcher.observed == ["p0"]
@@ -218,7 +209,7 @@ def test_an_observing_policy_replaces_nothing_and_is_counted():
 def test_a_held_body_leaves_with_its_session():
     """A client that goes while a reply is being kept: all memory comes back, and the request ends once."""
     policy = Hearer({f.METADATA})
-    wire = served(policy).client(f.metadata_request(1)).broker(METADATA1[:40], chunk=9)
+    wire = Wire(make_engine([policy])).client(f.metadata_request(1)).broker(METADATA1[:40], chunk=9)
     assert wire.held_bytes
     wire.session.client_lost(wire.now_ms)
     wire.session.release(wire.now_ms)
@@ -233,5 +224,5 @@ def test_a_policy_that_hears_only_how_requests_end_gets_errors():
         on_response = Recorder.__mro__[1].on_response
 
     policy = Ends({f.HEARTBEAT})
-    served(policy).client(f.beat(1)).broker(f.reply(1, BEAT_BODY), chunk=5)
+    Wire(make_engine([policy])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY), chunk=5)
     assert policy.results == [{None: 27}]

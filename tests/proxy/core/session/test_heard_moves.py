@@ -8,8 +8,9 @@ from policies.api import FORWARD, Hold, Outcome
 from policies.chain import Chain, Entry
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.grace_times import GraceTimes
-from tests.proxy.core.session.test_heard_bodies import BEAT_BODY, METADATA1, served
+from tests.proxy.core.session.test_heard_bodies import BEAT_BODY, METADATA1
 from tests.support.core.hearing import Hearer
+from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from wire.errors import ErrorCode
 
@@ -17,7 +18,7 @@ from wire.errors import ErrorCode
 def test_interests_are_read_again_at_reconsider():
     """A policy may begin to hear bodies, and stop; requests in flight keep what they began with."""
     policy = Hearer(())
-    wire = served(policy).client(f.beat(1))
+    wire = Wire(make_engine([policy])).client(f.beat(1))
     policy.hears_body = frozenset({f.HEARTBEAT})
     wire.engine.reconsider()
     wire.client(f.beat(2)).broker(f.reply(1, BEAT_BODY) + f.reply(2, BEAT_BODY), chunk=5)
@@ -46,7 +47,7 @@ def test_a_held_request_is_heard_as_the_chain_says_that_ends_its_hold(hears):
             self.adopted = True
 
     before, after = Holds(() if hears else {f.HEARTBEAT}), Holds({f.HEARTBEAT} if hears else ())
-    wire = served(before).client(f.beat(1))
+    wire = Wire(make_engine([before])).client(f.beat(1))
     assert wire.to_broker == b""
     chain = Chain([Entry("p0", after)], wire.watcher)
     wire.engine.adopt_chain(chain)
@@ -62,7 +63,7 @@ def test_a_held_request_is_heard_as_the_chain_says_that_ends_its_hold(hears):
 def test_a_reply_made_at_a_deadline_is_heard():
     """The broker is silent: the errors are those of Sluice's own reply."""
     policy = Hearer({f.PRODUCE})
-    wire = served(policy, graces=GraceTimes(silence_ms=0)).client(f.produce(1))
+    wire = Wire(make_engine([policy], graces=GraceTimes(silence_ms=0))).client(f.produce(1))
     wire.advance(60_000)
     assert policy.completed == [(1, Outcome.EXPIRED)]
     assert policy.results == policy.errors
@@ -75,7 +76,9 @@ def test_a_reply_made_at_a_deadline_is_heard():
 def test_memory_waits_and_comes_back(size):
     """A reply that is kept for a policy takes its turn in the pool as one that is rewritten."""
     policy = Hearer({f.METADATA})
-    wire = served(policy, bounds=PoolLimits(response_bytes=1 << 20)).client(f.metadata_request(1))
+    wire = Wire(make_engine([policy], bounds=PoolLimits(response_bytes=1 << 20))).client(
+        f.metadata_request(1)
+    )
     reply = METADATA1 + bytes(size)
     wire.broker(struct.pack(">i", len(reply) - 4) + reply[4:], chunk=8192)
     assert [len(each or b"") for each in policy.replies] == [len(wire.to_client) - 8]

@@ -1,8 +1,11 @@
-"""Held requests: held before their first byte, asked about again, and always ended exactly once."""
+"""Held requests: held before their first byte, asked about again, and always ended exactly once.
+
+`test_differential.py` has every verdict on one that is asked about again, in any order of events.
+"""
 
 import pytest
 
-from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Respond, Throttle
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Throttle
 from proxy.core.session.channel import Mute
 from tests.support.core.holding import (
     HOLD,
@@ -13,7 +16,6 @@ from tests.support.core.holding import (
     assert_nothing_left,
     held,
 )
-from tests.support.core.session_state import is_unusual
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
@@ -95,73 +97,6 @@ def test_at_the_deadline_of_a_hold_its_then_is_applied_without_asking_again(need
     outcome = Outcome.REPLIED if then is FORWARD else Outcome.ANSWERED
     assert policy.completed == [(1, outcome)]
     assert wire.engine.wake("key") == 0
-    assert_nothing_left(wire)
-
-
-@NEEDS
-@pytest.mark.parametrize(
-    ("verdict", "reply"), [(REFUSE, REFUSED), (Respond(b"\x00\x07"), b"\x00\x07")], ids=str
-)
-def test_a_policy_that_is_asked_again_may_answer(needs, verdict, reply):
-    """The reply follows those that are due before it."""
-    policy = Holding(FORWARD, HOLD, verdict, needs=needs)
-    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
-    wire.wake("key")
-    assert wire.to_client == b""
-    wire.broker(f.heartbeat_reply(1))
-    assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, reply)
-    assert wire.to_broker == f.heartbeat(1) + f.heartbeat(3)
-    assert (2, Outcome.ANSWERED) in policy.completed
-    assert_nothing_left(wire)
-
-
-@NEEDS
-def test_a_policy_that_is_asked_again_may_hold_again(needs):
-    """With another key and another time; the first deadline no longer counts."""
-    wire, policy = held(Hold(1000, "other"), needs=needs)
-    wire.advance(500)
-    assert wire.wake("key") == 1
-    assert wire.engine.wake("key") == 0
-    wire.advance(600)
-    assert wire.session.held is not None
-    assert wire.wake("other") == 1
-    assert policy.asked == [1, 1, 1]
-    assert wire.to_broker == f.heartbeat(1)
-    assert_nothing_left(wire)
-
-
-@NEEDS
-def test_a_held_request_may_be_throttled_when_it_is_forwarded(needs):
-    """The client stays muted, and the reply carries the rest of the throttle."""
-    wire, policy = held(Throttle(300), needs=needs, asked=f.beat(1))
-    wire.client(f.beat(2))
-    wire.advance(100)
-    wire.wake("key")
-    assert wire.to_broker == f.beat(1)
-    assert wire.session.client.muted == Mute.THROTTLED
-    wire.advance(100)
-    wire.broker(f.beat_reply(1))
-    assert wire.to_client == f.beat_reply(1, 200)
-    wire.advance(200)
-    assert wire.to_broker == f.beat(1) + f.beat(2)
-    assert policy.asked == [1, 1, 2]
-    assert not is_unusual(wire.session)
-    assert not wire.session.queue.unusual
-    assert_nothing_left(wire)
-
-
-def test_a_throttle_that_begins_meanwhile_outlasts_the_hold():
-    """The request is forwarded when the throttle ends."""
-    policy = Holding(FORWARD, HOLD, hear=lambda _: Throttle(700))
-    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2))
-    wire.broker(f.beat_reply(1))
-    assert wire.session.client.muted == Mute.HELD | Mute.THROTTLED
-    wire.advance(300)
-    wire.wake("key")
-    assert wire.to_broker == f.beat(1)
-    wire.advance(400)
-    assert wire.to_broker == f.beat(1) + f.beat(2)
-    assert policy.asked == [1, 2, 2]
     assert_nothing_left(wire)
 
 

@@ -7,7 +7,6 @@ from policies.api import FORWARD, Hold, Need, Policy, Reject, Throttle
 from policies.limits import Limits, LimitsConfig
 from policies.testing import BenchHost
 from proxy.core.session.naming_exchange import MAX_ELEMENTS
-from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
@@ -79,6 +78,47 @@ def test_a_large_request_that_is_denied_is_answered_with_an_error_for_each_topic
     assert wire.to_broker == versions(8, 1)
 
 
+ACL = {"resource_type": 2, "resource_pattern_type": 3, "principal": "User:a", "host": "*"}
+ADMINISTRATIVE = {
+    (ApiKey.DESCRIBE_GROUPS, 5): ("groups", lambda name: name, "groups"),
+    (ApiKey.DELETE_GROUPS, 2): ("groups_names", lambda name: name, "results"),
+    (ApiKey.CONSUMER_GROUP_DESCRIBE, 0): ("group_ids", lambda name: name, "groups"),
+    (ApiKey.OFFSET_FETCH, 8): (
+        "groups",
+        lambda name: {"group_id": name, "topics": None},
+        "groups",
+    ),
+    (ApiKey.FIND_COORDINATOR, 4): ("coordinator_keys", lambda name: name, "coordinators"),
+    (ApiKey.DESCRIBE_CONFIGS, 4): (
+        "resources",
+        lambda name: {"resource_type": 2, "resource_name": name},
+        "results",
+    ),
+    (ApiKey.CREATE_ACLS, 3): ("creations", lambda name: {**ACL, "resource_name": name}, "results"),
+}
+"""By API and version: the array of the request, its item of a name, and the array of the reply."""
+
+
+@pytest.mark.parametrize("kind", ADMINISTRATIVE)
+@pytest.mark.parametrize("count", [FEWER, MAX_ELEMENTS + 1])
+def test_a_large_request_about_groups_configs_or_acls_is_answered_alike(kind, count) -> None:
+    """Also beyond the budget, and the connection stays."""
+    array, item, answers = ADMINISTRATIVE[kind]
+    wire = Wire(make_engine([rules("other-*")]))
+    message = messages.make_request(api_of(*kind), {array: list(map(item, names_of(count)))})
+    wire.client(f.request(*kind, 7, messages.encode(message), tagged=True))
+    assert wire.to_broker == b""
+    codes = [int(each.error_code) for each in getattr(answer(wire, kind), answers)]
+    assert len(codes) == count
+    assert set(codes) <= {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    }
+    assert wire.held_bytes == 0
+    wire.client(versions(8, 1))
+    assert wire.to_broker == versions(8, 1)
+
+
 @pytest.mark.parametrize("kind", [METADATA, FETCH])
 def test_a_part_of_a_large_request_is_denied(kind) -> None:
     """The rest reaches the broker, and the reply has the items of both."""
@@ -111,22 +151,14 @@ def test_a_request_beyond_the_budget_gets_an_error_that_clients_show(kind) -> No
     assert not wire.session.ended
 
 
-def one_turn(wire: Wire, data: bytes = b"") -> None:
-    """Give the session one turn, with the bytes that it has read."""
-    wire.engine.turns.labour_bytes = TURN_LABOUR_BYTES
-    if wire.session.paced:
-        wire.session.resume()
-    wire._read(wire.session.client, wire.session.from_client, data, "to_broker")
-
-
 def test_other_clients_have_turns_between_those_of_a_large_request() -> None:
     """One turn reads some hundred names, and then the session waits for its next one."""
     engine = make_engine([rules("t-*")])
     large, other = Wire(engine), Wire(engine)
-    one_turn(large, request(METADATA, names_of(LARGE)))
+    large.take_turn(request(METADATA, names_of(LARGE)))
     for _ in range(10):
         assert large.session.paced
-        one_turn(large)
+        large.take_turn()
     assert large.to_broker == b""
     other.client(versions(1, 1))
     assert other.to_broker == versions(1, 1)
@@ -137,9 +169,9 @@ def test_a_client_that_leaves_in_the_middle_leaves_nothing(turns) -> None:
     """Neither memory nor a request that is not completed: while its names are read, and while it is refused."""
     engine = make_engine([rules("other-*")])
     wire = Wire(engine)
-    one_turn(wire, request(METADATA, names_of(LARGE)))
+    wire.take_turn(request(METADATA, names_of(LARGE)))
     for _ in range(turns):
-        one_turn(wire)
+        wire.take_turn()
     assert wire.session.paced
     wire.release()
     assert wire.held_bytes == 0
@@ -151,9 +183,9 @@ def test_a_reload_in_the_middle_of_a_large_request_leaves_one_verdict(turns) -> 
     engine = make_engine([rules("other-*")])
     wire = Wire(engine)
     large = request(METADATA, names_of(LARGE))
-    one_turn(wire, large)
+    wire.take_turn(large)
     for _ in range(turns):
-        one_turn(wire)
+        wire.take_turn()
     assert wire.session.paced
     engine.adopt_chain(make_engine([rules("t-*")]).chain, gone=["p0"])
     wire.client(b"")

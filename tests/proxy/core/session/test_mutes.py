@@ -1,29 +1,18 @@
-"""The reasons to mute a client, and that a session has slots only."""
+"""The reasons to mute a client."""
 
 import gc
 import weakref
 
 import pytest
 
-from policies.api import FORWARD, Policy, Throttle
+from policies.api import Throttle
 from proxy.core.session.channel import Mute
-from proxy.core.session.exchange import ObservedExchange
-from proxy.core.session.parts import SessionParts
-from proxy.core.session.whole_judgement import Pending
 from tests.support.core.policies import Recorder
-from tests.support.core.quiet import Quiet, assert_usual_again
+from tests.support.core.quiet import assert_usual_again
 from tests.support.core.session_state import is_throttled, mute_until
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
-
-
-def test_a_session_has_slots_only():
-    """Each of them is set from the beginning."""
-    session = Wire().session
-    assert not hasattr(session, "__dict__")
-    for name in SessionParts.__slots__:
-        getattr(session, name)
 
 
 def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
@@ -41,6 +30,8 @@ def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
     assert session.ready
     wire.advance(0)
     assert wire.to_broker == f.heartbeat(1)
+    session.unmute(Mute.THROTTLED)  # it does not hold, so nothing is scheduled
+    assert not wire.engine.turns.queue
     assert_usual_again(wire)
 
 
@@ -61,33 +52,6 @@ def test_a_session_that_was_throttled_is_freed_without_collecting():
         assert gone() is None
     finally:
         gc.enable()
-
-
-def test_taking_away_a_reason_that_does_not_hold_does_nothing():
-    """The session is not scheduled."""
-    wire = Wire()
-    wire.session.unmute(Mute.THROTTLED)
-    assert not wire.engine.turns.queue
-    assert not wire.session.paced
-
-
-def test_a_pending_request_has_its_verdict():
-    """Or None, while no policy has decided."""
-    session = Wire().client(f.heartbeat(1)).session
-    (plan,) = session.plans.by_kind.values()
-    exchange = ObservedExchange(plan, 7, 20, 0, 1)
-    assert Pending(exchange, None).verdict is None
-    assert Pending(exchange, FORWARD) == (exchange, FORWARD)
-
-
-def test_a_policy_without_on_response_hears_no_reply():
-    """Its throttle on the request is still written into the reply."""
-    policy = Quiet()
-    assert policy.response_apis == frozenset()
-    wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.beat_reply(1))
-    assert wire.to_client == f.beat_reply(1, 500)
-    assert policy.heard == []
-    assert Policy.response_apis is None
 
 
 @pytest.mark.parametrize("shorten_ms", [None, 100, 300, 500], ids=str)

@@ -12,25 +12,13 @@ from policies.api import (
     Throttle,
     Verdict,
 )
-from policies.chain import Chain, Entry
-from proxy.core.engine import Engine
-from proxy.core.session.engine_options import EngineOptions
-from proxy.core.topology import Topology
 from tests.support.core.policies import Recorder
-from tests.support.core.sessions import Watcher, Wire
+from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.every_case import for_each
 from wire.errors import ErrorCode
 
 REFUSAL = Reject(ErrorCode.POLICY_VIOLATION)
-
-
-def observing(policy: Recorder) -> Wire:
-    """Return a session whose only policy observes."""
-    watcher = Watcher()
-    chain = Chain([Entry("p0", policy, "observe")], watcher)
-    engine = Engine(Topology("127.0.0.1", 19092, {}, watcher), chain, watcher, EngineOptions())
-    return Wire(engine)
 
 
 WITHOUT_BODY = [
@@ -55,7 +43,7 @@ CHANGES = [Forward(body=b"other"), Forward(patches=(Patch(0, b"\0"),))]
 def test_a_verdict_is_reported_and_nothing_else(verdict: Verdict, need: Need) -> None:
     """The request reaches the broker at once, its reply the client, and it completes as replied."""
     policy = Recorder(lambda _: verdict, needs=need)
-    wire = observing(policy)
+    wire = Wire(make_engine([policy], mode="observe"))
     wire.client(f.heartbeat(7)).broker(f.heartbeat_reply(7))
 
     assert wire.watcher.observed == ["p0"]
@@ -69,7 +57,7 @@ def test_a_verdict_is_reported_and_nothing_else(verdict: Verdict, need: Need) ->
 def test_a_throttled_reply_is_reported_and_passes() -> None:
     """The client is told nothing and is not muted."""
     policy = Recorder(lambda _: FORWARD, hear=lambda _: Throttle(500))
-    wire = observing(policy)
+    wire = Wire(make_engine([policy], mode="observe"))
     wire.client(f.beat(7)).broker(f.beat_reply(7))
     assert wire.watcher.observed == ["p0"]
     assert wire.to_client == f.beat_reply(7)

@@ -58,83 +58,37 @@ def make(
     return Plan(described, PEER, prefix, acks, hooks, rewrite, 1000, engine, usage, wait_ms)
 
 
-def test_requests_without_hooks_are_simple():
-    """They are forwarded and paired with their replies, and no more."""
-    plan = make()
-    assert (plan.simple, plan.fast, plan.plain, plan.silent) == (True, True, True, False)
-    assert plan.on_request is None
+PATHS = ("simple", "fast", "reads", "plain", "silent", "spared")
+ASKED = Hooks(on_request=on_request)
+HEAD, BODY = (Hooks(need=need, on_request=on_request) for need in (Need.HEAD, Need.BODY))
+
+
+@pytest.mark.parametrize(
+    ("hooks", "facts", "paths"),
+    [
+        (NO_HOOKS, {}, "simple fast plain"),
+        (NO_HOOKS, {"acks": -1}, "simple fast plain"),
+        (NO_HOOKS, {"acks": 1}, "simple fast plain"),
+        (NO_HOOKS, {"acks": 0}, "fast plain silent"),  # it opens no slot in the queue
+        (NO_HOOKS, {"rewrite": rewrite}, "simple fast"),
+        (ASKED, {}, "fast plain"),
+        (Hooks(on_response=on_response), {}, "fast"),
+        (Hooks(on_complete=on_complete), {}, "fast"),
+        # what a policy needs beyond the header is read first
+        (HEAD, {}, "reads plain"),
+        (BODY, {}, "reads plain"),
+        # the topics of a Produce are complete only after its last byte
+        (HEAD, {"acks": -1, "key": ApiKey.PRODUCE}, "plain"),
+        # Sluice reads the requests of a sign-on, and whether a quota counts one depends on the session
+        *((NO_HOOKS, {"key": key}, "plain") for key in (17, 18, 36)),
+    ],
+)
+def test_the_paths_of_request_and_reply_follow_from_the_hooks_and_the_api(hooks, facts, paths):
+    """The fast loops handle what no policy is asked about, and what it decides by the header."""
+    plan = make(hooks, **facts)
+    assert {name for name in PATHS if getattr(plan, name)} == set(paths.split())
+    assert plan.on_request is hooks.on_request
     assert plan.answer is None
-
-
-@pytest.mark.parametrize(
-    "hooks",
-    [
-        Hooks(on_request=on_request),
-        Hooks(on_response=on_response),
-        Hooks(on_complete=on_complete),
-        Hooks(need=Need.HEAD, on_request=on_request),
-    ],
-    ids=["request", "reply", "end", "head"],
-)
-def test_requests_with_a_hook_are_not_simple(hooks):
-    """A hook before or after the request needs all of its fields."""
-    assert not make(hooks).simple
-
-
-@pytest.mark.parametrize(
-    ("need", "fast"), [(Need.HEADER, True), (Need.HEAD, False), (Need.BODY, False)]
-)
-def test_what_a_policy_needs_beyond_the_header_is_read_first(need, fast):
-    """A head, a body or names are read, and then the policy is asked."""
-    plan = make(Hooks(need=need, on_request=on_request))
-    assert (plan.fast, plan.reads) == (fast, not fast)
-
-
-def test_a_produce_of_which_a_policy_needs_the_head_streams_past_a_walker():
-    """Its topics are complete only after its last byte, so it is not judged in the read."""
-    plan = make(Hooks(need=Need.HEAD, on_request=on_request), acks=-1, key=ApiKey.PRODUCE)
-    assert not plan.reads
-
-
-def test_a_produce_without_acks_gets_no_reply_and_is_fast_and_not_simple():
-    """It opens no slot in the queue."""
-    plan = make(acks=0)
-    assert plan.silent
-    assert not plan.simple
-    assert plan.fast
-    assert not plan.simple
-
-
-@pytest.mark.parametrize("acks", [None, -1, 1])
-def test_every_request_but_one_with_acks_0_gets_a_reply(acks):
-    """With acks=1, with acks=all, and without an acks field."""
-    plan = make(acks=acks)
-    assert not plan.silent
-    assert plan.simple
-
-
-@pytest.mark.parametrize(
-    ("hooks", "change", "plain"),
-    [
-        (NO_HOOKS, None, True),
-        (Hooks(on_request=on_request), None, True),
-        (NO_HOOKS, rewrite, False),
-        (Hooks(on_response=on_response), None, False),
-        (Hooks(on_complete=on_complete), None, False),
-    ],
-)
-def test_replies_without_a_hook_or_a_rewrite_are_plain(hooks, change, plain):
-    """A hook on the request alone does not change that."""
-    assert make(hooks, rewrite=change).plain is plain
-
-
-def test_with_a_meter_for_each_key_the_fast_loop_counts_bytes_as_well():
-    """It stays the fast loop: only then there is a tally."""
-    plan = make(engine=make_engine(meters_by_key=True))
-    assert plan.simple
-    assert plan.plain
-    assert plan.tally is plan.meter
-    assert make(engine=make_engine()).tally is None
 
 
 def test_kinds_that_are_alike_count_together():
@@ -143,8 +97,11 @@ def test_kinds_that_are_alike_count_together():
     assert make(engine=engine).meter is make(acks=1, engine=engine).meter
     assert make(engine=engine, key=99).meter is not make(engine=engine).meter
     by_key = make_engine(meters_by_key=True)
-    meter = make(engine=by_key).meter
-    assert (meter.user, meter.client_id) == (PEER.user, PEER.client_id)
+    plan = make(engine=by_key)
+    assert (plan.meter.user, plan.meter.client_id) == (PEER.user, PEER.client_id)
+    assert plan.simple  # the fast loop counts bytes as well then
+    assert plan.tally is plan.meter
+    assert make(engine=engine).tally is None
 
 
 @pytest.mark.parametrize(
@@ -168,12 +125,6 @@ def test_no_request_is_slow_without_the_setting():
     assert make().slow_us >= NEVER_US
 
 
-def test_the_fast_loop_takes_no_request_of_a_sign_on():
-    """Sluice reads them, and whether a quota counts one depends on the session."""
-    assert [make(key=key).fast for key in (17, 18, 36, 12)] == [False, False, False, True]
-    assert not make(key=17).spared
-
-
 def test_a_watched_plan_differs_in_its_replies_only():
     """It is made once, and its replies are not plain."""
     plan = make()
@@ -185,13 +136,6 @@ def test_a_watched_plan_differs_in_its_replies_only():
     assert (plan.simple, plan.plain) == (True, True)
 
 
-def test_a_plan_holds_for_frames_that_can_show_its_beginning():
-    """Key, version and correlation id are eight bytes, then comes what is usual."""
-    plan = make()
-    assert plan.min_bytes == 8 + len(plan.prefix)
-    assert plan.max_bytes == 1000
-
-
 def test_an_api_with_a_bound_of_its_own_keeps_it_for_its_body():
     """A DescribeClientQuotas has a mebibyte after its header, however long that is."""
     for client_id in ("c", "c" * 300):
@@ -199,6 +143,7 @@ def test_an_api_with_a_bound_of_its_own_keeps_it_for_its_body():
         wire.client(f.request(48, 0, 1, bytes(5), client_id=client_id))
         (plan,) = wire.session.plans.by_kind.values()
         assert plan.max_bytes == (1 << 20) + 8 + 2 + len(client_id)
+        assert plan.min_bytes == 8 + len(plan.prefix)
 
 
 def test_a_plan_is_found_by_api_client_id_and_acks():

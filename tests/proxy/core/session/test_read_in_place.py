@@ -5,7 +5,7 @@
 
 import pytest
 
-from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Patch, Reject, Throttle
+from policies.api import EXEMPT, FORWARD, Forward, Hold, Need, Outcome, Patch, Reject, Throttle
 from policies.denial import Deny
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import ATTENTION, Mute
@@ -14,7 +14,9 @@ from proxy.core.stats.capture import Capture
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.named_topics import Watcher, asked, fetch
+from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
@@ -75,22 +77,37 @@ def test_the_names_and_the_body_are_gone_after_the_verdict():
         _ = kept[1].topics
 
 
-def test_a_fetch_opens_no_session():
-    """Its epoch is changed where it lies; the policy saw the client's."""
-    watcher = Watcher()
-    wire = primed(watcher, fetch(0, 0))
-    buf = bytearray(fetch(0, 0))
-    assert wire.session.from_client(buf, 0, len(buf), wire.now_ms) == len(buf)
-    assert bytes(buf) == fetch(0, -1)
-    assert watcher.heads[1].session_epoch == 0
+@pytest.mark.parametrize("first", [True, False])
+def test_a_broker_opens_no_fetch_session(first):
+    """The epoch that asks for one becomes the one that asks for none, and the policy sees the client's."""
+    watcher = Watcher(apis={ApiKey.FETCH})
+    wire = Wire(make_engine([watcher])) if first else primed(watcher, fetch(0, 0))
+    wire.client(fetch(0, 0) + fetch(9, 0) + fetch(9, -1))
+    assert wire.to_broker == fetch(0, -1) + fetch(9, -1) + fetch(9, -1)
+    assert [seen[2] for seen in watcher.seen[-3:]] == [True] * 3
+    assert [head.session_epoch for head in watcher.heads[-3:]] == [0, 0, -1]
+    assert wire.held_bytes == 0
 
 
-def test_a_fetch_that_continues_a_session_is_answered_here():
-    """As on the general path: the client names all topics again."""
-    wire = primed(Watcher(), fetch(0, 0))
-    wire.client(fetch(7, 3))
+@pytest.mark.parametrize("first", [True, False])
+def test_a_fetch_that_continues_a_session_is_answered_here(first):
+    """It may be from before a reload, or of another connection: the client names all topics again."""
+    watcher = Watcher(apis={ApiKey.FETCH})
+    wire = Wire(make_engine([watcher])) if first else primed(watcher, fetch(0, 0))
+    wire.client(fetch(9, 4))
+    assert watcher.seen[-1][2] is False
     assert wire.to_broker == b""
-    assert len(f.whole_frames(wire.to_client)) == 1
+    reply = codec.decode_response(api_of(ApiKey.FETCH, 13), wire.to_client[9:])
+    assert reply.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert (reply.session_id, reply.responses) == (0, ())
+    assert watcher.completed[-1][1] is Outcome.ANSWERED
+
+
+def test_fetch_sessions_stay_without_such_a_policy():
+    """Need.HEAD changes nothing."""
+    wire = Wire(make_engine([Recorder(needs=Need.HEAD)]))
+    wire.client(fetch(0, 0) + fetch(9, 4))
+    assert wire.to_broker == fetch(0, 0) + fetch(9, 4)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +224,3 @@ def test_what_is_captured_takes_the_general_path():
     capture = Capture()
     wire = primed(Watcher(), capture=capture)
     assert stop_of(wire, f.produce(2, topic="orders")) == ATTENTION
-
-
-def test_an_api_that_names_nothing_is_judged_by_its_header():
-    """With Need.TOPICS: there is nothing to read."""
-    watcher = Recorder(needs=Need.TOPICS, apis={ApiKey.END_TXN})
-    assert make_engine([watcher]).chain.hooks(ApiKey.END_TXN).need is Need.HEADER

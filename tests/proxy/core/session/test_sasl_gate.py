@@ -6,7 +6,6 @@ No byte of SASL may reach the broker, and no byte of anything else before succes
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -31,10 +30,6 @@ from tests.support.shell.sasl_service import password_of
 from wire.sasl import authenticate_reply
 from wire.sasl_replies import authenticate_body
 
-if TYPE_CHECKING:
-    pass
-
-
 # --- what passes -------------------------------------------------------------------------------
 
 
@@ -53,22 +48,26 @@ def test_a_client_authenticates_and_the_broker_sees_nothing_of_it(chunk: int) ->
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_every_version_of_the_token_is_answered_in_its_own(version: int) -> None:
-    """The flexible one too, with its tagged headers on both sides."""
+@pytest.mark.parametrize("token", [ALICE, plain("alice", password_of("alice"), "alice")])
+def test_every_version_of_the_token_is_answered_in_its_own(version: int, token: bytes) -> None:
+    """The flexible one too, with its tagged headers on both sides. The authzid may be empty or the same."""
     gated = Gated(LIFETIME_MS)
-    wire = gated.wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, ALICE, version))
+    wire = gated.wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, token, version))
     gated.verify()
     body = authenticate_body(version, b"", LIFETIME_MS)
     assert wire.to_client == SHAKEN + f.reply(2, body, tagged=version == 2)
 
 
-def test_scram_is_answered_at_once() -> None:
-    """It needs no thread: its arithmetic is cheap for a server."""
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+@pytest.mark.parametrize("authzid", ["", "bob"])
+def test_scram_is_answered_at_once(mechanism: str, authzid: str) -> None:
+    """It needs no thread: its arithmetic is cheap for a server. The user counts with its signature."""
     gated = Gated()
-    exchange = Scram("SCRAM-SHA-512", "bob", password_of("bob"))
+    exchange = Scram(mechanism, "bob", password_of("bob"), authzid)
     wire = gated.wire.client(sasl.handshake(1, exchange.mechanism))
     wire.client(sasl.authenticate(2, exchange.first))
     first = authenticate_reply(wire.to_client[len(SHAKEN) + 8 :], 1).auth_bytes
+    assert gated.wire.session.peer.user == "ANONYMOUS"
     wire.client(sasl.authenticate(3, exchange.final(first)))
     assert b"v=" in wire.to_client
     assert gated.checker.done == 0

@@ -8,7 +8,6 @@ import pytest
 from policies.api import FORWARD, Reject, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.memory.unauthenticated import MAX_BYTES
-from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support.core.policies import Recorder
 from tests.support.core.sasl_steps import (
     ALICE,
@@ -62,10 +61,7 @@ def test_requests_pipelined_after_a_token_wait_for_its_answer() -> None:
     assert [peer.user for peer in recorder.peers] == ["ANONYMOUS"] * 2
     wire.broker(sasl.authenticate_reply(2))
     wire.settle()
-    if wire.session.paced:
-        wire.engine.turns.labour_bytes = TURN_LABOUR_BYTES
-        wire.session.resume()
-        wire.client(b"", 1)
+    wire.proceed()
     wire.broker(f.heartbeat_reply(3) + f.heartbeat_reply(4))
     assert [peer.user for peer in recorder.peers] == ["ANONYMOUS"] * 2 + ["alice"] * 2
     assert wire.to_broker.endswith(f.heartbeat(3) + f.heartbeat(4))

@@ -26,13 +26,6 @@ def row(wire: Wire):
     return wire.session.usage.take(ends_ms - 1000, ends_ms)
 
 
-def test_without_an_observer_no_trace_is_made():
-    """Requests cost nothing more then."""
-    wire = Wire(make_engine(sample_every=1))
-    wire.client(f.heartbeat(1) + f.heartbeat(2))
-    assert all(exchange.trace is None for exchange in wire.session.queue)
-
-
 def test_a_throttle_may_exempt_its_request():
     """The client is muted, and no quota counts the request."""
     wire = Wire(make_engine([Recorder(lambda _: Throttle(500, forward=EXEMPT))]))
@@ -93,14 +86,6 @@ def test_a_refusal_of_a_held_request_is_reported_with_its_holder(then):
     assert [each[0] for each in told(wire)] == [entry.name]
 
 
-def test_a_refused_request_too_large_for_a_reply_is_reported():
-    """Its connection is closed."""
-    wire = Wire(make_engine([Recorder(lambda _: REFUSED)], request_max_bytes=64 << 20))
-    wire.client(f.request(f.HEARTBEAT, 0, 1, bytes(17 << 20)))
-    assert [each[1] for each in told(wire)] == ["reject"]
-    assert wire.watcher.closed or wire.session.ending
-
-
 @pytest.mark.parametrize("needs", [Need.HEADER, Need.BODY])
 def test_a_policys_reply_that_refuses_is_reported_like_any_refusal(needs):
     """A reply that does not refuse is not reported."""
@@ -116,30 +101,6 @@ def test_a_policys_reply_that_refuses_is_reported_like_any_refusal(needs):
         (44, "p0")
     ]
     assert wire.to_client == f.reply(1, b"\x00\x2c") + f.reply(2, b"\x00\x00")
-
-
-def test_a_refused_connection_is_reported_with_the_entry():
-    """Its decision has no API."""
-
-    class Wall(Recorder):
-        def on_connect(self, peer, now_ms):
-            return REFUSED
-
-    engine = make_engine([Wall()])
-    assert engine.connect("10.0.0.9", 40_000, None) is None
-    (decision,) = engine.observer.refused
-    assert (decision.policy, decision.api_name) == (engine.chain.entries[0].name, "")
-    assert (decision.peer.host, decision.closes) == ("10.0.0.9", True)
-
-
-def test_the_trace_of_a_refused_request_names_the_entry_and_its_reason():
-    """The list of decisions and the audit log read them there."""
-    wire, ear = listening(Recorder(lambda _: REFUSED))
-    wire.client(f.heartbeat(1))
-    (trace,) = ear.traces
-    assert (trace.refused, trace.refused_by) == (44, wire.engine.chain.entries[0].name)
-    assert trace.refused_because == "it is late"
-    assert trace.is_news
 
 
 def test_a_throttle_follows_a_client_that_changes_its_name():
