@@ -77,7 +77,7 @@ class Link(Wire):
         self.stuck = False
         self.settle()
         self.proceed()
-        self._attend()
+        self.attend()
 
     def _read(self, channel, take, data, name):
         if not (self.stuck and name == "to_broker"):

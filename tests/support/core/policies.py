@@ -39,8 +39,8 @@ class Recorder(Policy):
         self.needs = needs
         self.apis = None if apis is None else frozenset(apis)
         self.response_apis = None if response_apis is None else frozenset(response_apis)
-        self._decide = decide
-        self._hear = hear
+        self.judge = decide
+        self.judge_reply = hear
         self.asked: list[int] = []
         self.bodies: list[bytes | None] = []
         self.heads: list[object] = []
@@ -55,14 +55,14 @@ class Recorder(Policy):
         self.bodies.append(request.body)
         self.heads.append(request.head)
         self.peers.append(peer)
-        return self._decide(request)
+        return self.judge(request)
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Throttle:
         self.heard.append((request.exchange_id, response.size_bytes))
         self.said.append(response.throttle_time_ms)
-        return self._hear(request)
+        return self.judge_reply(request)
 
     def on_complete(
         self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int

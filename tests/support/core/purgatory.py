@@ -17,9 +17,6 @@ class Waiting(DelayedOperation):
         self.allowed = allowed
         self.happened: list[tuple[str, int]] = []
 
-    def __repr__(self) -> str:
-        return self.name
-
     def try_complete(self, now_ms):
         return self.allowed and self.force_complete(now_ms)
 
@@ -55,9 +52,6 @@ class Room:
         assert what == "allow"
         operation.allowed = True
         return ""
-
-    def lists(self):
-        return {key: [str(one) for one in ones] for key, ones in self.purgatory._watchers.items()}
 
 
 class Disturbed(Waiting):

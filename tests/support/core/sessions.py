@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Literal
 
 from policies.api import Peer, Policy
 from policies.chain import Chain, Entry
 from policies.decision import PolicyDecision
+from policies.hook_runner import HookRunner
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
@@ -84,18 +86,27 @@ class Watcher(Observer):
         self.outages.append((pool, depleted_ms))
 
 
+def make_topology(watcher: Watcher) -> Topology:
+    """Return a topology with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
+    ports = {n: ("127.0.0.1", 19093 + n) for n in range(4)}
+    return Topology("127.0.0.1", 19092, ports, watcher)
+
+
 def make_engine(
-    policies: Sequence[Policy] = (), *, now_ms: int = 0, **options: int | PoolLimits
+    policies: Sequence[Policy] = (),
+    *,
+    now_ms: int = 0,
+    mode: Literal["enforce", "observe"] = "enforce",
+    on_error: Literal["close", "forward"] = "close",
+    clock: Callable[[], int] | None = None,
+    **options: int | PoolLimits,
 ) -> Engine:
-    """Return an engine with nodes 0-3 at ports 19093-19096 of 127.0.0.1."""
+    """Return an engine with these policies as entries p0, p1, ..., whose hooks are measured by `clock`."""
     watcher = Watcher()
-    entries = [Entry(f"p{place}", policy) for place, policy in enumerate(policies)]
-    topology = Topology(
-        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
-    )
+    entries = [Entry(f"p{place}", policy, mode, on_error) for place, policy in enumerate(policies)]
     return Engine(
-        topology,
-        Chain(entries, watcher),
+        make_topology(watcher),
+        Chain(entries, watcher, HookRunner(watcher, clock)),
         watcher,
         EngineOptions(**options),  # type: ignore[arg-type]
         now_ms=now_ms,
@@ -148,10 +159,14 @@ class Wire:
 
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
         """Let the client send this, in reads of at most `chunk` bytes, while it is not muted."""
+        self.send(data, chunk)
+        self.attend()
+        return self
+
+    def send(self, data: bytes, chunk: int = 256 << 10) -> None:
+        """As `client`, before the event loop attends to what has happened outside this session's reads."""
         self._unread.extend(data[at : at + chunk] for at in range(0, len(data), chunk))
         self.proceed()
-        self._attend()
-        return self
 
     def broker(self, data: bytes, chunk: int = 256 << 10) -> Wire:
         """Let the broker send this."""
@@ -162,7 +177,7 @@ class Wire:
                 self.session.broker, self.session.from_broker, data[at : at + chunk], "to_client"
             )
             self.proceed()
-        self._attend()
+        self.attend()
         return self
 
     def settle(self) -> None:
@@ -183,19 +198,19 @@ class Wire:
     def advance(self, elapsed_ms: int) -> None:
         """Let time pass for all sessions of the engine."""
         self.engine.advance(self.now_ms + elapsed_ms)
-        self._attend()
+        self.attend()
         self.settle()
 
     def wake(self, key: Hashable) -> int:
         """Wake a key as a policy does through its host; return the number of requests that waited."""
         woken = self.engine.wake(key)
-        self._attend()
+        self.attend()
         return woken
 
     def drain(self) -> None:
         """Drain all sessions of the engine."""
         self.engine.drain()
-        self._attend()
+        self.attend()
 
     def hang_up(self) -> None:
         """Let the client close its side while it is not read."""
@@ -203,7 +218,8 @@ class Wire:
         self.settle()
         self.proceed()
 
-    def _attend(self) -> None:
+    def attend(self) -> None:
+        """Give a turn to each session to which something happened outside its own reads."""
         turns = self.engine.turns
         while turns.queue:
             session = turns.take()
@@ -213,16 +229,22 @@ class Wire:
                 wire.proceed()
             turns.end(session, 0)
 
+    def take_turn(self, data: bytes = b"") -> None:
+        """Take one turn, in which these bytes are read."""
+        session = self.session
+        self.turns += 1
+        self.engine.turns.labour_bytes = TURN_LABOUR_BYTES
+        if session.paced:
+            session.resume()
+        self._read(session.client, session.from_client, data, "to_broker")
+        session.on_turn_over()
+
     def proceed(self) -> None:
         """Take the turns that are due, and read while there are bytes and the client is not muted."""
         session = self.session
         while not session.ended:
             if session.paced:
-                self.turns += 1
-                self.engine.turns.labour_bytes = TURN_LABOUR_BYTES
-                session.resume()
-                self._read(session.client, session.from_client, b"", "to_broker")
-                session.on_turn_over()
+                self.take_turn()
             elif self._unread and not session.client.muted:
                 data = self._unread.popleft()
                 if self.engine.request_pool.near_limit:

@@ -112,7 +112,7 @@ def test_a_waiting_session_that_ends_leaves_the_queue():
     third.client(large()[SENT:])
     third.release()
     first.release()
-    assert engine.announced._nodes == {}
+    assert engine.announced.bytes_of(1) == 0
     assert engine.request_pool.used_bytes == 0
 
 
@@ -171,5 +171,5 @@ def test_all_requests_arrive_for_any_sizes_and_reads(sizes, chunk, bound, need, 
         wire.proceed()
         assert wire.to_broker == sent
         wire.release()
-    assert engine.announced._nodes == {}
+    assert engine.announced.bytes_of(1) == 0
     assert engine.request_pool.used_bytes == 0

@@ -2,7 +2,7 @@
 
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, OWN_BYTES
-from tests.support.core.memory import Link, kept, small_engine
+from tests.support.core.memory import Link, begun, kept, small_engine
 from tests.support.core.sessions import make_engine
 
 
@@ -11,7 +11,8 @@ def test_an_engine_without_limits_refuses_nothing():
     engine = make_engine()
     assert engine.request_pool.size_bytes == engine.reply_pool.size_bytes == -1
     assert engine.reservations.max_requests == -1
-    assert engine.reservations._shares.max_share == 1.0
+    unbounded = small_engine(-1, max_share=0.1)
+    assert not any(begun(unbounded, size=5000).waits for _ in range(5))
     assert engine.request_pool.max_single_bytes == 4 + engine.request_max_bytes
     assert engine.reply_reservations.max_bytes == 2 * MAX_REPLY_BYTES
 
@@ -43,6 +44,6 @@ def test_each_limit_sets_its_own_bound():
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
     assert engine.reply_pool.size_bytes == 7000
     assert engine.reply_reservations.max_bytes == 7000 + OWN_BYTES
-    assert (engine.reservations.max_requests, engine.reservations._shares.max_share) == (3, 0.5)
+    assert engine.reservations.max_requests == 3
     small = make_engine(bounds=bounds, request_max_bytes=100)
     assert small.request_pool.max_single_bytes == 104

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.api import FORWARD, Respond
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.read_limits import (
     CRUMB_BYTES,
@@ -14,8 +15,8 @@ from proxy.core.memory.read_limits import (
     Reads,
 )
 from proxy.core.memory.reservations import MIN_STEP_BYTES, Reservations
-from proxy.core.session.request_stream import DROP, RequestStream
-from tests.support.core.memory import Link, kept, small_engine
+from tests.support.core.memory import Keeper, Link, kept, small_engine
+from tests.support.core.policies import Recorder
 from tests.support.messages import frames as f
 
 MIB = 1 << 20
@@ -48,14 +49,15 @@ def test_reads_alone_never_use_up_the_pool(left):
 
 def test_without_free_memory_reads_are_short():
     """They end with the frame; a frame that is kept whole is read up to the step that it has reserved."""
-    engine = small_engine(8 * MIB)
+    answered = f.produce(1, acks=1, size_bytes=70_000)
+    policy = Recorder(lambda asked: Respond(b"") if asked.acks == 1 else FORWARD, apis={f.PRODUCE})
+    engine = small_engine(8 * MIB, Keeper(), policy)
     reads, pool = engine.read_limits, engine.request_pool
     idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
     begun.client(kept(1)[:6])
     passing.client(f.produce(1, size_bytes=20_000)[:100])
     gathering.client(kept(1, 100_000)[:100])
-    dropped.session.requests = RequestStream(dropped.session)
-    dropped.session.requests.left, dropped.session.requests._mode = 70_000, DROP
+    dropped.client(answered[:100])
     pool.force_allocate(8 * MIB)
     assert reads.request_bytes(idle.session) == START_BYTES
     assert not idle.waits
@@ -64,7 +66,7 @@ def test_without_free_memory_reads_are_short():
     passing.session.requests.left = 10
     assert reads.request_bytes(passing.session) == 10
     assert reads.request_bytes(gathering.session) == MIN_STEP_BYTES
-    assert reads.request_bytes(dropped.session) == 70_000
+    assert reads.request_bytes(dropped.session) == len(answered) - 100
 
 
 def test_a_client_over_the_limit_of_requests_begins_no_other():
@@ -79,7 +81,7 @@ def test_a_client_over_the_limit_of_requests_begins_no_other():
     assert again.waits
     assert again.session.client.carry == f.heartbeat(1)
     engine.reservations.one_less()
-    link._attend()
+    link.attend()
     assert again.to_broker == f.heartbeat(1)
 
 

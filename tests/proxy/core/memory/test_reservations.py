@@ -2,8 +2,7 @@
 
 import pytest
 
-from policies.api import Throttle
-from proxy.core.errors import CloseReason
+from policies.api import Forward, Patch, Reject, Throttle
 from proxy.core.memory.reservations import MIN_STEP_BYTES
 from proxy.core.session.channel import Mute
 from tests.support.core.memory import (
@@ -19,6 +18,7 @@ from tests.support.core.policies import Recorder
 from tests.support.core.session_state import mute_until
 from tests.support.core.sessions import forget_ready
 from tests.support.messages import frames as f
+from wire.errors import ErrorCode
 
 
 def test_memory_is_reserved_for_what_has_arrived_and_a_step_more():
@@ -69,8 +69,6 @@ def test_those_that_wait_are_served_by_when_they_would_end():
     room = engine.reservations
     assert [link.waits for link in links] == [True, True, False]
     assert len(room) == 2
-    assert [claim.owner for claim in room._large.line] == [link.session for link in links[:2]]
-    assert room._large.line.first().claim is links[1].session.claim
     assert links[2].to_broker == kept(1, 400)
     finish(holder, size=4000)
     assert [link.waits for link in links] == [True, False, False]
@@ -116,7 +114,7 @@ def test_each_client_is_served_once_before_any_is_served_twice(bounds, size):
         holder.stuck = True
         holder.proceed()
         holder.client(kept(turn, size))
-        holder._attend()
+        holder.attend()
     assert done == 3 * list(range(len(links)))
 
 
@@ -130,24 +128,13 @@ def test_a_client_that_is_granted_memory_keeps_its_place_until_it_is_read():
     first.stuck = False
     first.settle()  # there is memory, and no client has had a turn yet
     assert (second.waits, third.waits) == (False, True)
-    late._unread.append(kept(1))
-    late.proceed()
+    late.send(kept(1))
     assert late.waits
     second.session.client_lost(engine.now_ms)
     assert (third.waits, late.waits) == (False, True)
-    third._attend()
+    third.attend()
     assert third.to_broker == late.to_broker == kept(1)
     assert len(engine.reservations) == 0
-
-
-def test_a_request_that_needs_no_memory_does_not_wait():
-    """A Heartbeat is not kept, so a depleted pool does not stop it."""
-    engine = small_engine(600)
-    holder, waiting = begun(engine), begun(engine)
-    other = Link(engine).client(f.heartbeat(1))
-    assert waiting.waits
-    assert not holder.waits
-    assert other.to_broker == f.heartbeat(1)
 
 
 def test_a_new_client_does_not_pass_the_waiting_ones():
@@ -159,21 +146,6 @@ def test_a_new_client_does_not_pass_the_waiting_ones():
     assert (second.waits, third.waits) == (False, True)
     finish(second)
     assert not third.waits
-
-
-def test_a_waiting_client_that_ends_gives_its_place_to_the_next():
-    """Memory that is granted to a client as it ends is granted to the next one."""
-    engine = small_engine(1000)
-    first, second, third = (begun(engine, size=1000) for _ in range(3))
-    second.session.client_lost(engine.now_ms)
-    assert len(engine.reservations) == 1
-    first.session.end(CloseReason.CLIENT_PROTOCOL, "", engine.now_ms)
-    assert third.session.claim.reserved_bytes == 1000
-    third.session.client_lost(engine.now_ms)
-    assert engine.request_pool.used_bytes == request_bytes_of([first, second, third])
-    for link in (first, second, third):
-        link.release()
-    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
 
 def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
@@ -192,7 +164,7 @@ def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
         for link in throttled:
             if not link.waits and not link.to_broker:
                 link.client(kept(1, 600)[300:])
-                link._attend()
+                link.attend()
     assert [link.to_broker for link in throttled] == [kept(1, 600)] * 4
 
 
@@ -230,7 +202,7 @@ def test_other_reasons_to_be_muted_survive_a_recovery():
     assert waiting.waits
     mute_until(waiting.session, engine.now_ms + 500)
     finish(holder)
-    waiting._attend()
+    waiting.attend()
     assert waiting.session.client.muted == Mute.THROTTLED
     assert waiting.to_broker == b""
     waiting.advance(500)
@@ -278,7 +250,7 @@ def test_one_user_at_one_address_has_a_share_of_the_pool():
     for link in greedy[1:]:
         finish(link, size=400)
     finish(other, size=200)
-    assert engine.reservations._shares.by_pair == {}
+    assert engine.reservations.reserved_bytes == 0
 
 
 def test_the_ordinary_requests_of_a_pair_have_a_share_of_their_own():
@@ -306,7 +278,7 @@ def test_one_request_that_has_begun_may_exceed_its_share():
             if not link.unread and link.session.request_left:
                 link.client(kept(1, size)[-link.session.request_left :])
     assert [link.to_broker for link in links] == [kept(1, size)] * 4
-    assert engine.reservations._shares.by_pair == {}
+    assert engine.reservations.reserved_bytes == 0
 
 
 def test_a_client_that_waited_for_its_share_queues_for_the_pool():
@@ -318,17 +290,11 @@ def test_a_client_that_waited_for_its_share_queues_for_the_pool():
     engine.request_pool.force_allocate(600)
     finish(greedy[0], size=500)
     assert (rest[1].waits, greedy[1].waits) == (True, True)
-    assert greedy[1].session.claim.line is engine.reservations._large.line
+    assert greedy[1].session.claim.line is rest[1].session.claim.line
     engine.request_pool.release(600)
     finish(rest[0], size=500)
     finish(rest[1], size=500)
     assert not greedy[1].waits
-
-
-def test_an_unbounded_pool_has_no_shares():
-    """No client waits, although `max_share` is set."""
-    engine = small_engine(-1, max_share=0.1)
-    assert not any(begun(engine, size=5000).waits for _ in range(5))
 
 
 def test_a_depletion_and_its_end_are_reported_once():
@@ -350,9 +316,6 @@ def test_a_depletion_and_its_end_are_reported_once():
 @pytest.mark.parametrize("verdict", ["throttle", "refuse"])
 def test_a_request_that_waits_keeps_its_verdict(verdict):
     """The policies are not asked again; a throttle begins when the request is forwarded."""
-    from policies.api import Forward, Patch, Reject  # noqa: PLC0415 - two words for one test
-    from wire.errors import ErrorCode  # noqa: PLC0415 - as above
-
     ends = {
         "throttle": Throttle(50, Forward((Patch(0, b"\x00\x05"),))),
         "refuse": Reject(ErrorCode.POLICY_VIOLATION),
@@ -366,7 +329,7 @@ def test_a_request_that_waits_keeps_its_verdict(verdict):
     assert link.waits
     assert judge.asked == [1]
     finish(holder, size=200)
-    link._attend()
+    link.attend()
     assert judge.asked == [1]
     if verdict == "throttle":
         assert link.to_broker == f.beat(7)
@@ -387,6 +350,6 @@ def test_memory_is_released_when_no_policy_wants_the_frame_whole_any_more():
     keeper.apis = frozenset()
     engine.reconsider()
     finish(holder)
-    link._attend()
+    link.attend()
     assert link.to_broker == kept(2)
     assert engine.request_pool.used_bytes == 0

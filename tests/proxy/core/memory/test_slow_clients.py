@@ -66,7 +66,7 @@ def test_a_slow_client_is_closed_if_a_faster_one_needs_its_memory(host, closed_s
             assert other.waits
     assert slow.session.reason is CloseReason.REQUEST_READ_TIMEOUT
     assert slow.session.detail.endswith("ms, while others need its memory")
-    other._attend()
+    other.attend()
     assert other.to_broker == kept(2, 100_000)
     assert second == closed_s
 
@@ -110,7 +110,7 @@ def test_the_time_of_a_frame_starts_with_its_reservation():
     assert link.waits
     engine.advance(20_000)
     engine.request_pool.release(SIZE)
-    link._attend()
+    link.attend()
     assert not link.waits
     link.advance(START_MS - 1)
     assert not link.session.ended
@@ -146,7 +146,7 @@ def test_a_waiting_client_that_sent_too_little_is_closed():
     assert link.attended > 0
     assert len(link.engine.reservations) == 1
     link.engine.request_pool.release(2 * SIZE)
-    behind._attend()
+    behind.attend()
     assert behind.to_broker == kept(3)
 
 

@@ -79,8 +79,6 @@ class Run:
         assert pool.used_bytes == request_bytes_of(open_links)
         held_bytes = pool.used_bytes - pool.carried_bytes
         assert held_bytes <= self.pool_bytes + pool.max_single_bytes + MIN_STEP_BYTES
-        for part in (engine.reservations._ordinary, engine.reservations._large):
-            assert part.first is None or part.first.line is None  # it never waits
         for node in range(2):
             assert engine.announced.bytes_of(node) <= self.max_announced_bytes + self.largest + 100
 
@@ -111,7 +109,7 @@ def test_all_requests_end_and_no_fast_one_is_closed(seed: int) -> None:
     engine.advance(engine.now_ms + 60_000)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
     assert len(engine.reservations) == engine.reservations.reserved_bytes == 0
-    assert engine.reservations._shares.by_pair == engine.announced._nodes == {}
+    assert [engine.announced.bytes_of(node) for node in range(2)] == [0, 0]
     assert not engine.request_pool.is_depleted
     assert engine.timers.next_ms() is None
 

@@ -35,7 +35,7 @@ def test_a_session_that_leaves_the_queue_of_a_share_keeps_no_memory():
         == engine.request_pool.used_bytes
         == 0
     )
-    assert engine.reservations._shares.by_pair == {}
+    assert engine.reservations.reserved_bytes == 0
 
 
 def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_queue():
@@ -48,12 +48,12 @@ def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_
     greedy, behind = sent(engine, 2, 600, "10.0.0.1"), sent(engine, 3, 600, "10.0.0.2")
     assert [link.waits for link in (greedy, behind)] == [True, True]
     other.unstick()
-    greedy._attend()
+    greedy.attend()
     assert behind.to_broker == kept(3, 600)
     assert greedy.waits
-    assert greedy.session.claim.line not in engine.reservations._lines
+    assert len(engine.reservations) == 1
     finish(holder, 1, 2000)
-    greedy._attend()
+    greedy.attend()
     assert greedy.to_broker == kept(2, 600)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
@@ -68,16 +68,17 @@ def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
     first, second = sent(engine, 2, 900), sent(engine, 3, 60)
     other.stuck = False
     other.settle()  # the first has its turn
-    first._attend()
+    first.attend()
     assert (first.waits, second.waits) == (True, False)
-    assert list(engine.reservations._large.line) == [first.session.claim]
-    assert engine.reservations._large.line.places[first.session.claim].size_bytes == 900
+    assert len(engine.reservations) == 1
+    claim = first.session.claim
+    assert claim.line.places[claim].size_bytes == 900
     assert second.to_broker == kept(3, 60)
     late = sent(engine, 4, 60)
     engine.request_pool.release(2500)
     finish(holder, 1, 900)
     for link in (first, late):
-        link._attend()
+        link.attend()
     assert (first.to_broker, late.to_broker) == (kept(2, 900), kept(4, 60))
 
 
@@ -94,11 +95,11 @@ def test_a_session_waits_again_after_a_grant_like_any_other():
     assert second.session.broker.outbox
     assert third.waits
     second.unstick()
-    third._attend()
+    third.attend()
     assert third.session.broker.outbox  # before the second session's next request
     assert second.waits
     third.unstick()
-    second._attend()
+    second.attend()
     assert second.to_broker == kept(2, 900) + kept(22, 900)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
@@ -122,13 +123,7 @@ def test_at_a_loopback_address_a_share_applies_while_others_wait():
         assert not greedy[n].waits
         finish(greedy[n], n, 500)
     assert engine.request_pool.used_bytes == 0
-    assert engine.reservations._shares.by_pair == {}
-    assert (
-        engine.reservations._shares.aside
-        == engine.reservations._shares._pairs
-        == engine.reservations._shares._pair_of
-        == {}
-    )
+    assert engine.reservations.reserved_bytes == 0
 
 
 def test_the_long_heads_of_first_requests_take_no_memory_from_others():
@@ -167,7 +162,7 @@ def test_a_long_head_needs_memory_like_a_body():
         link.client(head[-11:])
     for _ in links:
         for link in links:
-            link._attend()
+            link.attend()
             link.proceed()
     assert all(link.to_broker == head for link in links)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
