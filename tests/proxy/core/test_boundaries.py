@@ -1,9 +1,12 @@
-"""The end of a read does not matter: a fault discards no earlier frame, under any chunking."""
+"""The end of a read does not matter: a fault discards no earlier frame, under any chunking.
+
+`test_differential.py` has the faults of policies, and those of brokers, in any order of events.
+"""
 
 import struct
 from itertools import product
 
-from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
+from policies.api import FORWARD, Need, Outcome, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import LAST_REPLIES_MS
 from proxy.core.session.request_stream import MAX_HEAD_BYTES
@@ -11,12 +14,9 @@ from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.every_case import for_each
-from tests.support.messages.throttled import KINDS
-from wire.errors import ErrorCode
 
 CHUNKS = (1, 7, 64, 1 << 18)
 """Byte by byte, pieces of a header, pieces of several frames, and all in one read."""
-NO_POLICY_AND_A_HOOK = ((), (Recorder,))
 FAULTS = {
     "a size that cannot be": struct.pack(">i", 3) + b"abcdefgh",
     "a negative size": struct.pack(">i", -7) + b"abcdefgh",
@@ -26,30 +26,6 @@ FAULTS = {
     "a client id longer than its frame": f.frame(struct.pack(">hhih", 12, 0, 99, 300) + b"abc"),
     "a head that ends in its fields": f.frame(struct.pack(">hhih", 1, 4, 99, -1) + b"abc"),
 }
-REPLY_FAULTS = {
-    "another correlation id": f.heartbeat_reply(4711),
-    "a size that cannot be": struct.pack(">ii", 2, 11),
-    "HTTP": b"HTTP/1.1 400 Bad Request\r\n\r\n",
-}
-
-
-class Faulty(Recorder):
-    """Raises for the request with this number, in `on_request` or in `on_response`."""
-
-    def __init__(self, number: int, hook: str, **options):
-        super().__init__(self._judge, hear=self._listen, **options)
-        self.number = number
-        self.hook = hook
-
-    def _judge(self, request):
-        if self.hook == "on_request" and request.exchange_id == self.number:
-            raise ZeroDivisionError
-        return FORWARD
-
-    def _listen(self, request):
-        if self.hook == "on_response" and request.exchange_id == self.number:
-            raise ZeroDivisionError
-        return FORWARD
 
 
 def beats(count: int) -> bytes:
@@ -61,20 +37,6 @@ def beat_replies(count: int) -> bytes:
 
 
 # -- the broker's side ----------------------------------------------------------------------------
-
-
-@for_each(product(CHUNKS, REPLY_FAULTS, NO_POLICY_AND_A_HOOK))
-def test_ten_good_replies_are_delivered_before_a_bad_eleventh_ends_the_session(
-    chunk, fault, policies
-):
-    """This holds for one read and for many."""
-    wire = Wire(make_engine([each() for each in policies])).client(beats(12))
-    wire.broker(beat_replies(10) + REPLY_FAULTS[fault] + f.heartbeat_reply(12), chunk)
-    assert wire.to_client == beat_replies(10)
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
-    wire.release()
-    assert wire.held_bytes == 0
 
 
 @for_each(product(CHUNKS, [1, 4, 11]))
@@ -91,38 +53,6 @@ def test_the_replies_before_one_that_cannot_be_rewritten_are_delivered(chunk, pl
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
 
 
-@for_each(CHUNKS)
-def test_the_replies_before_one_for_which_a_policy_raises_are_delivered(chunk):
-    """That reply and later ones are not, because replies leave in order."""
-    policy = Faulty(4, "on_response")
-    wire = Wire(make_engine([policy])).client(beats(6)).broker(beat_replies(6), chunk)
-    assert wire.to_client == beat_replies(3)
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.POLICY_FAULT
-    outcomes = [(n, Outcome.REPLIED) for n in (1, 2, 3)]
-    assert policy.completed == outcomes + [(n, Outcome.DISCONNECTED) for n in (4, 5, 6)]
-
-
-@for_each(CHUNKS)
-def test_local_replies_before_a_bad_reply_are_delivered(chunk):
-    """A local reply after the bad reply is not: its turn never comes."""
-    policy = Silent(lambda r: Respond(b"\x00\x07") if r.exchange_id in {2, 5} else FORWARD)
-    wire = Wire(make_engine([policy])).client(beats(5))
-    wire.broker(f.heartbeat_reply(1) + f.heartbeat_reply(3) + f.heartbeat_reply(5), chunk)
-    made = f.reply(2, b"\x00\x07")
-    assert wire.to_client == f.heartbeat_reply(1) + made + f.heartbeat_reply(3)
-    assert wire.session.ended
-    wire.release()
-    assert sorted(policy.completed) == [
-        (1, Outcome.REPLIED),
-        (2, Outcome.ANSWERED),
-        (3, Outcome.REPLIED),
-        (4, Outcome.DISCONNECTED),
-        (5, Outcome.DISCONNECTED),
-    ]
-    assert wire.held_bytes == 0
-
-
 @for_each([[], [Recorder]])
 def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies):
     """Requests and bytes of both directions are counted, and so are the meters of answered requests."""
@@ -130,7 +60,7 @@ def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies
     for chunk in (1, 9, 100, 1 << 18):
         wire = Wire(make_engine([each() for each in policies]))
         wire.client(beats(7) + FAULTS["HTTP"], chunk)
-        wire.broker(beat_replies(5) + REPLY_FAULTS["HTTP"], chunk)
+        wire.broker(beat_replies(5) + b"HTTP/1.1 400 Bad Request\r\n\r\n", chunk)
         usage = wire.session.usage
         meters = wire.engine.meters.by_api()
         counts.add(
@@ -148,38 +78,6 @@ def test_frames_delivered_before_a_fault_are_counted_under_any_chunking(policies
 
 
 # -- the client's side ------------------------------------------------------------------------------
-
-
-@for_each(product(CHUNKS, FAULTS, NO_POLICY_AND_A_HOOK))
-def test_five_produces_without_acks_reach_the_broker_before_a_bad_frame(chunk, fault, policies):
-    """Their sender gets no reply that would tell it what was lost."""
-    produces = b"".join(f.produce(n, acks=0) for n in range(5))
-    engine = make_engine([each() for each in policies])
-    wire = Wire(engine).client(produces + FAULTS[fault] + f.heartbeat(6), chunk)
-    assert wire.to_broker == produces
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
-    wire.release()
-    assert wire.held_bytes == 0
-
-
-@for_each(product(CHUNKS, Need))
-def test_requests_before_one_for_which_a_policy_raises_are_forwarded_and_answered(chunk, needs):
-    """The request at fault is not forwarded, and the policy is told of its end once."""
-    policy = Faulty(4, "on_request", needs=needs)
-    wire = Wire(make_engine([policy])).client(beats(6), chunk)
-    assert wire.to_broker == beats(3)
-    assert not wire.session.ended
-    wire.broker(beat_replies(3), chunk)
-    assert wire.to_client == beat_replies(3)
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.POLICY_FAULT
-    wire.release()
-    assert policy.completed == [
-        (4, Outcome.DISCONNECTED),
-        *((n, Outcome.REPLIED) for n in (1, 2, 3)),
-    ]
-    assert wire.held_bytes == 0
 
 
 @for_each(product(CHUNKS, FAULTS))
@@ -299,35 +197,3 @@ def test_clamped_timeouts_are_counted_once_for_each_kind_of_request():
 def long_poll(number: int) -> bytes:
     body = struct.pack(">iiiib", -1, 500_000, 1, 1 << 20, 0) + struct.pack(">i", 0)
     return f.request(f.FETCH, 4, number, body)
-
-
-# -- whose fault it is ------------------------------------------------------------------------------
-
-
-@for_each(
-    product(
-        CHUNKS,
-        Need,
-        [
-            Respond(bytes(6)),
-            Reject(ErrorCode.POLICY_VIOLATION),
-            Throttle(0, Respond(bytes(6))),
-            Throttle(0),
-            FORWARD,
-        ],
-    )
-)
-def test_garbage_after_a_judged_request_is_the_clients_fault(chunk, needs, verdict):
-    """The policy has given its verdict and is not blamed; its request ends once."""
-    kind = KINDS["heartbeat-v1"]
-    policy = Recorder(lambda _: verdict, needs=needs)
-    wire = Wire(make_engine([policy]))
-    wire.client(kind.ask(1) + kind.ask(2) + FAULTS["HTTP"], chunk)
-    if wire.to_broker:
-        wire.broker(kind.reply(1, 0) + kind.reply(2, 0), chunk)
-    assert wire.session.ended
-    assert wire.session.reason is CloseReason.CLIENT_PROTOCOL
-    assert wire.watcher.policy_errors == []
-    assert wire.watcher.internal == []
-    assert [f.correlation_id(each) for each in f.split(wire.to_client)] == [1, 2]
-    assert [number for number, _ in policy.completed] == [1, 2]

@@ -8,7 +8,6 @@ from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from tests.support.core.session_state import timer_of
 from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
 from wire import apis
@@ -68,12 +67,15 @@ def test_each_connection_is_a_session_of_its_own():
 
 
 def test_a_client_that_a_policy_refuses_gets_no_session():
-    """The reason is logged, and policies are told nothing more of it."""
+    """The refusal is reported with its entry and reason, and policies are told nothing more of it."""
     door = Doorman(lambda _: Reject(ErrorCode.POLICY_VIOLATION))
     engine = make_engine([door])
     assert engine.connect("10.0.0.9", 1, None) is None
     assert engine.sessions == set()
     assert watcher(engine).closed == [(CloseReason.POLICY, "refused at connect")]
+    (decision,) = watcher(engine).refused
+    assert (decision.policy, decision.api_name, decision.closes) == ("p0", "", True)
+    assert decision.peer.host == "10.0.0.9"
     assert door.gone == []
 
 
@@ -138,20 +140,12 @@ def test_a_request_without_a_reply_ends_its_own_connection_only():
     assert not other.session.ended
 
 
-def test_a_session_has_one_timer_for_all_its_requests():
-    """The first request arms it; when it is due it looks at the oldest request."""
-    wire = silent(f.heartbeat(1))
-    timer = timer_of(wire.session)
-    for n in range(2, 50):
-        wire.client(f.heartbeat(n))
-    assert timer_of(wire.session) is timer
-
-
-def test_the_timeout_counts_from_the_oldest_request_in_flight():
-    """A reply to one request does not extend the time of the next."""
-    wire = silent(f.heartbeat(1))
+@pytest.mark.parametrize("first", [f.heartbeat, f.produce])
+def test_the_time_of_a_request_begins_with_its_turn(first):
+    """The broker answers in order: it counts from the reply to the request before, a long poll too."""
+    wire = silent(first(1) + f.heartbeat(2))
     wire.advance(700)
-    wire.broker(f.heartbeat_reply(1)).client(f.heartbeat(2))
+    wire.broker(f.heartbeat_reply(1) if first is f.heartbeat else f.produce_reply(1))
     wire.advance(999)
     assert not wire.session.ended
     wire.advance(1)
@@ -159,7 +153,7 @@ def test_the_timeout_counts_from_the_oldest_request_in_flight():
 
 
 def test_a_session_without_a_request_in_flight_has_no_timeout():
-    """Its next request has one again."""
+    """Its next request has one again, and a session that is released has no timer."""
     wire = silent(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(5000)
     assert not wire.session.ended
@@ -167,12 +161,16 @@ def test_a_session_without_a_request_in_flight_has_no_timeout():
     wire.client(f.heartbeat(2))
     wire.advance(1000)
     assert wire.session.ended
+    wire.release()
+    assert wire.engine.timers.next_ms() is None
 
 
-def test_a_request_that_waits_for_other_clients_has_no_timeout():
-    """A rebalance has no time limit. (`test_broker_waits` tests produces and fetches.)"""
+@pytest.mark.parametrize("api_key", [ApiKey.JOIN_GROUP, ApiKey.PRODUCE])
+def test_a_request_that_waits_for_others_has_no_timeout(api_key):
+    """A rebalance has no time limit, and a long poll one of its own (`test_broker_waits`)."""
     lowest = apis.OFFERED[ApiKey.JOIN_GROUP][0]
-    wire = silent(f.request(ApiKey.JOIN_GROUP, lowest, 1, b"\xff\xff\xff\xff" + bytes(60)))
+    join = f.request(ApiKey.JOIN_GROUP, lowest, 1, b"\xff\xff\xff\xff" + bytes(60))
+    wire = silent(join if api_key == ApiKey.JOIN_GROUP else f.produce(1))
     assert len(wire.session.queue) == 1
     for _ in range(10):
         wire.advance(1000)
@@ -227,12 +225,17 @@ def test_a_broker_that_does_not_take_a_request_is_timed_out(data):
     assert engine.timers.size == 0
 
 
-def test_a_request_of_sluices_own_has_a_timeout_too():
-    """Later requests would wait for ever otherwise."""
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_request_of_sluices_own_has_a_timeout_too(answered):
+    """Later requests would wait for ever otherwise; one after it has a timeout of its own."""
     wire = Wire(make_engine(request_timeout_ms=1000))
     wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
     wire.settle()
-    wire.advance(1000)
+    if answered:
+        wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(77))
+    wire.advance(999)
+    assert not wire.session.ended
+    wire.advance(1)
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
 
 
@@ -250,13 +253,6 @@ def test_a_timeout_of_0_means_none():
     assert wire.engine.timers.next_ms() is None
     wire.advance(10**9)
     assert not wire.session.ended
-
-
-def test_the_timer_of_a_released_session_is_cancelled():
-    """No timer stays in the wheel."""
-    wire = silent(f.heartbeat(1))
-    wire.release()
-    assert wire.engine.timers.next_ms() is None
 
 
 def test_a_request_of_a_muted_client_has_a_timeout_too():

@@ -74,36 +74,29 @@ def test_topic_names_are_learnt_from_metadata_when_a_policy_wants_heads(version,
 
 
 @pytest.mark.parametrize(
-    "policies",
-    [[], [Recorder()], [Recorder(needs=Need.BODY, apis={ApiKey.HEARTBEAT})]],
-    ids=["none", "headers only", "other bodies"],
+    ("version", "policies"),
+    [
+        (12, []),
+        (12, [Recorder()]),
+        (12, [Recorder(needs=Need.BODY, apis={ApiKey.HEARTBEAT})]),
+        (9, [Recorder(needs=Need.HEAD)]),
+    ],
+    ids=["no policy", "headers only", "other bodies", "without topic ids"],
 )
-def test_topic_names_are_not_read_when_no_policy_wants_heads(policies):
-    """Reading them costs time with a large cluster."""
+def test_topic_names_are_not_read_when_no_policy_wants_heads(version, policies):
+    """Reading them costs time with a large cluster; versions before 10 have no ids."""
     engine = make_engine(policies)
-    metadata_through(engine, 12, {ONE: "orders"})
-    assert engine.rewrites.topics == {}
-
-
-def test_nothing_is_learnt_from_metadata_without_topic_ids():
-    """Versions before 10 have names only; their addresses are rewritten all the same."""
-    engine = make_engine([Recorder(needs=Need.HEAD)])
-    metadata_through(engine, 9, {ONE: "orders"})
+    metadata_through(engine, version, {ONE: "orders"})
     assert engine.rewrites.topics == {}
 
 
 def test_the_number_of_topic_names_is_bounded(monkeypatch):
-    """Over the bound the cache is emptied and starts with the newest names."""
+    """Over the bound the cache is emptied and starts with the newest names; it holds within one reply, too."""
     monkeypatch.setattr(rewrites, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two"})
     metadata_through(engine, 12, {THREE: "three"})
     assert engine.rewrites.topics == {THREE: "three"}
-
-
-def test_the_bound_on_topic_names_holds_within_one_reply(monkeypatch):
-    """The reply has more topics than the bound."""
-    monkeypatch.setattr(rewrites, "MAX_TOPICS", 2)
     engine = make_engine([Recorder(needs=Need.HEAD)])
     metadata_through(engine, 12, {ONE: "one", TWO: "two", THREE: "three"})
     assert engine.rewrites.topics == {ONE: "one", TWO: "two"}
@@ -129,18 +122,6 @@ def test_learning_names_never_fails_a_reply(monkeypatch):
 
 
 # -- the replies that are rewritten -------------------------------------------------------------
-
-
-def test_a_rewrite_function_is_made_once_per_api_and_version():
-    """The same function is returned every time; another version has its own."""
-    engine = make_engine()
-    assert engine.rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is engine.rewrites.rewrite_for(
-        api(ApiKey.METADATA, 12)
-    )
-    assert engine.rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is not engine.rewrites.rewrite_for(
-        api(ApiKey.METADATA, 11)
-    )
-    assert make_engine().rewrites.rewrite_for(api(ApiKey.METADATA, 12)) is not None
 
 
 def test_only_replies_with_addresses_versions_or_owners_of_tokens_are_looked_into():

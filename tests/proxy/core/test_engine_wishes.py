@@ -35,11 +35,11 @@ def test_requests_held_for_a_key_are_judged_again_once_when_it_is_woken():
 def test_a_request_that_is_held_again_while_woken_waits_for_the_next_wake_up():
     """One wake-up never judges a request twice."""
     engine, (wire,), policy = keys("key")
-    policy._decide = lambda _: Hold(1000, "key")
+    policy.judge = lambda _: Hold(1000, "key")
     for n in range(2, 5):
         assert engine.wake("key") == 1
         assert len(policy.asked) == n
-    policy._decide = lambda _: FORWARD
+    policy.judge = lambda _: FORWARD
     assert wire.wake("key") == 1
     assert wire.to_broker == f.heartbeat(0)
 
@@ -66,7 +66,7 @@ def test_a_wake_up_from_inside_a_policy_judges_held_requests_at_once():
             woken.append(len(policy.asked))
         return FORWARD
 
-    policy._decide = wake
+    policy.judge = wake
     other = Wire(engine).client(f.heartbeat(9))
     assert woken == [1, 3]
     assert other.to_broker == f.heartbeat(9)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.metadata_lookup import MAX_ANSWER_BYTES, MetadataLookup
 from proxy.core.topology import Topology
-from tests.support.core.sessions import Watcher
+from tests.support.core.sessions import Watcher, make_topology
 from tests.support.messages import frames as f
 from wire import header
 
@@ -19,9 +19,7 @@ ANSWER = f.metadata_reply(0, BROKERS)
 
 def make() -> tuple[MetadataLookup, Topology, Watcher]:
     watcher = Watcher()
-    topology = Topology(
-        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
-    )
+    topology = make_topology(watcher)
     return MetadataLookup(topology), topology, watcher
 
 

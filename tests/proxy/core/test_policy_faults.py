@@ -17,12 +17,9 @@ from policies.api import (
     Respond,
     Throttle,
 )
-from policies.chain import Chain, Entry
 from policies.entry_host import EntryHost
 from policies.hook_runner import HookRunner
-from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.topology import Topology
 from tests.support.core.holding import assert_nothing_left
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire, make_engine
@@ -85,19 +82,10 @@ def raising(error: BaseException):
     return say
 
 
-def engine_of(*policies: Policy, on_error: str = "close") -> Engine:
-    """Return an engine whose entries all have this `on_error`."""
-    watcher = Watcher()
-    entries = [Entry(f"p{n}", policy, on_error=on_error) for n, policy in enumerate(policies)]
-    topology = Topology(
-        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
-    )
-    return Engine(topology, Chain(entries, watcher), watcher)
-
-
 SAYINGS = {**NONSENSE, **{type(each).__name__: raising(each) for each in RAISED}}
 FAULTS = [
     *((each, Need.HEADER, 0) for each in SAYINGS),
+    ("a patch behind the body", Need.BODY, 0),
     *product(("a hold on a list", "SystemExit"), Need, (0, 1)),
 ]
 """Every fault, and two of them with all that a policy may need, alone and behind another policy."""
@@ -109,7 +97,7 @@ def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs
     """The request's end is reported once; another session is not affected."""
     policy = Faulty(SAYINGS[say], needs=needs)
     watcher = Recorder()
-    wire = Wire(engine_of(*[watcher] * others, policy)).client(f.heartbeat(1))
+    wire = Wire(make_engine([*[watcher] * others, policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert wire.to_broker == b""
     assert wire.watcher.policy_errors == [(f"p{others}", "on_request")]
@@ -124,7 +112,7 @@ def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs
 def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, others):
     """This holds for an invalid verdict and for an exception; the bytes are unchanged."""
     policy = Faulty(SAYINGS[say], needs=needs)
-    wire = Wire(engine_of(*[Recorder()] * others, policy, on_error="forward"))
+    wire = Wire(make_engine([*[Recorder()] * others, policy], on_error="forward"))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert wire.to_broker == f.heartbeat(1)
     assert wire.to_client == f.heartbeat_reply(1)
@@ -140,7 +128,7 @@ def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, oth
 def test_a_fault_in_on_response_closes_the_session(hear, others):
     """The policy may exist to guard the reply. The request's end is reported once."""
     policy = Faulty(hear=hear)
-    wire = Wire(engine_of(*[Recorder()] * others, policy))
+    wire = Wire(make_engine([*[Recorder()] * others, policy]))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert wire.to_client == b""
@@ -149,11 +137,11 @@ def test_a_fault_in_on_response_closes_the_session(hear, others):
     assert_nothing_left(wire)
 
 
-@for_each(RAISED)
-def test_after_a_fault_at_a_local_reply_the_end_is_reported_once(error):
+@for_each(product(RAISED, [Respond(b"\0\0"), Reject(44)]))
+def test_after_a_fault_at_a_local_reply_the_end_is_reported_once(error, verdict):
     """The request was never forwarded."""
-    policy = Faulty(lambda: Respond(b"\0\0"), hear=raising(error))
-    wire = Wire(engine_of(policy)).client(f.heartbeat(1))
+    policy = Faulty(lambda: verdict, hear=raising(error))
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
     assert_nothing_left(wire)
@@ -202,7 +190,7 @@ class Alarmed(Policy):
 
 def test_an_exception_in_a_tick_a_connection_hook_or_close_ends_nothing():
     """Each is reported, and later ticks happen."""
-    engine = engine_of(Alarmed(), on_error="forward")
+    engine = make_engine([Alarmed()], on_error="forward")
     wire = Wire(engine)
     engine.advance(10)
     engine.advance(20)
@@ -253,7 +241,7 @@ def test_a_fault_at_the_end_of_a_hold_ends_the_held_session_only(how, error):
 
     holder = Faulty(lambda: Hold(50, "k") if how != "wake" else say())
     behind = Faulty(raising(error))
-    wire = Wire(engine_of(holder, behind)).client(f.heartbeat(1))
+    wire = Wire(make_engine([holder, behind])).client(f.heartbeat(1))
     assert wire.session.held is not None
     if how == "wake":
         assert wire.wake("k") == 1

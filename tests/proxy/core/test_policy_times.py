@@ -2,13 +2,10 @@
 
 import pytest
 
-from policies.chain import Chain, Entry
-from policies.hook_runner import HookRunner
 from proxy.core.engine import MEASURE_MS, Engine
 from proxy.core.session.shared_state import MEASURED_EVERY
-from proxy.core.topology import Topology
 from tests.support.core.policies import Recorder
-from tests.support.core.sessions import Watcher, Wire
+from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
 
 
@@ -37,31 +34,16 @@ class Slow(Recorder):
 
 def room(others: int = 0) -> tuple[Engine, Slow, Watcher]:
     """Return an engine whose policies are measured by the test's clock."""
-    clock, watcher = Clock(), Watcher()
-    policy = Slow(clock)
-    entries = [Entry("slow", policy), *(Entry(f"p{n}", Recorder()) for n in range(others))]
-    topology = Topology(
-        "127.0.0.1", 19092, {n: ("127.0.0.1", 19093 + n) for n in range(4)}, watcher
-    )
-    return (
-        Engine(topology, Chain(entries, watcher, HookRunner(watcher, clock)), watcher),
-        policy,
-        watcher,
-    )
+    policy = Slow(clock := Clock())
+    engine = make_engine([policy, *(Recorder() for _ in range(others))], clock=clock)
+    assert isinstance(engine.observer, Watcher)
+    return engine, policy, engine.observer
 
 
-def unmeasured(engine: Engine) -> Wire:
-    """Return a session that is not in the sample."""
+def session(engine: Engine, *, measured: bool) -> Wire:
+    """Return a session that is in the sample, or one that is not."""
     wire = Wire(engine)
-    while wire.session.peer.session_id % MEASURED_EVERY == 0:
-        wire = Wire(engine)
-    return wire
-
-
-def measured(engine: Engine) -> Wire:
-    """Return a session that is in the sample."""
-    wire = Wire(engine)
-    while wire.session.peer.session_id % MEASURED_EVERY:
+    while (wire.session.peer.session_id % MEASURED_EVERY == 0) is not measured:
         wire = Wire(engine)
     return wire
 
@@ -70,18 +52,18 @@ def measured(engine: Engine) -> Wire:
 def test_one_session_of_sixteen_is_always_measured(others):
     """One slow call of a sampled session is reported at once."""
     engine, policy, watcher = room(others)
-    wire = measured(engine)
+    wire = session(engine, measured=True)
     policy.slow.add(2)
     wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
-    assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)]
-    times = engine.chain.hook_runner.times["slow", "on_request"]
+    assert watcher.slow == [("p0", "on_request", "Heartbeat", 50_000)]
+    times = engine.chain.hook_runner.times["p0", "on_request"]
     assert (times.calls, times.took_us, times.slow) == (3, 50_000, 1)
 
 
 def test_other_sessions_call_the_hook_directly():
     """Measuring costs them nothing."""
     engine, policy, watcher = room()
-    wire = unmeasured(engine)
+    wire = session(engine, measured=False)
     policy.slow.add(1)
     wire.client(f.heartbeat(1))
     (plan,) = wire.session.plans.by_kind.values()
@@ -93,17 +75,17 @@ def test_other_sessions_call_the_hook_directly():
 def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
     """The step is reported with the policies that ran; a slow hook is reported when it is slow again."""
     engine, policy, watcher = room(others)
-    wire = unmeasured(engine)
+    wire = session(engine, measured=False)
     policy.slow |= {1, 2, 3, 4}
     wire.client(f.heartbeat(1))
     engine.on_slow_step(50)
-    assert watcher.slow_steps == [(50, ["slow", "p0"][: 1 + others])]
+    assert watcher.slow_steps == [(50, ["p0", "p1"][: 1 + others])]
     wire.client(f.heartbeat(2))
     wire.advance(MEASURE_MS - 1)
     engine.on_slow_step(50)  # a second slow step extends the ten seconds
     wire.advance(MEASURE_MS - 1)
     wire.client(f.heartbeat(3))
-    assert watcher.slow == [("slow", "on_request", "Heartbeat", 50_000)] * 2
+    assert watcher.slow == [("p0", "on_request", "Heartbeat", 50_000)] * 2
     wire.advance(1)
     wire.client(f.heartbeat(4))
     assert len(watcher.slow) == 2
@@ -112,9 +94,7 @@ def test_after_a_slow_step_every_call_is_measured_for_ten_seconds(others):
 
 def test_a_slow_step_without_policies_is_not_reported():
     """No plan is discarded either."""
-    watcher = Watcher()
-    engine = Engine(Topology("127.0.0.1", 19092, {}, watcher), Chain((), watcher), watcher)
-    wire = Wire(engine).client(f.heartbeat(1))
-    engine.on_slow_step(50)
-    assert watcher.slow_steps == []
+    wire = Wire().client(f.heartbeat(1))
+    wire.engine.on_slow_step(50)
+    assert wire.watcher.slow_steps == []
     assert wire.session.plans.by_kind

@@ -1,5 +1,6 @@
 """The PROXY header: the client's address, wherever reads end, and not one byte of the client."""
 
+import gc
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from struct import pack
@@ -47,7 +48,7 @@ def headers() -> st.SearchStrategy[tuple[bytes, tuple[str, int] | None]]:
     return st.builds(one, HOSTS, PORTS, st.binary(max_size=300), st.integers(0, 4))
 
 
-@given(headers(), st.lists(st.integers(0, 500), max_size=12))
+@given(headers(), st.lists(st.integers(0, 500), max_size=12) | st.just(list(range(500))))
 def test_the_source_is_read_wherever_the_stream_is_cut(given_header, cuts):
     """And exactly the header is taken: the client's bytes stay in the socket, for TLS or Kafka."""
     data, source = given_header
@@ -55,14 +56,6 @@ def test_the_source_is_read_wherever_the_stream_is_cut(given_header, cuts):
     assert header.done
     assert header.source == source
     assert left == KAFKA
-
-
-@given(headers(), st.data())
-def test_byte_by_byte_is_the_same(given_header, data):
-    """The slowest client gets the same answer."""
-    stream, source = given_header
-    header, left = read(stream, list(range(len(stream))))
-    assert (header.done, header.source, left) == (True, source, b"")
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=8))
@@ -125,14 +118,15 @@ def test_a_wrong_header_is_refused(data, words, step):
 
 
 def test_little_is_kept_of_a_long_header():
-    """The extensions of version 2 are skipped as they come."""
+    """The extensions of version 2 are skipped as they come: no text of it is longer than what names the client."""
     header = ProxyHeader()
     stream = binary("10.1.2.3", 4000, bytes(MAX_HEADER_BYTES - 16 - 12))
     assert len(stream) == MAX_HEADER_BYTES
     taken = header.feed(stream[:MAX_V1_BYTES])
     while not header.done:
         taken += header.feed(stream[taken : taken + header.wanted_bytes])
-    assert len(header._kept) == 28
+    kept = [each for each in gc.get_referents(header) if isinstance(each, bytes | bytearray)]
+    assert max(map(len, kept), default=0) <= 28
     assert header.source == ("10.1.2.3", 4000)
 
 

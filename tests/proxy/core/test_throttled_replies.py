@@ -73,36 +73,6 @@ def test_two_throttles_are_one_mute_until_the_later_deadline():
     assert wire.to_broker == f.beat(1) + f.beat(2)
 
 
-def test_an_earlier_deadline_does_not_shorten_a_throttle():
-    """The later deadline counts, in either order."""
-    policy = Quiet(600)
-    other = Recorder(hear=lambda _: Throttle(100))
-    wire = Wire(make_engine([policy, other])).client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1))
-    assert wire.to_client == f.beat_reply(1, 600)
-    wire.advance(599)
-    assert wire.session.client.muted == Mute.THROTTLED
-    wire.advance(1)
-    assert not wire.session.client.muted
-
-
-def test_a_shorter_throttle_of_a_reply_does_not_shorten_the_mute():
-    """The first reply extends the mute, the second one changes nothing."""
-    times = {1: 600, 2: 400}
-    policy = Recorder(
-        lambda r: Throttle(300) if r.exchange_id == 3 else FORWARD,
-        hear=lambda r: Throttle(times[r.exchange_id]) if r.exchange_id in times else FORWARD,
-    )
-    wire = Wire(make_engine([policy])).client(f.beat(1))
-    wire.client(f.beat(2) + f.beat(3) + f.beat(4))
-    wire.broker(f.beat_reply(1) + f.beat_reply(2))
-    assert wire.to_client == f.beat_reply(1, 600) + f.beat_reply(2, 400)
-    for elapsed_ms in (300, 100, 199):
-        wire.advance(elapsed_ms)
-        assert wire.to_broker == f.beat(1) + f.beat(2) + f.beat(3)
-    wire.advance(1)
-    assert wire.to_broker.endswith(f.beat(4))
-
-
 def test_a_throttle_of_0_ms_does_nothing():
     """Nothing is muted, written or armed."""
     policy = Quiet(0)

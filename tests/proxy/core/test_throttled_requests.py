@@ -1,11 +1,12 @@
-"""Throttled requests are forwarded at once; then the client is muted, and the reply carries the throttle time."""
+"""Throttled requests are forwarded at once; then the client is muted, and the reply carries the throttle time.
+
+`test_differential.py` has any mixture of throttles of policies and of the broker, under any chunking.
+"""
 
 import struct
 from itertools import product
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
 from proxy.core.session.channel import Mute
@@ -24,53 +25,29 @@ STAMPED = [name for name in KINDS if name != "heartbeat-v0"]
 # -- a request is throttled ---------------------------------------------------------------------
 
 
-@for_each(product(KINDS, Need))
-def test_a_throttled_request_is_forwarded_at_once_and_later_ones_stay_unread(name, needs):
-    """Until the throttle ends, requests already read are kept and counted, later ones are not read."""
+@for_each(product(KINDS, Need, [Quiet, OnlyAsked]))
+def test_a_throttled_request_is_forwarded_at_once_and_later_ones_wait(name, needs, policy):
+    """Those already read are kept and counted, later ones are not read; after it the session is as it was."""
     kind = KINDS[name]
-    wire = throttled(kind, needs)
+    wire = throttled(kind, needs, policy=policy)
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
     assert is_unusual(wire.session)
     assert wire.held_bytes == len(kind.ask(2))
     wire.client(kind.ask(3))
     assert wire.unread == kind.ask(3)
-    wire.advance(499)
-    assert wire.to_broker == kind.ask(1)
-    wire.advance(1)
-    assert wire.to_broker == kind.ask(1) + kind.ask(2) + kind.ask(3)
-
-
-@for_each(product(KINDS, Need, [Quiet, OnlyAsked]))
-def test_after_a_throttle_the_session_is_in_its_normal_state(name, needs, policy):
-    """The fast loops handle requests again, and no memory is held; this holds for every policy."""
-    kind = KINDS[name]
-    wire = throttled(kind, needs, policy=policy)
     wire.advance(100)
     wire.broker(kind.reply(1, 0))
     assert wire.to_client == kind.seen(1, 400)
-    wire.advance(400)
-    wire.broker(kind.reply(2, 0))
-    assert wire.to_client == kind.seen(1, 400) + kind.seen(2, 0)
+    wire.advance(399)
+    assert wire.to_broker == kind.ask(1)
+    wire.advance(1)
+    assert wire.to_broker == kind.ask(1) + kind.ask(2) + kind.ask(3)
+    wire.broker(kind.reply(2, 0) + kind.reply(3, 0))
+    assert wire.to_client == kind.seen(1, 400) + kind.seen(2, 0) + kind.seen(3, 0)
     assert_usual_again(wire)
     wire.release()
     assert wire.engine.timers.next_ms() is None
-
-
-@for_each(product(KINDS, Need))
-def test_the_first_request_of_a_kind_may_be_throttled(name, needs):
-    """There is no plan for it yet, so the general path throttles it."""
-    kind = KINDS[name]
-    wire = Wire(make_engine([Quiet(needs=needs)])).client(kind.ask(1) + kind.ask(2))
-    assert wire.to_broker == kind.ask(1)
-    assert wire.session.client.muted == Mute.THROTTLED
-    assert wire.held_bytes == len(kind.ask(2))
-    wire.broker(kind.reply(1, 0))
-    assert wire.to_client == kind.seen(1, 500)
-    wire.advance(500)
-    assert wire.to_broker == kind.ask(1) + kind.ask(2)
-    wire.broker(kind.reply(2, 0))
-    assert_usual_again(wire)
 
 
 def test_after_a_throttle_requests_and_replies_are_sent_from_the_read_buffer():
@@ -102,28 +79,6 @@ def test_the_reply_has_the_remaining_throttle_time_under_any_chunking(name, need
         assert wire.session.queue.unusual == 0
         wire.release()
         assert wire.held_bytes == 0
-
-
-@given(
-    st.sampled_from(STAMPED),
-    st.sampled_from(Need),
-    st.integers(1, 60),
-    st.integers(1, 60),
-    st.integers(0, 600),
-)
-def test_any_chunking_gives_the_same_bytes(name, needs, chunk, back, passed_ms):
-    """Requests and replies come in pieces, and the second piece comes much later than the first."""
-    kind = KINDS[name]
-    wire = Wire(make_engine([Quiet(needs=needs)]))
-    wire.client(kind.ask(1) + kind.ask(2), chunk)
-    wire.advance(passed_ms)
-    wire.broker(kind.reply(1, 0), back)
-    assert wire.to_client == kind.seen(1, max(0, 500 - passed_ms))
-    wire.advance(500)
-    assert wire.to_broker == kind.ask(1) + kind.ask(2)
-    wire.broker(kind.reply(2, 0), back)
-    assert wire.to_client == kind.seen(1, max(0, 500 - passed_ms)) + kind.seen(2, 0)
-    assert_usual_again(wire)
 
 
 @NEEDS
@@ -206,32 +161,3 @@ def test_the_brokers_larger_throttle_time_stays_and_extends_the_mute(name, needs
     assert wire.to_broker == kind.ask(1)
     wire.advance(1)
     assert wire.to_broker == kind.ask(1) + kind.ask(2)
-
-
-@for_each(STAMPED)
-def test_the_brokers_smaller_throttle_time_is_raised(name):
-    """It becomes the rest of Sluice's throttle, and the mute does not change."""
-    kind = KINDS[name]
-    wire = throttled(kind)
-    wire.broker(kind.reply(1, 300))
-    assert wire.to_client == kind.seen(1, 500)
-    wire.advance(500)
-    assert wire.to_broker == kind.ask(1) + kind.ask(2)
-
-
-def test_the_brokers_throttle_time_alone_mutes_no_client():
-    """The client pauses by itself, as it does without Sluice."""
-    wire = Wire(make_engine([Recorder()])).client(f.beat(1)).broker(f.beat_reply(1, 900))
-    assert wire.to_client == f.beat_reply(1, 900)
-    assert not wire.session.client.muted
-
-
-@for_each(STAMPED)
-def test_a_throttle_that_has_ended_does_not_change_the_reply(name):
-    """The broker's throttle time stays, and the client is not muted again."""
-    kind = KINDS[name]
-    wire = throttled(kind)
-    wire.advance(500)
-    wire.broker(kind.reply(1, 0) + kind.reply(2, 300))
-    assert wire.to_client == kind.seen(1, 0) + kind.seen(2, 300)
-    assert_usual_again(wire)

@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.errors import BrokerProtocolError
-from proxy.core.session.rewrites import Rewrites
-from proxy.core.topology import Topology
 from proxy.core.versions_lookup import (
     MAX_ANSWER_BYTES,
     KnownVersions,
@@ -17,7 +15,7 @@ from proxy.core.versions_lookup import (
     VersionsQuestion,
     take_question,
 )
-from tests.support.core.sessions import Watcher
+from tests.support.core.sessions import make_engine
 from tests.support.messages import frames as f
 
 METADATA, HEARTBEAT, SASL_HANDSHAKE = 3, 12, 17
@@ -99,6 +97,6 @@ def test_another_request_is_no_question():
 )
 def test_a_broker_says_less_if_a_client_may_use_what_it_lacks(told, has, less):
     """Only versions that Sluice offers count."""
-    rewrites = Rewrites(Topology("127.0.0.1", 9092, {}, Watcher()), ())
+    rewrites = make_engine().rewrites
     rewrites.served = frozenset({SASL_HANDSHAKE})
     assert KnownVersions(b"", has).says_less_than(KnownVersions(b"", told), rewrites) is less
