@@ -27,6 +27,7 @@ from policies.responses import PolicyRefusal as PolicyRefusal  # noqa: PLC0414 -
 from policies.responses import Replace as Replace  # noqa: PLC0414 - as above
 from policies.responses import Response as Response  # noqa: PLC0414 - as above
 from policies.responses import Result as Result  # noqa: PLC0414 - as above
+from wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -102,9 +103,19 @@ class Reject:
     """
 
     code: int
-    close: bool = False
+    close: bool | None = None
+    """Whether the connection ends after the reply. None: only after a Produce with an error that clients retry. A
+    client has sent more writes by then, and they would overtake the refused one. A broker that does not know the
+    producer yet accepts them first, and then librdkafka takes the refused records for written (2.16, with Kafka 4.3).
+    """
     message: str = field(default="", compare=False)
     """The reason in a few words, for the client, the log and the audit log; never a payload. At most 250 characters."""
+
+    def closes(self, api_name: str) -> bool:
+        """Return whether the connection ends after this answer to a request of the API."""
+        if self.close is None:
+            return api_name == "Produce" and self.code in RETRIABLE
+        return self.close
 
 
 FORWARD = Forward()

@@ -47,7 +47,7 @@ class PolicyDecision(NamedTuple):
     def closes(self) -> bool:
         """Whether it refuses and closes the connection, with or without a reply before."""
         verdict = self._ends
-        return isinstance(verdict, Reject) and (verdict.close or not self.api_name)
+        return isinstance(verdict, Reject) and (not self.api_name or verdict.closes(self.api_name))
 
     @property
     def delay_ms(self) -> int:

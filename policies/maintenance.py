@@ -11,6 +11,10 @@
 Operators add and remove pauses over the admin server, too (`policies.live_changes`). Only Produce requests are paused.
 At the end of its wait a write gets REQUEST_TIMED_OUT, which clients retry: they wait instead of failing, until their
 own delivery timeout. Reads, commits and administration continue.
+
+The order of a client's writes stays (see `Reject.close`), and its connection too while the pause lasts: all that it has
+sent meanwhile is refused. When the pause ends, a connection on which a write was refused ends with its next write: the
+client sends all of them again, in order, on a new one.
 """
 
 from __future__ import annotations
@@ -40,11 +44,14 @@ MAX_LIVE: Final = 1_000
 PIPELINED_MS: Final = 50
 """Requests that a client sent before it had the error arrive within this time; its retries come later, because every
 client backs off for 100 ms."""
+IN_FLIGHT_MS: Final = 30_000
+"""How long a write that was sent before the client had the error can be on its way: then clients give up on it."""
 SHARDS: Final = 64
 """When a pause ends, the connections continue in this many steps, one per millisecond."""
 _UNKNOWN_ID = Reject(ErrorCode.UNKNOWN_TOPIC_ID)
 _SEND_AGAIN = Reject(ErrorCode.REQUEST_TIMED_OUT, message="the pauses have changed")
-"""For a write that was held when all writes were paused: its topics were not read."""
+"""For the writes of a connection on which one was refused, and for one that was held when all writes were paused: its
+topics were not read."""
 
 
 class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -93,8 +100,10 @@ class Maintenance(Policy):
             raise PolicyConfigError("", f"expected a MaintenanceConfig, got {short_repr(config)}")
         self._config = config
         self._until_ms: dict[int, int] = {}  # by session: when its writes stop waiting
+        self._refused: set[int] = set()  # sessions of which a write was refused before this wait
+        self._ending_ms: dict[int, int] = {}  # by session that ends with its next write: until when
         self._refusal = Reject(
-            ErrorCode.REQUEST_TIMED_OUT, message="writes are paused for maintenance"
+            ErrorCode.REQUEST_TIMED_OUT, close=False, message="writes are paused for maintenance"
         )
         self._live: tuple[Pause, ...] = ()
         self._of_file = () if config.file is None else self._read_first(config.file)
@@ -102,12 +111,17 @@ class Maintenance(Policy):
 
     def adopt(self, previous: Policy) -> None:
         """Continue the waits that have begun, and keep the live pauses."""
-        if isinstance(previous, Maintenance):
-            self._until_ms = previous._until_ms  # noqa: SLF001 - of its own class
-            self._live = previous._live  # noqa: SLF001 - as above
-            if self._live:
-                self._pause()
-                self.host.reconsider()
+        if not isinstance(previous, Maintenance):
+            return
+        before = previous._paused  # noqa: SLF001 - of its own class
+        self._until_ms = previous._until_ms  # noqa: SLF001 - as above
+        self._refused = previous._refused  # noqa: SLF001 - as above
+        self._ending_ms = previous._ending_ms  # noqa: SLF001 - as above
+        self._live = previous._live  # noqa: SLF001 - as above
+        self._pause()
+        if self._paused != before or self._ending_ms:
+            self._end_refused(self.host.now_ms())
+        self.host.reconsider()
 
     def live_state(self) -> dict[str, object]:
         """Return the pauses by their origin: `pauses` are the live ones."""
@@ -132,22 +146,26 @@ class Maintenance(Policy):
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Hold | Reject:
         """Hold a paused write until its connection has waited for `hold_ms`."""
+        session = peer.session_id
         refusal = self._judge(request, peer.user)
         if refusal is None:
-            return FORWARD
+            return FORWARD if session not in self._ending_ms else _SEND_AGAIN
         if refusal is not self._refusal:
             return refusal
-        session = peer.session_id
         until_ms = self._until_ms.get(session)
         if until_ms is None or now_ms >= until_ms + PIPELINED_MS:
+            if until_ms is not None:
+                self._refused.add(session)
             until_ms = self._until_ms[session] = now_ms + self._config.hold_ms
         if now_ms >= until_ms:
             return refusal
         return Hold(until_ms - now_ms, self._key(session % SHARDS), then=refusal)
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
-        """Forget the connection's wait."""
+        """Forget the connection."""
         self._until_ms.pop(peer.session_id, None)
+        self._refused.discard(peer.session_id)
+        self._ending_ms.pop(peer.session_id, None)
 
     def _judge(self, request: Request, user: str) -> Reject | None:
         paused = [each for each in map(self._paused.get, (None, user)) if each is not None]
@@ -187,18 +205,39 @@ class Maintenance(Policy):
     def _apply(self, now_ms: int) -> None:
         """Apply changed pauses, and let the requests that were held be judged again."""
         self._pause()
+        self._end_refused(now_ms)
         self.host.reconsider()
         for shard in range(SHARDS):
             self.host.call_at(now_ms + shard, partial(self._wake, self._key(shard)))
+
+    def _end_refused(self, now_ms: int) -> None:
+        """Have each connection on which a write was refused end with its next write that no pause holds."""
+        waited = {session for session, until_ms in self._until_ms.items() if now_ms >= until_ms}
+        for session in waited:
+            del self._until_ms[session]
+        self._ending_ms |= dict.fromkeys(waited | self._refused, now_ms + IN_FLIGHT_MS)
+        self._refused.clear()
+        self._choose_apis()
+        self.host.call_at(now_ms + IN_FLIGHT_MS, self._forget_ending)
+
+    def _forget_ending(self, now_ms: int) -> None:
+        late = [session for session, end_ms in self._ending_ms.items() if now_ms >= end_ms]
+        for session in late:
+            del self._ending_ms[session]
+        self._choose_apis()
+        self.host.reconsider()
 
     def _pause(self) -> None:
         """Find the paused topics of each user, from the pauses of all origins."""
         pauses = (*self._config.pauses, *self._of_file, *self._live)
         self._paused = _by_user(pauses)
         needs_topics = not all(each.everything for each in self._paused.values())
-        self.apis = frozenset({ApiKey.PRODUCE} if pauses else ())
         self.needs = {ApiKey.PRODUCE: Need.TOPICS if needs_topics else Need.HEADER}
+        self._choose_apis()
         self.host.log.info("writes paused" if pauses else "no writes paused", pauses=len(pauses))
+
+    def _choose_apis(self) -> None:
+        self.apis = frozenset({ApiKey.PRODUCE} if self._paused or self._ending_ms else ())
 
     def _wake(self, key: Hashable, _: int) -> None:
         self.host.wake(key)

@@ -193,7 +193,8 @@ def _check_reject(verdict: Reject) -> None:
     if not isinstance(code, int) or isinstance(code, bool) or code not in _CODES:
         words = f"expected a code of Kafka's errors, -1 or 1..{max(_CODES)}"
         raise VerdictError(f"Reject.code is {short_repr(code)}, {words}")
-    _check_bool("Reject.close", verdict.close)
+    if verdict.close is not None:
+        _check_bool("Reject.close", verdict.close)
     message: object = verdict.message
     if type(message) is not str:
         raise VerdictError(f"Reject.message is {short_repr(message)}, expected text")

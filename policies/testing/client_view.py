@@ -104,7 +104,7 @@ def client_view(
             reply = error_body(api, body, verdict.code, words, ((1, "localhost", 9092),))
         except WireError:  # no shape for it: the connection ends
             return ClientView(waits_ms=waits_ms, closed=True)
-        closes = verdict.close
+        closes = verdict.closes(api.name)
     message = codec.decode_response(api, reply)
     return ClientView(tuple(_errors(message, (), topics or {})), waits_ms, closes, message)
 

@@ -1,16 +1,22 @@
-"""`maintenance` before a real Kafka: producers wait through a pause that a file begins and ends, and lose nothing."""
+"""Writes that are refused with an error that clients retry: by `maintenance`, until a file ends the pause, and once.
+
+Nothing is lost, and the order stays.
+"""
 
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer
 from kafka import KafkaProducer
 
+from bench.harness import ROOT
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
+from wire.errors import ErrorCode
 
 RECORDS = 20
 LONG_SECONDS = 60
@@ -85,4 +91,25 @@ def test_producers_wait_through_a_pause(kafka_one: KafkaCluster, tmp_path: Path)
         assert "no writes paused" in sluice.said()
 
     for topic in (*writers, other):
+        assert [each.value for each in topics.contents(topic)] == list(values())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS])
+def test_a_new_producers_first_write_is_not_overtaken_when_it_is_refused(
+    kafka_one: KafkaCluster, tmp_path: Path, code: int
+) -> None:
+    """The broker accepts any sequence number from a producer that it does not know yet."""
+    topics = Topics(kafka_one.bootstrap, 1)
+    policy = {"use": "tests.support.plugins.refuse_first:RefuseFirst", "config": {"code": code}}
+    for write in (write_by_librdkafka, write_by_kafka_python):
+        sluice = SluiceProcess(
+            kafka_one.bootstrap,
+            tmp_path / write.__name__,
+            settings={"policies": [policy]},
+            variables={"PYTHONPATH": str(ROOT)},
+        )
+        topic = topics.make()
+        with sluice:
+            write(sluice.bootstrap, topic)
+            assert sluice.said().count(f"error={ErrorCode(code).name}") == 1
         assert [each.value for each in topics.contents(topic)] == list(values())

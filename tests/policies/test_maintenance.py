@@ -6,9 +6,15 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from policies.api import FORWARD, Hold, Need, PolicyConfigError, Reject, Verdict
+from policies.api import FORWARD, Hold, Need, Peer, PolicyConfigError, Reject, Verdict
 from policies.file_watch import POLL_MS
-from policies.maintenance import PIPELINED_MS, SHARDS, Maintenance, MaintenanceConfig
+from policies.maintenance import (
+    IN_FLIGHT_MS,
+    PIPELINED_MS,
+    SHARDS,
+    Maintenance,
+    MaintenanceConfig,
+)
 from policies.testing import PolicyBench
 from policies.testing.bench_request import BenchRequest
 from policies.testing.watched_calls import reachable_objects
@@ -16,7 +22,8 @@ from policies.validation import SettingsError
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
-TIMED_OUT = Reject(ErrorCode.REQUEST_TIMED_OUT)
+TIMED_OUT = Reject(ErrorCode.REQUEST_TIMED_OUT, close=False)
+SEND_AGAIN = Reject(ErrorCode.REQUEST_TIMED_OUT)
 ORDERS: Mapping[str, object] = {"pauses": [{"topic": "orders"}], "hold_ms": 1_000}
 FILE: Mapping[str, object] = {"file": "pauses.yaml"}
 
@@ -93,6 +100,61 @@ def test_a_topic_id_cannot_slip_past() -> None:
     assert bench.ask(bench.request("Produce", 13, body=body)) == Reject(ErrorCode.UNKNOWN_TOPIC_ID)
 
 
+def refused_client(bench: PolicyBench) -> Peer:
+    """Return a client that has had a write refused."""
+    peer = replace(bench.peer, session_id=7)
+    assert isinstance(bench.ask(write(bench, "orders"), peer), Hold)
+    bench.advance(1_000)
+    return peer
+
+
+def test_no_write_overtakes_a_refused_one_when_the_pause_ends() -> None:
+    """What a client had sent before it had the error would be the first that the broker sees of this producer.
+
+    Its connection ends; on another one, and on those that only waited, writes pass.
+    """
+    bench = PolicyBench(Maintenance, {"hold_ms": 1_000})
+    bench.policy.change_live({"pauses": [{"topic": "orders"}]}, bench.now_ms)
+    peer = refused_client(bench)
+    assert bench.ask(write(bench, "others"), peer) is FORWARD
+    waiting = replace(bench.peer, session_id=8)
+    assert isinstance(bench.ask(write(bench, "orders"), waiting), Hold)
+    bench.policy.change_live({}, bench.now_ms)
+    bench.advance(SHARDS)
+    assert bench.ask(write(bench, "orders"), peer) == SEND_AGAIN
+    assert released(bench)[-1] is FORWARD
+    assert bench.ask(write(bench, "orders"), waiting) is FORWARD
+    bench.disconnect(peer)
+    assert bench.policy.apis == {ApiKey.PRODUCE}
+    bench.advance(IN_FLIGHT_MS)
+    assert bench.policy.apis == frozenset()
+
+
+def test_a_write_that_waits_behind_a_refused_one_does_not_overtake_it() -> None:
+    """It was sent before the client had the error, but came too late to be refused with it."""
+    bench = PolicyBench(Maintenance, {"hold_ms": 1_000})
+    bench.policy.change_live({"pauses": [{"topic": "orders"}]}, bench.now_ms)
+    peer = refused_client(bench)
+    bench.advance(PIPELINED_MS)
+    assert isinstance(bench.ask(write(bench, "orders"), peer), Hold)
+    bench.policy.change_live({}, bench.now_ms)
+    bench.advance(SHARDS)
+    assert released(bench)[-1] == SEND_AGAIN
+
+
+def test_no_write_overtakes_a_refused_one_when_a_reload_ends_the_pause() -> None:
+    """A reload that changes no pause ends no connection."""
+    bench = PolicyBench(Maintenance, ORDERS)
+    peer = refused_client(bench)
+    bench.reload({**ORDERS, "hold_ms": 2_000})
+    assert bench.ask(write(bench, "others"), peer) is FORWARD
+    bench.reload({"pauses": []})
+    assert bench.ask(write(bench, "orders"), peer) == SEND_AGAIN
+    bench.advance(IN_FLIGHT_MS)
+    assert bench.policy.apis == frozenset()
+    assert bench.ask(write(bench, "orders"), peer) is FORWARD
+
+
 def released(bench: PolicyBench) -> list[Verdict]:
     """Return the verdicts on requests that were held."""
     return [each.verdict for each in bench.released]
@@ -129,7 +191,7 @@ def test_a_write_that_was_held_without_its_topics_is_sent_again() -> None:
     bench.ask(request)
     bench.host.files["pauses.yaml"] = b"pauses: [{topic: orders}]"
     bench.advance(3 * POLL_MS)
-    assert released(bench) == [TIMED_OUT]
+    assert released(bench) == [SEND_AGAIN]
     assert bench.released[0].now_ms < MaintenanceConfig().hold_ms
 
 

@@ -161,7 +161,7 @@ def refuse(
         answer(owner, exchange, reply, owner.shared.now_ms)
     else:
         owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
-    if verdict.close or exchange.plan.silent:
+    if exchange.plan.silent or verdict.closes(exchange.plan.api.name):
         owner.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
 
 

@@ -104,6 +104,12 @@ def judging(
             yield judged
         if is_sent:
             forward(owner, exchange, shared.now_ms)
+        if verdict.denials:
+            from proxy.core.session.denied_parts import (  # noqa: PLC0415 - as in `put_whole`
+                maybe_end_after,
+            )
+
+            maybe_end_after(owner, exchange, verdict.denials)
     elif isinstance(verdict, Respond):
         respond(owner, exchange, verdict, now_ms)
     elif isinstance(verdict, Reject):

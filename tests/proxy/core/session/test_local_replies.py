@@ -195,6 +195,28 @@ def test_a_body_that_is_no_response_is_its_policys_fault():
     assert wire.held_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "close", "ends"),
+    [
+        (ErrorCode.REQUEST_TIMED_OUT, None, True),
+        (ErrorCode.REQUEST_TIMED_OUT, False, False),
+        (ErrorCode.POLICY_VIOLATION, None, False),
+    ],
+)
+@NEEDS
+def test_no_write_overtakes_a_refused_one_that_the_client_sends_again(needs, code, close, ends):
+    """Its connection ends, so that the client sends the writes after it again too."""
+    verdicts = {2: Reject(code, close)}
+    policy = Recorder(
+        lambda r: verdicts.get(r.exchange_id, FORWARD), apis={ApiKey.PRODUCE}, needs=needs
+    )
+    wire = Wire(make_engine([policy])).client(f.produce(1) + f.produce(2) + f.produce(3))
+    assert wire.to_broker == f.produce(1) + (b"" if ends else f.produce(3))
+    wire.broker(f.produce_reply(1))
+    assert len(f.whole_frames(wire.to_client)) == 2
+    assert wire.session.ended is ends
+
+
 def test_reject_and_close_sends_its_throttle_and_closes():
     """The reply is sent first, and the close does not wait for the end of the mute."""
     policy = second(Throttle(500, Reject(ErrorCode.POLICY_VIOLATION, close=True)))
