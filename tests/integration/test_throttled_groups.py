@@ -4,6 +4,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from kafka import KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType
 
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
@@ -12,6 +14,8 @@ from tests.support.quotas.quota_groups import Feeder, KafkaPythonMember, Librdka
 from tests.support.quotas.quota_setup import quota_sluice, quota_users
 
 REQUESTS_PER_SECOND = 4
+# librdkafka gives a heartbeat up after this time; a target assignment in the reply is never sent to it again.
+INTERVAL_MS = 15_000
 
 
 @pytest.mark.parametrize(
@@ -21,6 +25,12 @@ def test_a_group_is_joined_at_a_few_requests_a_second(
     kind: type[Member], user: str, kafka_sasl: KafkaCluster, tmp_path: Path
 ) -> None:
     """Both members read records, which need a partition each: they have joined."""
+    group = ConfigResource(
+        ConfigResourceType.GROUP, user, {"consumer.heartbeat.interval.ms": str(INTERVAL_MS)}
+    )
+    admin = KafkaAdminClient(bootstrap_servers=kafka_sasl.bootstrap)
+    admin.alter_configs([group])
+    admin.close()
     topic = Topics(kafka_sasl.bootstrap, 1).make(2)
     limits = {user: {"request_rate": REQUESTS_PER_SECOND}}
     with ExitStack() as stack:
@@ -30,5 +40,9 @@ def test_a_group_is_joined_at_a_few_requests_a_second(
             stack.enter_context(kind(sluice.bootstrap, user, quota_users()[user], topic))
             for _ in range(2)
         ]
-        await_that(lambda: all(each.consumed for each in members), "records for both members")
+        await_that(
+            lambda: all(each.consumed for each in members),
+            "records for both",
+            said=lambda: f"{members}",
+        )
         assert [each.errors for each in members] == [[], []]
