@@ -79,7 +79,7 @@ def test_a_disconnect_frees_the_place_in_the_queue():
 
 
 def test_no_request_waits_longer_than_is_allowed():
-    """At the deadline it is refused, and its place in the queue is free."""
+    """At the deadline it is refused; the free place is given to the next, once."""
     room = Room(max_wait_ms=500)
     room.passes()
     waiting = room.waits()
@@ -89,9 +89,6 @@ def test_no_request_waits_longer_than_is_allowed():
     assert room.released() == [(waiting, Reject(ErrorCode.THROTTLING_QUOTA_EXCEEDED))]
     assert (room.policy.waiting(1), room.policy.shed) == (0, 1)
 
-
-def test_a_request_whose_deadline_has_just_passed_is_skipped():
-    """It is refused but not completed yet, so the free place is given to the next, once."""
     room = Room(max_wait_ms=500)
     first = room.passes()
     late = room.waits()
@@ -108,7 +105,7 @@ def test_a_request_whose_deadline_has_just_passed_is_skipped():
 
 
 def test_a_full_queue_sheds_the_lowest_priority_newest_first():
-    """A new request is shed itself unless its priority is higher than that of a waiting one."""
+    """A new request is shed itself unless its priority is higher; without a queue it is shed at any priority."""
     room = Room(max_queued_requests=2)
     running = room.passes()
     early, late = room.waits(), room.waits()
@@ -124,9 +121,6 @@ def test_a_full_queue_sheds_the_lowest_priority_newest_first():
     room.bench.reply(vip)
     assert room.released() == [(vip, FORWARD), (vip_too, FORWARD)]
 
-
-def test_without_a_queue_no_request_waits():
-    """With max_queued_requests 0 a request that cannot be forwarded at once is shed at any priority."""
     room = Room(max_queued_requests=0)
     first = room.passes()
     asked, verdict = room.ask(user="vip")
@@ -147,17 +141,14 @@ def test_heartbeats_and_authentication_never_wait_and_take_no_place(api):
     assert room.policy.in_flight(1) == 0
 
 
-def test_a_produce_without_acks_takes_no_place():
-    """It has no reply that could free the place."""
+def test_requests_that_the_broker_does_not_answer_at_once_take_no_place():
+    """A Produce without a reply, and a fetch that may wait unless `count_long_polls` counts it."""
     room = Room()
     room.passes("Produce", acks=0)
     room.passes("Produce", acks=1)
     room.passes("Produce", acks=0)
     room.waits("Produce", acks=-1)
 
-
-def test_a_long_poll_takes_no_place_unless_configured():
-    """A fetch that may not wait takes a place; one that may wait takes none by default."""
     poll, at_once = FetchHead(500, 1), (FetchHead(0, 1), FetchHead(500, 0))
     for head in at_once:
         room = Room()

@@ -2,6 +2,7 @@
 
 from dataclasses import FrozenInstanceError, replace
 
+import msgspec
 import pytest
 
 from policies.api import (
@@ -20,8 +21,11 @@ from policies.api import (
     Respond,
     Throttle,
 )
+from policies.limits import Limits
+from policies.live_changes import TakesLiveChanges
+from policies.maintenance import Maintenance
 from policies.responses import UNKNOWN
-from policies.testing import BenchHost, BenchRequest, BenchResponse
+from policies.testing import BenchHost, BenchRequest, BenchResponse, PolicyBench
 from wire import apis
 
 PEER = Peer(1, "10.0.0.9", 40000)
@@ -37,16 +41,13 @@ def request() -> BenchRequest:
     return BenchRequest(facts)
 
 
-def test_every_hook_that_decides_forwards_unless_overridden():
-    """It returns the object FORWARD, which the core compares by identity."""
+def test_a_policy_that_overrides_nothing_forwards_all_and_listens_to_all():
+    """It returns the object FORWARD, which the core compares by identity; its interests are the cheapest."""
     policy = make()
     assert policy.on_connect(PEER, 0) is FORWARD
     assert policy.on_request(request(), PEER, 0) is FORWARD
     assert policy.on_response(request(), BenchResponse(), PEER, 0) is FORWARD
 
-
-def test_every_hook_that_only_listens_does_nothing_unless_overridden():
-    """It neither raises nor changes the policy's state."""
     policy = make()
     before = dict(vars(policy))
     policy.on_complete(request(), Outcome.REPLIED, PEER, UNKNOWN, 0)
@@ -56,58 +57,37 @@ def test_every_hook_that_only_listens_does_nothing_unless_overridden():
     policy.close()
     assert vars(policy) == before
 
-
-def test_a_policy_has_no_limits_in_force_unless_it_says_so():
-    """The hook returns none by default."""
     assert make().effective_quota("alice", "report") is None
 
-
-def test_the_reason_of_a_throttle_decides_nothing():
-    """Two verdicts with the same effect are equal; an exempt request passes like any other."""
-    why = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
-    assert Throttle(5, why=why) == Throttle(5)
-    assert Hold(5, "key", why=why) == Hold(5, "key") != Hold(5, "key", throttles=True)
-    assert EXEMPT == FORWARD
-    assert EXEMPT is not FORWARD
-
-
-def test_a_policy_keeps_its_settings_and_its_host():
-    """Both are given once, to its constructor."""
     policy = make()
     assert policy.config == {"a": 1}
     assert policy.host.name == "mine"
 
-
-def test_a_policy_sees_every_api_by_header_and_never_ticks_unless_it_says_otherwise():
-    """The defaults are the cheapest that can judge any request."""
     assert Policy.apis is None
     assert Policy.response_apis is None
     assert Policy.needs is Need.HEADER
     assert Policy.tick_ms == 0
 
 
-def test_needs_are_ordered_by_how_much_must_be_there():
-    """The chain takes the largest of several policies."""
+def test_verdicts_do_no_more_than_they_are_told():
+    """Verdicts with the same effect are equal, whatever their reasons; needs are ordered for the chain."""
+    why = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
+    assert Throttle(5, why=why) == Throttle(5)
+    assert Hold(5, "key", why=why) == Hold(5, "key") != Hold(5, "key", throttles=True)
+    assert EXEMPT == FORWARD
+    assert EXEMPT is not FORWARD
+
     assert Need.HEADER < Need.HEAD < Need.BODY
 
-
-def test_forward_changes_nothing_unless_told():
-    """It has neither patches nor a new body by default."""
     assert Forward() == FORWARD == Forward(patches=(), body=None)
     assert Forward(patches=(Patch(0, b"\x01"),)) != FORWARD
     assert Forward(body=b"") != FORWARD
 
-
-def test_a_throttled_request_is_forwarded_by_default():
-    """So is a request that was held until its deadline."""
     assert Throttle(5).forward is FORWARD
     assert Throttle(5) == Throttle(5, FORWARD) != Throttle(5, Reject(44))
     assert Hold(5, "key").then is FORWARD
     assert Hold(5, ("any", "hashable")) != Hold(5, "key")
 
-
-def test_a_rejection_leaves_the_connection_open_unless_told():
-    """A verdict must ask for the disconnect."""
     assert not Reject(44).close
     assert Reject(44) != Reject(44, close=True)
 
@@ -145,3 +125,14 @@ def test_a_refused_setting_says_where_it_stands(path, text):
     assert str(error) == text
     assert (error.path, error.message) == (path, "no good")
     assert isinstance(error, ValueError)
+
+
+def test_a_policy_with_both_methods_takes_live_changes() -> None:
+    """Its state is an object that JSON has, and the policy takes it as a change; others are changed by a reload."""
+    policy = PolicyBench(Maintenance, {"pauses": [{"topic": "orders"}]}).policy
+    assert isinstance(policy, TakesLiveChanges)
+    shown = msgspec.json.decode(msgspec.json.encode(policy.live_state()))
+    policy.change_live({"pauses": shown["settings"]}, 0)
+    assert msgspec.to_builtins(policy.live_state())["pauses"][0]["topic"] == "orders"
+
+    assert not isinstance(PolicyBench(Limits, {}).policy, TakesLiveChanges)

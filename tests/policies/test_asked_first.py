@@ -30,15 +30,12 @@ def test_it_judges_requests_that_an_entry_before_it_refuses(refusal):
     assert diary == ["b request", "a request", "a response", "b response"]
 
 
-def test_its_throttle_applies_to_the_refusal_of_another():
-    """A refused request is a request."""
+def test_it_throttles_refusals_and_answers_at_its_place():
+    """A refused request is a request. Entries after it are not asked about a request that it answers."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, request=REFUSED), Counts("b", diary, request=Throttle(700)))
     assert ask(chain, request()) == Throttle(700, REFUSED)
 
-
-def test_it_answers_at_its_place_what_the_entries_before_it_let_pass():
-    """Those after it are not asked about a request that it answers."""
     diary: list[str] = []
     answer = Respond(b"b")
     chain, _ = make(Told("a", diary), Counts("b", diary, answer=answer), Told("c", diary))
@@ -48,9 +45,6 @@ def test_it_answers_at_its_place_what_the_entries_before_it_let_pass():
     assert ask(chain, request(ApiKey.METADATA)) is FORWARD
     assert diary == ["b request", "a request", "c request"]
 
-
-def test_several_are_asked_in_the_order_of_the_file():
-    """Before all others."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), Counts("b", diary), Counts("c", diary))
     ask(chain, request(ApiKey.METADATA))

@@ -54,8 +54,8 @@ def test_all_done_is_an_empty_list_and_unknown_is_none():
     assert request.audited == AuditFacts(("orders",), ())
 
 
-def test_partitions_groups_and_the_whole_request_are_told_apart():
-    """A partition has its number; a failure of the whole request has no name."""
+def test_each_failure_has_the_name_of_what_failed():
+    """A partition has its number, an item without a name its place, an id the name that Metadata has told."""
     bench = PolicyBench(Audit)
     request = bench.request(
         "OffsetDelete", fields={"group_id": "payments", "topics": [{"name": "orders"}]}
@@ -72,17 +72,11 @@ def test_partitions_groups_and_the_whole_request_are_told_apart():
         AuditItem("", None, "GROUP_ID_NOT_FOUND"),
     }
 
-
-def test_an_item_without_a_name_has_its_place():
-    """The second of three ACLs."""
     bench = PolicyBench(Audit)
     results = [{}, {"error_code": ErrorCode.INVALID_REQUEST}, {}]
     facts = told(bench, bench.request("CreateAcls"), fields={"results": results})
     assert facts.errors == (AuditItem("1", None, "INVALID_REQUEST"),)
 
-
-def test_an_id_becomes_a_name_or_is_printed_as_kafka_does():
-    """A topic of DeleteTopics v6 that no Metadata reply has named."""
     bench = PolicyBench(Audit)
     known, unknown = bench.topic_id("orders"), UUID(int=5)
     fields = {
@@ -192,3 +186,15 @@ def test_no_request_and_no_reply_waits_for_what_reads_it():
             request = bench.request(name_of(key), version, body=bytes(9))
             told(bench, request, body=bytes(9))
     assert (reply_steps.steps_of.cache_info().misses, len(request_names._READERS)) == made
+
+
+def test_unknown_is_not_empty_and_the_whole_request_has_no_name():
+    """A line without facts says nothing of names and errors; one with none says that there are none."""
+    nothing = AuditFacts()
+    assert (nothing.topics, nothing.groups, nothing.errors) == (None, None, None)
+    assert not nothing.left_out
+    assert AuditFacts(errors=()) != AuditFacts()
+
+    assert not AuditItem("", None, "INVALID_REQUEST").name
+    assert AuditItem("orders", 0, "INVALID_REQUEST").partition == 0
+    assert not AuditItem("orders", 0).error

@@ -50,8 +50,8 @@ def test_the_first_refusal_ends_the_calls_and_only_called_policies_learn_of_the_
     assert diary == ["a request", "b request", "a complete", "b complete"]
 
 
-def test_a_refusal_concerns_one_request_only():
-    """The request remembers it, not the chain."""
+def test_a_refusal_concerns_one_request_only_and_is_told_to_those_that_only_listen():
+    """The request remembers it, not the chain; a policy without a request hook is told all the same."""
     diary: list[str] = []
     refusing = Told("a", diary, request=REFUSED)
     chain, _ = make(refusing, Told("b", diary))
@@ -61,9 +61,6 @@ def test_a_refusal_concerns_one_request_only():
     assert diary.count("b complete") == 1
     assert diary.count("a complete") == 2
 
-
-def test_a_policy_that_only_listens_learns_of_every_end():
-    """Also of requests that others refused, because it has no request hook to be called."""
     diary: list[str] = []
     counts = OnlyCounts()
     chain, _ = make(Told("a", diary, request=REFUSED), counts)
@@ -87,8 +84,8 @@ def test_patches_are_joined_in_order_and_the_last_new_body_wins():
 # -- compiling ----------------------------------------------------------------------------------
 
 
-def test_an_api_that_no_policy_wants_costs_nothing():
-    """It has no hook, and needs nothing but the header."""
+def test_what_no_policy_wants_costs_nothing():
+    """An API, a policy or a hook; the same hooks are returned each time, because plans hold them."""
     diary: list[str] = []
     wants = frozenset({ApiKey.PRODUCE})
     chain, _ = make(Told("a", diary, apis=wants, needs=Need.BODY))
@@ -96,24 +93,15 @@ def test_an_api_that_no_policy_wants_costs_nothing():
     assert chain.hooks(ApiKey.PRODUCE).on_request is not None
     assert make()[0].hooks(ApiKey.PRODUCE) == Hooks()
 
-
-def test_a_policy_that_overrides_nothing_costs_nothing():
-    """Its `needs` do not count."""
     chain, _ = make(Idle({}, BenchHost("idle")))
     assert chain.hooks(ApiKey.PRODUCE) == Hooks()
 
-
-def test_only_overridden_hooks_are_called():
-    """A policy that counts replies has no request hook."""
     counts = OnlyCounts(needs=Need.HEAD)
     chain, _ = make(counts)
     hooks = chain.hooks(ApiKey.PRODUCE)
     assert (hooks.need, hooks.on_request, hooks.on_response) == (Need.HEAD, None, None)
     assert hooks.on_complete is not None
 
-
-def test_hooks_are_compiled_once_per_api():
-    """The same object is returned each time, because plans hold it."""
     chain, _ = make(OnlyCounts())
     assert chain.hooks(ApiKey.PRODUCE) is chain.hooks(ApiKey.PRODUCE)
 
@@ -145,7 +133,7 @@ def test_apis_share_hooks_when_no_policy_tells_them_apart():
     assert len({id(chain.hooks(key)) for key in OFFERED}) <= 8
 
 
-def test_the_need_of_an_api_is_the_largest_of_all_policies():
+def test_each_policy_is_asked_about_its_own_apis_and_the_largest_need_counts():
     """`needs` is one value for all APIs, or one for each key; a key without one needs the header."""
     diary: list[str] = []
     chain, _ = make(
@@ -157,9 +145,6 @@ def test_the_need_of_an_api_is_the_largest_of_all_policies():
     assert chain.hooks(ApiKey.FETCH).need is Need.HEAD
     assert chain.hooks(ApiKey.HEARTBEAT).need is Need.HEADER
 
-
-def test_a_policy_is_asked_about_its_own_apis_only():
-    """Other policies of the chain are called all the same."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, apis=frozenset({ApiKey.PRODUCE})), Told("b", diary))
     walk(chain, request(ApiKey.HEARTBEAT))
@@ -212,16 +197,13 @@ def test_a_throttle_holds_with_any_other_verdict(verdict):
     assert ask(chain, request()) == Throttle(20, verdict)
 
 
-def test_a_throttle_that_refuses_ends_the_calls():
-    """It ends them like a refusal."""
+def test_a_throttle_carries_a_verdict_patches_and_a_reason():
+    """One that refuses ends the calls, one that forwards is joined; the first of the largest has the reason."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary, request=Throttle(20, REFUSED)), Told("b", diary))
     assert walk(chain) == Throttle(20, REFUSED)
     assert diary == ["a request", "a complete"]
 
-
-def test_a_throttles_patches_are_joined_with_the_others():
-    """It forwards like Forward."""
     first, second = Patch(0, b"\x01"), Patch(4, b"\x02")
     chain, _ = make(
         Told("a", [], request=Throttle(20, Forward((first,)))),
@@ -229,9 +211,6 @@ def test_a_throttles_patches_are_joined_with_the_others():
     )
     assert ask(chain, request()) == Throttle(20, Forward((first, second)))
 
-
-def test_the_largest_throttle_gives_the_reason():
-    """A smaller or later one does not; the reason does not change the decision."""
     less, most, same = (
         Throttle(ms, why=QuotaViolation("user=alice", key, 2.0, 1.0))
         for ms, key in ((10, "producer_byte_rate"), (30, "request_rate"), (30, "tie"))
@@ -245,6 +224,9 @@ def test_the_largest_throttle_gives_the_reason():
     assert verdict == Throttle(30)
     assert isinstance(verdict, Throttle)
     assert verdict.why == most.why
+
+    chain, _ = make(Told("a", [], request=Throttle(0)), Told("b", []))
+    assert ask(chain, request()) is FORWARD
 
 
 @pytest.mark.parametrize("order", [(EXEMPT, FORWARD), (FORWARD, EXEMPT), (EXEMPT, EXEMPT)])
@@ -269,12 +251,6 @@ def test_what_one_policy_exempts_stays_exempt_when_another_patches(exempting, fi
     assert (ends.patches, ends.exempt) == ((patch,), True)
 
 
-def test_a_throttle_of_0_ms_is_no_throttle():
-    """Its verdict on the request holds."""
-    chain, _ = make(Told("a", [], request=Throttle(0)), Told("b", []))
-    assert ask(chain, request()) is FORWARD
-
-
 # -- observing replies --------------------------------------------------------------------------
 
 
@@ -289,15 +265,9 @@ def test_a_policy_observes_replies_of_the_apis_it_names_only():
     assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.FETCH).on_response is not None
     assert make(Told("a", [], apis=fetch))[0].hooks(ApiKey.PRODUCE).on_response is None
 
-
-def test_observed_replies_are_among_the_seen_requests():
-    """Replies of an API that a policy does not see are not observed."""
     chain, _ = make(Told("a", [], apis=frozenset(), response_apis=frozenset({ApiKey.FETCH})))
     assert chain.hooks(ApiKey.FETCH) == Hooks()
 
-
-def test_only_policies_that_observe_a_reply_are_called():
-    """They are called in reverse order, as always."""
     diary: list[str] = []
     deaf = Told("b", diary, response_apis=frozenset())
     chain, _ = make(Told("a", diary), deaf, Told("c", diary))
@@ -367,8 +337,8 @@ def test_an_observer_changes_nothing_and_what_it_would_have_done_is_reported(ver
     assert diary[-2:] == ["a complete", "b complete"]
 
 
-def test_an_observer_that_would_throttle_a_reply_is_only_reported():
-    """It does not change other policies' throttles."""
+def test_an_observer_is_reported_only_if_it_would_have_had_an_effect():
+    """It changes no other policy's throttle and closes nothing, with any `on_error`."""
     chain, reporter = make(
         Told("a", [], response=Throttle(90)),
         Told("b", [], response=Throttle(9)),
@@ -377,17 +347,11 @@ def test_an_observer_that_would_throttle_a_reply_is_only_reported():
     assert hear(chain, request()) == Throttle(9)
     assert reporter.observed == [("a", Throttle(90))]
 
-
-def test_an_observer_that_forwards_is_not_reported():
-    """A forward has no effect to report."""
     for verdict in (FORWARD, EXEMPT, Throttle(0), Throttle(0, EXEMPT)):
         chain, reporter = make(Told("a", [], request=verdict), modes={"a": "observe"})
         assert walk(chain) is FORWARD
         assert reporter.observed == []
 
-
-def test_an_observer_that_raises_is_reported_and_never_closes():
-    """An observer changes nothing, with any `on_error`."""
     chain, reporter = make(Told("a", [], request=RuntimeError("bug")), modes={"a": "observe"})
     assert walk(chain) is FORWARD
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_request")]

@@ -40,16 +40,13 @@ def test_a_watcher_that_raises_is_reported_and_yields():
     assert [hook for _, hook, _ in reporter.errors] == ["on_request"]
 
 
-def test_a_guard_that_raises_about_a_reply_closes():
-    """The reply may be what the policy guards against."""
+def test_a_fault_about_a_reply_closes_and_one_about_the_end_does_not():
+    """The reply may be what the policy guards against; at the end nothing is left to close."""
     chain, reporter = make(Told("a", [], response=RuntimeError("bug")), Told("b", []))
     with pytest.raises(PolicyFault, match="on_response"):
         walk(chain)
     assert len(reporter.errors) == 1
 
-
-def test_a_fault_about_the_end_is_reported_and_the_others_are_told():
-    """The request is over, so nothing is closed."""
     diary: list[str] = []
     chain, reporter = make(Told("a", diary, complete=RuntimeError("bug")), Told("b", diary))
     walk(chain)
@@ -57,8 +54,8 @@ def test_a_fault_about_the_end_is_reported_and_the_others_are_told():
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_complete")]
 
 
-def test_a_lone_policys_bug_is_blamed_on_it():
-    """The core passes the exception of the bare hook to the chain, and raises the fault it gets."""
+def test_a_bug_of_a_bare_hook_is_blamed_on_its_owner_once():
+    """The core passes the exception of the hook to the chain, and raises the fault it gets."""
     diary: list[str] = []
     chain, reporter = make(
         Told("other", diary, apis=frozenset({ApiKey.PRODUCE})), OnlyCounts(), Told("mine", diary)
@@ -68,9 +65,6 @@ def test_a_lone_policys_bug_is_blamed_on_it():
     assert (fault.name, fault.hook) == ("mine", "on_request")
     assert reporter.errors == [("mine", "on_request", bug)]
 
-
-def test_a_bug_is_blamed_on_the_hooks_owner_even_if_its_needs_have_changed():
-    """The policy needed the API when the request came."""
     lone = Told("mine", [])
     chain, reporter = make(OnlyCounts(), lone)
     lone.apis = frozenset()
@@ -78,6 +72,11 @@ def test_a_bug_is_blamed_on_the_hooks_owner_even_if_its_needs_have_changed():
     fault = chain.attribute_fault(ApiKey.HEARTBEAT, "on_response", RuntimeError("bug"))
     assert (fault.name, fault.hook) == ("mine", "on_response")
     assert [name for name, _, _ in reporter.errors] == ["mine"]
+
+    chain, reporter = make(Told("a", []))
+    fault = PolicyFault("a", "on_request")
+    assert chain.attribute_fault(ApiKey.HEARTBEAT, "on_request", fault) is fault
+    assert reporter.errors == []
 
 
 def test_interests_that_cannot_be_read_again_are_reported_and_the_last_ones_stay():
@@ -91,35 +90,21 @@ def test_interests_that_cannot_be_read_again_are_reported_and_the_last_ones_stay
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("broken", "interests")]
 
 
-def test_a_fault_is_reported_once():
-    """The joined hook has reported it already."""
-    chain, reporter = make(Told("a", []))
-    fault = PolicyFault("a", "on_request")
-    assert chain.attribute_fault(ApiKey.HEARTBEAT, "on_request", fault) is fault
-    assert reporter.errors == []
-
-
 # -- connections, ticks, the end ----------------------------------------------------------------
 
 
-def test_a_client_is_accepted_when_no_policy_refuses_it():
-    """All policies are called, in order."""
+def test_the_first_refusal_rejects_a_client_and_earlier_policies_learn_of_it():
+    """A policy that counts connections must not count this one for ever; an observer's refusal is only reported."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), OnlyCounts(), Told("b", diary))
     assert chain.on_connect(PEER, 0) is None
     assert diary == ["a connect", "b connect"]
 
-
-def test_the_first_refusal_rejects_a_client_and_earlier_policies_learn_of_it():
-    """A policy that counts connections must not count this one for ever."""
     diary: list[str] = []
     chain, _ = make(Told("a", diary), Told("b", diary, connect=REFUSED), Told("c", diary))
     assert chain.on_connect(PEER, 0) is REFUSED
     assert diary == ["a connect", "b connect", "a disconnect"]
 
-
-def test_an_observer_rejects_no_client():
-    """Its refusal is only reported."""
     diary: list[str] = []
     chain, reporter = make(
         Told("a", diary, connect=REFUSED), Told("b", diary), modes={"a": "observe"}
@@ -129,7 +114,7 @@ def test_an_observer_rejects_no_client():
     assert reporter.observed == [("a", REFUSED)]
 
 
-def test_a_guard_that_raises_at_connect_rejects_the_client():
+def test_a_guard_that_raises_at_connect_rejects_the_client_and_a_watcher_does_not():
     """Only this connection is lost: the chain returns a refusal and does not raise."""
     chain, reporter = make(Told("a", [], connect=RuntimeError("bug")))
     refusal = chain.on_connect(PEER, 0)
@@ -137,9 +122,6 @@ def test_a_guard_that_raises_at_connect_rejects_the_client():
     assert refusal.close
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("a", "on_connect")]
 
-
-def test_a_watcher_that_raises_at_connect_accepts_the_client():
-    """It has on_error: forward."""
     chain, reporter = make(Told("a", [], connect=RuntimeError("bug")), on_errors={"a": "forward"})
     assert chain.on_connect(PEER, 0) is None
     assert len(reporter.errors) == 1

@@ -2,8 +2,9 @@
 
 import pytest
 
-from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Respond, Throttle
-from policies.chain import ASKED_ALL, PolicyFault
+from policies.api import FORWARD, Forward, Hold, Need, Outcome, Patch, Respond, Throttle
+from policies.chain import PolicyFault
+from policies.hooks import ASKED_ALL, COMPLETED, ChainPosition, Hooks
 from policies.responses import UNKNOWN
 from tests.support.core.chains import PEER, REFUSED, Told, ask, ask_again, hear, make, request
 from wire.apis import ApiKey
@@ -25,8 +26,8 @@ def end(chain, asked) -> None:
     on_complete(asked, Outcome.DISCONNECTED, PEER, UNKNOWN, 9)
 
 
-def test_only_the_holder_is_called_twice_and_later_policies_after_it():
-    """Each of the others is called once about each request."""
+def test_only_the_holder_is_called_twice_and_at_the_deadline_not_even_it():
+    """The hold's `then` is its verdict then, and ends the calls if it refuses; each other policy is called once."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     assert ask(chain, asked) is HOLD
     assert diary == ["a request", "b request"]
@@ -34,17 +35,11 @@ def test_only_the_holder_is_called_twice_and_later_policies_after_it():
     assert diary[2:] == ["b request", "c request"]
     assert asked.asked == ASKED_ALL
 
-
-def test_at_the_deadline_the_holder_is_not_asked_again():
-    """The hold's `then` is its verdict, and later policies are called."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)
     assert ask_again(chain, asked, FORWARD) is FORWARD
     assert diary == ["a request", "b request", "c request"]
 
-
-def test_a_deadline_that_refuses_ends_the_calls():
-    """It ends them as a refusal at once would."""
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)
     assert ask_again(chain, asked, REFUSED) is REFUSED
@@ -123,8 +118,8 @@ def test_an_observer_holds_no_request():
     assert diary == ["a request", "b request", "b request"]
 
 
-def test_a_guard_that_raises_when_asked_again_closes():
-    """The fault is reported, and the policies called so far learn of the end."""
+def test_a_fault_when_asked_again_is_like_any_other():
+    """A guard's closes, and the policies called so far learn of it; with on_error: forward, later ones decide."""
     bug = RuntimeError("bug")
     chain, reporter, diary, asked = chain_of(FORWARD, [HOLD, bug], FORWARD)
     ask(chain, asked)
@@ -134,9 +129,6 @@ def test_a_guard_that_raises_when_asked_again_closes():
     assert reporter.errors == [("b", "on_request", bug)]
     assert diary[-2:] == ["a complete", "b complete"]
 
-
-def test_a_watcher_that_raises_when_asked_again_yields():
-    """With on_error: forward, later policies decide."""
     chain, reporter, _, asked = chain_of(
         [HOLD, RuntimeError("bug")], REFUSED, on_errors={"a": "forward"}
     )
@@ -173,3 +165,13 @@ def test_recompiling_unchanged_needs_changes_nothing():
     assert after.on_request == before.on_request
     assert ask(chain, asked) is FORWARD
     assert diary == ["a request"]
+
+
+def test_a_position_begins_at_the_first_entry_and_hooks_with_nothing():
+    """A place is compared with `asked`: below every place means told, above means asked of all."""
+    assert Hooks() == (Need.HEADER, None, None, None, None, False, (), (), None, None)
+
+    assert ChainPosition() == (0, FORWARD, 0, None)
+
+    assert COMPLETED < 0
+    assert ASKED_ALL > 10_000

@@ -74,14 +74,11 @@ def test_each_api_that_concerns_credentials_or_the_cluster_is_refused_and_hidden
             assert key in chain.hidden()
 
 
-def test_other_apis_cost_nothing() -> None:
-    """Produce and Fetch have no hook of the guard, so they take the path of a chain without policies."""
+def test_other_and_named_apis_are_forwarded() -> None:
+    """Produce takes the path of a chain without policies; named APIs are offered again, and the others stay refused."""
     hooks, none = guarded().hooks(ApiKey.PRODUCE), Chain((), BenchReporter()).hooks(ApiKey.PRODUCE)
     assert hooks == none
 
-
-def test_named_apis_are_forwarded() -> None:
-    """They are offered again; the others stay refused."""
     chain = guarded(forwarded={ApiKey.DESCRIBE_ACLS, ApiKey.ALTER_CONFIGS})
     assert chain.hooks(ApiKey.DESCRIBE_ACLS).on_request is None
     assert chain.hooks(ApiKey.ALTER_CONFIGS).on_request is None

@@ -21,17 +21,14 @@ LOOKUPS = MetricSpec("counter", "lookups", "Lookups by result.", ("result",))
 SIZES = MetricSpec("histogram", "sizes", "Sizes.", (), (1, 10.5))
 
 
-def test_a_counter_counts_by_its_labels() -> None:
-    """Each series starts with its first count; a count may be a fraction."""
+def test_a_counter_counts_by_its_labels_and_a_histogram_at_its_bounds() -> None:
+    """A count may be a fraction; a value that equals a bound is below it, as in Prometheus."""
     counter = CustomMetrics().counter(LOOKUPS)
     counter.add(1, "hit")
     counter.add(2.5, "hit")
     counter.add(0, "miss")
     assert counter.series == {("hit",): 3.5, ("miss",): 0}
 
-
-def test_a_histogram_counts_values_at_its_bounds() -> None:
-    """A value that equals a bound is below it, as in Prometheus; larger ones are counted last."""
     histogram = CustomMetrics().histogram(SIZES)
     for value in (-3, 1, 1.01, 10.5, 11):
         histogram.add(value)
@@ -106,7 +103,7 @@ def test_a_wrong_definition_is_refused(make: Callable[[BenchHost], object], word
 
 
 def test_the_same_definition_is_the_same_metric() -> None:
-    """Another one under its name is refused, and so is one more than the limit."""
+    """Another one under its name is refused, also by another entry, and so is one more than the limit."""
     host = BenchHost()
     first = host.counter("lookups", "Lookups.")
     assert host.counter("lookups", "Lookups.") is first
@@ -117,9 +114,6 @@ def test_the_same_definition_is_the_same_metric() -> None:
     with pytest.raises(ValueError, match=f"more is metric {MAX_METRICS + 1}"):
         host.counter("more", "Help.")
 
-
-def test_entries_define_a_shared_metric_alike() -> None:
-    """Two entries of one policy share its metrics; another definition is named."""
     ours, same, other = CustomMetrics(), CustomMetrics(), CustomMetrics()
     ours.counter(LOOKUPS)
     same.counter(LOOKUPS)

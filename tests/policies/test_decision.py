@@ -32,8 +32,8 @@ def test_a_decision_has_a_kind_a_delay_and_an_error(verdict, kind, delay_ms, err
     assert (made.kind, made.delay_ms, made.error) == (kind, delay_ms, error)
 
 
-def test_it_closes_by_the_verdict_and_at_a_refused_connect():
-    """Before its first request a client cannot be answered."""
+def test_a_decision_closes_and_explains_as_its_verdict_does():
+    """Before its first request a client cannot be answered; `error_message` has the reason or the code."""
     closes = [decision(Reject(44)), decision(Reject(44, close=True)), decision(Reject(44), "")]
     assert [(each.closes, each.operation) for each in closes] == [
         (False, "DeleteTopics"),
@@ -41,15 +41,9 @@ def test_it_closes_by_the_verdict_and_at_a_refused_connect():
         (True, "connect"),
     ]
 
-
-def test_the_reason_of_a_throttle_that_refuses_is_its_refusals():
-    """Other verdicts have no reason."""
     told = [decision(each).message for each in (REFUSED, Throttle(30, REFUSED), Throttle(30))]
     assert told == [REFUSED.message, REFUSED.message, ""]
 
-
-def test_a_client_is_told_the_policy_and_its_reason_or_the_code():
-    """They stand in `error_message`."""
     assert refusal_message("limits", REFUSED) == (
         "refused by policy limits of Sluice: DeleteTopics is forbidden here"
     )

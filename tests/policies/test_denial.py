@@ -63,12 +63,16 @@ def test_an_entry_that_observes_denies_nothing():
 
 
 def test_a_denial_is_reported_as_a_refusal():
-    """With the names of its codes and the policy's words."""
+    """With the names of its codes, of topics and of groups, and the policy's words."""
     denial = Deny({"x": CODE, ("y", 1): ErrorCode.POLICY_VIOLATION}, "secret")
     decision = PolicyDecision("a", denial, PEER, "Produce", 0)
     assert (decision.kind, decision.message) == ("reject", "secret")
     assert decision.error == "POLICY_VIOLATION, TOPIC_AUTHORIZATION_FAILED"
     assert not is_no_op(denial)
+
+    denial = Deny({"x": CODE}, groups={"g": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    decision = PolicyDecision("topics", denial, PEER, "OffsetFetch", 0)
+    assert decision.error == "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED"
 
 
 def test_an_exemption_beside_a_denial_takes_nothing_from_it():
@@ -105,10 +109,3 @@ def test_groups_need_names_and_codes(groups):
     """A policy's mistake is told where it makes it."""
     with pytest.raises(TypeError, match=r"Deny\.groups"):
         Deny({}, groups=groups)
-
-
-def test_a_decision_names_the_codes_of_topics_and_groups():
-    """For logs and metrics."""
-    denial = Deny({"x": CODE}, groups={"g": ErrorCode.GROUP_AUTHORIZATION_FAILED})
-    decision = PolicyDecision("topics", denial, PEER, "OffsetFetch", 0)
-    assert decision.error == "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED"

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.entry_tools import MAX_BLOCKING_TIMEOUT_MS
+from policies.policy_log import MAX_EARLY
 from policies.testing import BenchHost, PolicyBench
 from tests.support.plugins.tool_user import ToolUser
 
@@ -20,17 +21,14 @@ def test_a_policy_logs_counts_and_reads_the_time() -> None:
     assert bench.policy.asked.series == {("Metadata",): 1}
 
 
-def test_metrics_are_made_in_init_only() -> None:
-    """A policy that makes them per request would grow without a bound."""
+def test_a_tool_is_used_in_its_time() -> None:
+    """A policy that makes metrics per request would grow without a bound; in `__init__` there is no proxy yet."""
     bench = PolicyBench(ToolUser, {})
     with pytest.raises(RuntimeError, match="counter is called after __init__"):
         bench.host.counter("late", "Help.")
     with pytest.raises(RuntimeError, match="histogram is called after __init__"):
         bench.host.histogram("late", "Help.", [1])
 
-
-def test_slow_work_begins_when_the_policy_serves() -> None:
-    """In `__init__` there is no proxy yet."""
     with pytest.raises(RuntimeError, match="run_blocking in __init__"):
         BenchHost().run_blocking(lambda: 1, lambda *_: None)
 
@@ -55,20 +53,33 @@ def test_wrong_arguments_of_slow_work_are_refused(arguments, words) -> None:
     assert words in str(refused.value)
 
 
-def test_an_error_of_then_is_the_policys() -> None:
-    """It is reported with the entry's name, and nothing else happens."""
+def test_an_error_of_then_is_the_policys_and_results_of_a_removed_entry_are_dropped() -> None:
+    """The error is reported with the entry's name, and nothing else happens."""
     bench = PolicyBench(ToolUser, {})
     bench.host.run_blocking(lambda: 1, lambda *_: 1 // 0)
     bench.advance(0)
     ((name, hook, error),) = bench.reporter.errors
     assert (name, hook, type(error)) == ("bench", "run_blocking", ZeroDivisionError)
 
-
-def test_results_of_a_removed_entry_are_dropped() -> None:
-    """Its policy has been closed."""
     bench = PolicyBench(ToolUser, {})
     seen: list[object] = []
     bench.host.run_blocking(lambda: 1, lambda result, _: seen.append(result))
     bench.chain.close()
     bench.advance(0)
     assert seen == []
+
+
+def test_the_log_of_a_policy_keeps_few_lines_before_there_is_a_proxy_and_never_fails_it() -> None:
+    """A constructor that logs in a loop keeps MAX_EARLY lines; an exception of the writer is not the policy's."""
+    host, seen = BenchHost(), []
+    for number in range(MAX_EARLY + 100):
+        host.log.debug("line", number=number)
+    host.log.connect(lambda *line: seen.append(line))
+    assert len(seen) == MAX_EARLY
+
+    def fail(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    host = BenchHost()
+    host.log.connect(fail)
+    host.log.error("line")

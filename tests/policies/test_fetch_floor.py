@@ -44,15 +44,15 @@ def test_values_below_the_floor_are_raised_to_it(version):
 
 
 def test_values_at_the_floor_or_above_stay():
-    """No value is lowered, and the request passes unchanged."""
+    """No value is lowered or raised beyond max_bytes; a consumer that is about to leave waits for its answer."""
     assert ask(FetchHead(2000, 1000)) is FORWARD
     assert ask(FetchHead(30_000, 1 << 20)) is FORWARD
 
-
-def test_min_bytes_never_exceeds_max_bytes():
-    """min_bytes is raised to max_bytes at most, and never lowered to it."""
     assert ask(FetchHead(2000, 1, max_bytes=600)) == patched(("min_bytes", 600))
     assert ask(FetchHead(2000, 700, max_bytes=600)) is FORWARD
+
+    assert ask(FetchHead(500, 1, session_id=7, session_epoch=-1)) is FORWARD
+    assert ask(FetchHead(500, 1, session_id=0, session_epoch=-1)) is not FORWARD
 
 
 def test_the_first_rule_that_fits_counts():
@@ -67,12 +67,6 @@ def test_the_first_rule_that_fits_counts():
     assert ask(head, rules=rules, user="ann", client_id="x") == patched(("max_wait_ms", 4000))
     assert ask(head, rules=rules, user="bob") == patched(("min_bytes", 5000))
     assert ask(head, rules=rules, user="bob", client_id="x") is FORWARD
-
-
-def test_a_fetch_that_closes_its_session_is_not_changed():
-    """The consumer is about to leave and waits for the answer; a fetch without a session is raised."""
-    assert ask(FetchHead(500, 1, session_id=7, session_epoch=-1)) is FORWARD
-    assert ask(FetchHead(500, 1, session_id=0, session_epoch=-1)) is not FORWARD
 
 
 def test_only_fetches_are_seen_and_none_without_rules():

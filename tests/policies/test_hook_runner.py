@@ -38,27 +38,21 @@ def test_any_exception_of_a_hook_is_a_fault_of_its_policy(error):
     assert reporter.errors == [("q", "on_tick", error), ("q", "close", error)]
 
 
-def test_a_recursion_without_end_is_a_fault_of_its_policy():
-    """The stack is unwound when the fault is made."""
+def test_a_return_value_is_passed_on_and_a_wrong_one_or_an_endless_recursion_is_a_fault():
+    """The fault counts like an exception; the stack is unwound when it is made."""
     reporter = BenchReporter()
-    HookRunner(reporter).notify("q", "on_request", endless)
-    assert [type(error) for _, _, error in reporter.errors] == [RecursionError]
+    assert HookRunner(reporter).run("q", "effective_quota", max, 3, 5) == 5
+    assert reporter.errors == []
 
-
-def test_a_wrong_return_value_is_a_fault_that_names_the_expectation():
-    """It counts like an exception."""
     reporter = BenchReporter()
     with pytest.raises(PolicyFault) as raised:
         HookRunner(reporter).run("limits", "on_request", lambda: None, check=check_request)
     assert str(raised.value) == "policy limits, on_request: expected a verdict, got None"
     assert len(reporter.errors) == 1
 
-
-def test_a_hooks_return_value_is_passed_on():
-    """Its arguments are passed unchanged."""
     reporter = BenchReporter()
-    assert HookRunner(reporter).run("q", "effective_quota", max, 3, 5) == 5
-    assert reporter.errors == []
+    HookRunner(reporter).notify("q", "on_request", endless)
+    assert [type(error) for _, _, error in reporter.errors] == [RecursionError]
 
 
 # -- time ---------------------------------------------------------------------------------------

@@ -17,14 +17,6 @@ def ask(settings, api, **request):
     return bench.ask(bench.request(api, **request))
 
 
-def test_without_settings_no_request_is_seen():
-    """Every setting is optional."""
-    bench = PolicyBench(Limits)
-    assert bench.policy.apis == frozenset()
-    assert bench.chain.hooks(ApiKey.PRODUCE).on_request is None
-    assert bench.ask(bench.request("Produce", acks=0, size_bytes=1 << 30)) is FORWARD
-
-
 def test_a_forbidden_api_is_a_policy_violation_and_the_others_pass():
     """Every admin client shows this code under its own name."""
     settings = {"forbidden_apis": ["DeleteTopics", "AlterConfigs"]}
@@ -96,14 +88,19 @@ def test_only_apis_that_the_settings_can_refuse_are_seen(settings, apis):
     assert PolicyBench(Limits, settings).policy.apis == apis
 
 
-def test_it_judges_by_the_header_alone():
-    """Forwarded requests stream as without the policy."""
+def test_it_judges_by_the_header_alone_and_without_settings_nothing():
+    """Forwarded requests stream as without the policy; every setting is optional."""
     settings = {"forbidden_apis": ["Produce"], "request_max_bytes": 1024, "required_acks": "all"}
     bench = PolicyBench(Limits, settings)
     hooks = bench.chain.hooks(ApiKey.PRODUCE)
     assert hooks.need is Need.HEADER
     assert hooks.on_response is None
     assert hooks.on_complete is None
+
+    bench = PolicyBench(Limits)
+    assert bench.policy.apis == frozenset()
+    assert bench.chain.hooks(ApiKey.PRODUCE).on_request is None
+    assert bench.ask(bench.request("Produce", acks=0, size_bytes=1 << 30)) is FORWARD
 
 
 def test_apis_that_kafka_does_not_have_are_all_named_with_the_nearest():

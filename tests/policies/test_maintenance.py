@@ -64,14 +64,11 @@ def test_a_write_waits_if_it_fits_a_pause(pauses, paused, passing) -> None:
     assert [is_paused(bench, *topics) for topics in passing] == [False] * len(passing)
 
 
-def test_other_requests_are_not_looked_at() -> None:
-    """Neither reads nor commits; without a pause not even writes."""
+def test_only_writes_are_looked_at_and_only_pauses_of_topics_need_topics() -> None:
+    """Neither reads nor commits, without a pause not even writes; all writes of a user are judged by the header."""
     assert PolicyBench(Maintenance, ORDERS).policy.apis == {ApiKey.PRODUCE}
     assert PolicyBench(Maintenance, {}).policy.apis == frozenset()
 
-
-def test_only_pauses_of_topics_need_topics() -> None:
-    """All writes of a user are judged by the header."""
     for pauses, need in (
         ([{"user": "a"}, {"topic": "*"}], Need.HEADER),
         ([{"user": "a"}, {"topic": "x"}], Need.TOPICS),

@@ -1,12 +1,15 @@
 """The sources of plug-ins: a changed package is imported again, a broken one changes nothing, ours never are."""
 
+import gc
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from policies.plugin_sources import PluginSources
+from policies.replaced_modules import any_left, note_replaced
 
 
 @pytest.fixture
@@ -73,3 +76,14 @@ def test_sluices_own_modules_are_not_followed() -> None:
     sources.load("policies.limits", lambda: import_module("policies.limits"))
     assert sources.digests("policies.limits") == {}
     assert sys.modules["policies.api"] is before
+
+
+def test_a_module_is_left_until_it_is_gone():
+    """It refers to itself, as the functions of a module do."""
+    module = ModuleType("replaced")
+    vars(module)["itself"] = module
+    note_replaced(module)
+    assert any_left()
+    del module
+    gc.collect()
+    assert not any_left()

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import sys
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from types import SimpleNamespace
 from typing import ClassVar
@@ -11,6 +12,7 @@ import pytest
 
 from policies import discovery, registry
 from policies.api import Host, Policy, PolicyConfigError
+from policies.quota.policy import Quota
 from policies.registry import PolicyEntry
 from policies.testing import BenchHost
 from policies.validation import SettingsError
@@ -141,10 +143,13 @@ def test_a_failed_build_leaves_nothing_open() -> None:
     assert Stranger.closed == ["a"]
 
 
-def test_inspecting_closes_its_policies() -> None:
-    """A check leaves no policy open."""
-    assert texts(PolicyEntry(use="stranger", name="x")) == []
-    assert Stranger.closed == ["x"]
+def test_policies_that_are_not_kept_are_closed() -> None:
+    """A check leaves none open, and neither does a mistake in another entry."""
+    entries = [PolicyEntry(use="stranger", name="a")]
+    assert texts(*entries) == []
+    assert Stranger.closed == ["a"]
+    registry.inspect([*entries, PolicyEntry(use="missing")], keep=True)
+    assert Stranger.closed == ["a", "a"]
 
 
 # -- once ---------------------------------------------------------------------------------------
@@ -165,15 +170,6 @@ def test_a_policy_is_made_once_from_inspection_to_service() -> None:
     assert registry.build(entries, BenchHost())[0].policy is not built[0].policy
 
 
-def test_policies_that_are_not_kept_are_closed() -> None:
-    """A check leaves none open, and neither does a mistake in another entry."""
-    entries = [PolicyEntry(use="stranger", name="a")]
-    registry.inspect(entries)
-    assert Stranger.closed == ["a"]
-    registry.inspect([*entries, PolicyEntry(use="missing")], keep=True)
-    assert Stranger.closed == ["a", "a"]
-
-
 def test_a_drafts_requests_to_the_proxy_wait_for_it() -> None:
     """It reads its file at once; its alarm is set when there is a clock; no request is woken."""
     entries = [PolicyEntry(use="stranger", config={"level": 3})]
@@ -184,3 +180,73 @@ def test_a_drafts_requests_to_the_proxy_wait_for_it() -> None:
     assert built.policy.saved == b"saved"
     assert [at_ms for at_ms, _, _ in host.alarms] == [7]
     assert host.woken == []
+
+
+def test_the_files_that_policies_read_are_known_by_their_digest() -> None:
+    """A policy's state file is not among them. The digest changes with the content."""
+
+    def digest(content: bytes) -> str:
+        (path, found), *more = registry.digests(
+            inspected({"quotas_file": "q", **STATE}, content)
+        ).items()
+        assert (path, more) == ("q", [])
+        return found
+
+    assert digest(QUOTAS) == digest(QUOTAS)
+    assert digest(QUOTAS) != digest(QUOTAS + b"# more\n")
+    assert registry.digests([PolicyEntry(use="quota")]) == {}
+
+
+def test_two_entries_may_read_one_file() -> None:
+    """A state file has one owner; a file that Sluice only reads may have several readers."""
+    entries = [PolicyEntry(use="quota", name=n, config={"quotas_file": "q"}) for n in "ab"]
+    assert registry.inspect(entries, BenchHost(files={"q": QUOTAS})) == []
+    entries = [PolicyEntry(use="quota", name=n, config=STATE) for n in "ab"]
+    (problem,) = registry.inspect(entries, BenchHost())
+    assert "the entry a keeps its state in the same file" in problem.found
+
+
+def test_every_mistake_of_a_policys_file_is_a_problem_of_its_setting() -> None:
+    """Each begins with the key path of the setting."""
+    bad = b"version: 1\nquotas: [{user: a}, {request_rate: 1}]"
+    entries = [PolicyEntry(use="quota", config={"quotas_file": "q"})]
+    said = list(map(str, registry.inspect(entries, BenchHost(files={"q": bad}))))
+    assert said == [
+        (
+            "policies[0].config.quotas_file: quotas[0] (q:2): found no limit, expected at least one of "
+            "request_rate, producer_byte_rate, consumer_byte_rate"
+        ),
+        "policies[0].config.quotas_file: quotas[1] (q:2): found no entity, expected user, client_id, or both",
+    ]
+
+
+def test_hints_come_from_the_policy_that_was_made() -> None:
+    """They have the path of the entry."""
+    entries = inspected({"quotas_file": "q", "quotas": [{"user": "a", "request_rate": 2}]}, QUOTAS)
+    assert registry.hints(entries) == [
+        (
+            "policies[0].config.quotas_file: the request_rate of {user: a} has no effect: quotas[0] sets it "
+            "too, and the configuration wins"
+        )
+    ]
+
+
+def test_a_policy_whose_hints_raise_can_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no hints."""
+
+    def hints(_: Quota) -> Iterator[str]:
+        yield "quotas: there are some"
+        raise KeyError("inside")
+
+    monkeypatch.setattr(Quota, "hints", hints)
+    assert registry.hints(inspected({}, b"")) == []
+
+
+QUOTAS = b"version: 1\nquotas: [{user: a, request_rate: 1}]\n"
+STATE: dict[str, object] = {"state_file": "s"}
+
+
+def inspected(config: dict[str, object], content: bytes) -> list[PolicyEntry]:
+    entries = [PolicyEntry(use="quota", config=config)]
+    assert registry.inspect(entries, BenchHost(files={"q": content})) == []
+    return entries

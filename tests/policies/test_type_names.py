@@ -3,9 +3,11 @@
 from enum import Enum
 from typing import Annotated, Literal
 
+import msgspec
 import pytest
 from msgspec import Meta, Struct, inspect
 
+from policies.field_types import types_of
 from policies.type_names import convert_units, describe_type, describe_value, nearest, struct_of
 
 
@@ -69,10 +71,12 @@ def test_a_value_in_words(value: object, words: str) -> None:
     assert describe_value(value) == words
 
 
-def test_nearest_ignores_case_and_returns_nothing_when_no_name_is_near() -> None:
-    """The most similar name is returned as it must be written; without one it is ''."""
+def test_nearest_returns_a_similar_name_or_nothing() -> None:
+    """As it must be written, in any case; comparing a megabyte with every key would take minutes."""
     assert nearest("deletetopic", ["DeleteTopics", "CreateTopics"]) == "DeleteTopics"
     assert not nearest("zzz", ["DeleteTopics"])
+
+    assert nearest("limits" * 200_000, ["limits"]) == ""
 
 
 @pytest.mark.parametrize(
@@ -95,6 +99,17 @@ def test_a_quantity_with_a_unit_is_the_number_that_the_key_wants(path, value, me
     assert convert_units(path, inspect.type_info(int), value) == meant
 
 
-def test_a_huge_word_is_near_no_name():
-    """Comparing a megabyte with every key would take minutes."""
-    assert nearest("limits" * 200_000, ["limits"]) == ""
+class _Kept(msgspec.Struct):
+    names: tuple[str, ...] | None = None
+
+
+def test_a_class_and_a_type_are_described_once():
+    """A subclass has types of its own; another type is described each time."""
+    assert types_of(_Kept) is types_of(_Kept)
+    assert types_of(tuple[str, ...]) is not types_of(tuple[str, ...])
+    assert types_of(msgspec.defstruct("Below", [], bases=(_Kept,))) is not types_of(_Kept)
+
+    types = types_of(_Kept)
+    kind = types.fields["names"].type
+    assert types.info_of(kind) is types.info_of(kind)
+    assert types.present_in(kind) is types.present_in(kind)

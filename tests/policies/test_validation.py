@@ -133,13 +133,9 @@ def test_what_post_init_refuses_has_a_path(size: int, text: str) -> None:
     assert [str(each) for each in problems_of(Nest, {"proud": {"size": size}}, "p")] == [text]
 
 
-def test_a_mistyped_key_is_not_reported_as_missing_too() -> None:
-    """One typing error is one problem."""
+def test_one_mistake_is_one_problem_at_the_key_that_is_wrong() -> None:
+    """A mistyped key is not reported as missing too; an absent section leads to the keys that are required in it."""
     assert [each.path for each in problems_of(Door, {"prot": 1})] == ["prot"]
-
-
-def test_a_missing_section_is_named_by_what_it_must_contain() -> None:
-    """A required mapping that is absent leads to the keys that are required in it."""
 
     class Shell(msgspec.Struct, frozen=True):
         door: Door
@@ -147,14 +143,11 @@ def test_a_missing_section_is_named_by_what_it_must_contain() -> None:
     assert [each.path for each in problems_of(Shell, {})] == ["door.port"]
 
 
-def test_settings_error_carries_all_problems() -> None:
-    """The error's text has a line for each problem, with where it came from."""
+def test_problems_have_their_paths_and_origins() -> None:
+    """Keys are joined by dots, indexes are not; the error's text has a line for each problem."""
     error = SettingsError([Problem("a", "1", "2", origin="f:3"), Problem("", "x", origin="f")])
     assert str(error) == "a (f:3): found 1, expected 2\n(f): x"
 
-
-def test_paths_join() -> None:
-    """Keys are joined by dots, indexes are not, and an empty part adds nothing."""
     assert [join_path("a", "b"), join_path("a", "[0]"), join_path("", "b"), join_path("a", "")] == [
         "a.b",
         "a[0]",

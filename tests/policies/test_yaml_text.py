@@ -98,20 +98,14 @@ def test_written_yaml_is_read_back(data: dict[str, object]) -> None:
 
 
 def test_a_mistake_is_shown_with_its_line_and_a_caret() -> None:
-    """The caret stands below the column of the error."""
+    """The caret stands below the column; a tab, which looks like spaces, is named; a long line is cut."""
     _, _, (problem,) = read_yaml("a: {b: 1\nc: 2\n", "s.yaml")
     assert str(problem).splitlines()[1:] == ["    2 | c: 2", "      |  ^"]
 
-
-def test_a_tab_is_reported_as_a_tab() -> None:
-    """It looks like spaces."""
     _, _, (problem,) = read_yaml("a:\n\tb: 1\n", "s.yaml")
     assert "a tab cannot indent YAML: use spaces" in str(problem)
     assert "2 | \u2192b: 1" in str(problem)
 
-
-def test_a_long_line_is_cut_around_the_mistake() -> None:
-    """Characters that a terminal must not get are escaped."""
     _, _, (problem,) = read_yaml("a: " + "x" * 5000 + "\n  : }\n", "s.yaml")
     assert max(map(len, str(problem).splitlines())) < 200
 

@@ -88,7 +88,7 @@ def test_an_impossible_value_is_refused(key: str, value: float | None, words: st
 
 
 def test_values_that_may_be_set() -> None:
-    """A request rate may be a fraction, a byte rate is whole; each may override a file's value, even an equal one."""
+    """A request rate may be a fraction; a file's value may be overridden; what holds already is no change."""
     told = judged(("request_rate", 100.0), ("consumer_byte_rate", 1.0))
     assert told.message is None
     assert told.changes == (
@@ -97,9 +97,6 @@ def test_values_that_may_be_set() -> None:
     )
     assert judged(("request_rate", 0.5)).changes == (Change(ALICE, "request_rate", 0.5),)
 
-
-def test_an_alteration_to_the_present_state_is_no_change() -> None:
-    """Setting the present live value and removing a missing one both succeed."""
     told = judged(("producer_byte_rate", 5000.0), ("consumer_byte_rate", None))
     assert told == AlterResult(NAMED, ())
     assert judged() == AlterResult(NAMED, ())
@@ -118,14 +115,11 @@ def test_only_an_override_can_be_removed() -> None:
         assert f"request_rate of user 'alice' is set in Sluice's {file} file" in told.message
 
 
-def test_a_key_has_one_value() -> None:
-    """A key that comes twice is refused, even with the same value."""
+def test_a_key_and_an_entity_are_altered_once() -> None:
+    """One that comes twice, in any order of its parts and with the same value, gets one error and no change."""
     told = judged(("request_rate", 1.0), ("request_rate", 1.0))
     assert told.message == "Duplicate quota key request_rate"
 
-
-def test_an_entity_is_altered_once() -> None:
-    """An entity named twice, in any order of its parts, gets one error and no change."""
     parts = (("user", "a"), ("client-id", None))
     op = ("request_rate", 1.0)
     entries = [

@@ -18,8 +18,8 @@ def problems(**settings: object) -> list[str]:
     return [str(each) for each in try_convert(QuotaConfig, settings, "config")[1]]
 
 
-def test_the_examples_of_the_docs_are_valid():
-    """Request rates may be fractions, byte rates are whole; every level is accepted."""
+def test_the_examples_of_the_docs_and_the_defaults_are_valid():
+    """Request rates may be fractions, byte rates are whole; every level is accepted. By default nothing is limited."""
     lines = [
         {"user": "alice", "request_rate": 100},
         {"client_id": "noisy", "request_rate": 50.5, "producer_byte_rate": 1048576},
@@ -35,9 +35,6 @@ def test_the_examples_of_the_docs_are_valid():
         [("request_rate", 1000)],
     ]
 
-
-def test_without_settings_the_defaults_are_kafkas_and_the_issues():
-    """Nothing is limited."""
     config = QuotaConfig()
     assert (config.enforcement, config.coexistence, config.quotas) == ("entity", "sequential", ())
     assert (config.burst_seconds, config.quota_window_num) == (2, 11)

@@ -63,14 +63,11 @@ def who(*pairs: tuple[str | None, str | None]) -> set[QuotaEntity]:
     return {QuotaEntity(*pair) for pair in pairs}
 
 
-def test_an_empty_filter_asks_for_all() -> None:
-    """A strict empty filter matches no entity (ClientQuotasImage, case 3)."""
+def test_entities_are_found_by_name_by_default_or_by_any_name() -> None:
+    """An empty filter finds all; strict finds this entity alone and, if empty, none (ClientQuotasImage, case 3)."""
     assert found() == set(EVERYONE)
     assert found(strict=True) == set()
 
-
-def test_an_exact_name() -> None:
-    """Strict: this entity alone; else all its finer ones, too."""
     assert found(("user", EXACT, "a"), strict=True) == who(("a", None))
     assert found(("user", EXACT, "a")) == {each for each in EVERYONE if each.user == "a"}
     assert found(("user", EXACT, "stranger")) == set()
@@ -78,16 +75,10 @@ def test_an_exact_name() -> None:
     both = (("client-id", EXACT, "b"), ("user", EXACT, "a"))
     assert found(*both) == found(*both, strict=True) == who(("a", "b"))
 
-
-def test_the_default() -> None:
-    """The default is asked for by its own match type."""
     assert found(("user", DEFAULT, None), strict=True) == who((DEFAULT_NAME, None))
     both = (("user", DEFAULT, None), ("client-id", DEFAULT, None))
     assert found(*both) == who((DEFAULT_NAME, DEFAULT_NAME))
 
-
-def test_any_name() -> None:
-    """Every entity with that type, the default included, as in Kafka."""
     assert found(("client-id", SPECIFIED, None), strict=True) == who(
         (None, "a"), (None, "b"), (None, DEFAULT_NAME)
     )
@@ -218,16 +209,13 @@ def test_usage_can_be_filtered_by_entity() -> None:
 
 
 def test_the_busiest_buckets_come_first_and_the_list_is_bounded() -> None:
-    """The bucket nearest to its limit comes first; beyond the bound the message gives the number of buckets."""
+    """The bucket nearest to its limit comes first, and of shared buckets it alone; the message gives their number."""
     rows = [row(f"u{n}", "", rate=float(n)) for n in range(USAGE_ENTRIES + 5)]
     entries, message = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert [each.entity[0][1] for each in entries[:2]] == ["u1004", "u1003"]
     assert len(entries) == USAGE_ENTRIES
     assert message == "The busiest 1000 of 1005."
 
-
-def test_clients_that_share_a_bucket_are_listed_as_the_default() -> None:
-    """Buckets shared because of the limit on buckets are one entry with the busiest one's figures."""
     rows = [row(DEFAULT_NAME, "", rate=each) for each in (2.0, 9.0, 4.0)]
     ((entity, values),), _ = describe_usage(rows, made((USAGE, SPECIFIED, None)))
     assert entity == (("user", None),)

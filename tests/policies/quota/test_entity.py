@@ -64,8 +64,8 @@ def test_the_first_level_that_has_a_limit_wins():
     assert quotas.resolve(RATE, "u", "c") is None
 
 
-def test_a_named_user_beats_a_named_client_of_the_default_user():
-    """Level 3 comes before level 4."""
+def test_the_level_the_tags_and_the_key_decide_which_limit_holds():
+    """Level 3 comes before level 4; a user's limit is one for all its client ids; each key is resolved by itself."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity(DEFAULT_NAME, "c"), RATE, 5)
     quotas.set(QuotaEntity("u"), RATE, 7)
@@ -73,18 +73,12 @@ def test_a_named_user_beats_a_named_client_of_the_default_user():
     assert resolved is not None
     assert (resolved.limit, resolved.tags) == (7, ("u", ""))
 
-
-def test_a_users_limit_is_one_for_all_its_client_ids():
-    """It holds for no other user."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity("u"), RATE, 5)
     found = [quotas.resolve(RATE, *who) for who in (("u", "c1"), ("u", "c2"), ("v", "c1"))]
     assert [each and each.tags for each in found] == [("u", ""), ("u", ""), None]
     assert [each and each.limit for each in found] == [5, 5, None]
 
-
-def test_each_key_is_resolved_by_itself():
-    """A byte rate for a client id does not hide a request rate for its user."""
     quotas = ClientQuotas()
     quotas.set(QuotaEntity("u"), RATE, 5)
     quotas.set(QuotaEntity("u", "c"), BYTES, 100)
@@ -262,25 +256,19 @@ def test_values_that_limit_nothing_are_refused(key, value):
         ClientQuotas().set(QuotaEntity("u"), key, value)
 
 
-def test_request_rates_may_be_fractions_and_byte_rates_may_not():
-    """As in Kafka."""
+def test_which_values_and_names_a_limit_may_have():
+    """As in Kafka: byte rates are whole, names neither empty nor huge, and a limit without a name has no bucket."""
     assert check_value(RATE, 0.5) is None
     assert check_value(BYTES, 10_000) is None
     assert check_value(BYTES, 10_000.5)
     assert check_value("request_percentage", 5)
 
-
-def test_names_are_neither_empty_nor_huge():
-    """Any other client id is a name."""
     assert check_name("alice") is None
     assert check_name("CN=a b,O=ü*") is None
     assert check_name("x" * 1024) is None
     assert check_name("")
     assert check_name("x" * 1025)
 
-
-def test_an_entity_names_a_user_or_a_client_id():
-    """A limit without both has no bucket."""
     with pytest.raises(ValueError, match="entity"):
         ClientQuotas().set(QuotaEntity(), RATE, 5)
 

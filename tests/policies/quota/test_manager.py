@@ -37,16 +37,13 @@ def wait(bucket: QuotaBucket, session_id: int = 1) -> Waiter:
     return waiter
 
 
-def test_without_a_quota_there_is_no_bucket():
-    """No client's requests are recorded."""
+def test_clients_that_share_a_limit_share_a_bucket():
+    """A default has a bucket for each user; without a quota, and for an exempt principal, there is none."""
     manager = made()
     account = manager.buckets_of("alice", "c", 0)
     assert (account.request, account.produce, account.fetch) == (None, None, None)
     assert list(manager) == []
 
-
-def test_clients_that_share_a_limit_share_a_bucket():
-    """A user's bucket serves all its client ids; a default has one for each user."""
     manager = made((QuotaEntity("alice"), 5), (QuotaEntity(DEFAULT_NAME), 9))
     alice = manager.buckets_of("alice", "a", 0).request
     assert manager.buckets_of("alice", "b", 0).request is alice
@@ -55,16 +52,13 @@ def test_clients_that_share_a_limit_share_a_bucket():
         manager.buckets_of("bob", "a", 0).request is not manager.buckets_of("carol", "a", 0).request
     )
 
-
-def test_an_exempt_principal_has_no_bucket():
-    """Its client id does not matter."""
     manager = made((QuotaEntity(DEFAULT_NAME), 5), exempt=frozenset({"mirror"}))
     assert manager.buckets_of("mirror", "c", 0).request is None
     assert manager.buckets_of("alice", "c", 0).request is not None
 
 
-def test_a_changed_limit_keeps_the_bucket():
-    """Its samples and its debt stay."""
+def test_a_changed_limit_keeps_the_bucket_and_another_winning_level_remembers_the_first():
+    """Its samples and its debt stay, also while another level wins."""
     alice = QuotaEntity("alice")
     manager = made((alice, 100), burst_ms=1000)
     for _ in range(150):
@@ -77,9 +71,6 @@ def test_a_changed_limit_keeps_the_bucket():
     assert (again.limit, again.rate.measure(0)) == (200, 15)
     assert again.credits(0) == pytest.approx(-50)
 
-
-def test_another_winning_level_is_another_bucket_and_the_first_is_remembered():
-    """When the first level wins again, its samples are still there."""
     alice, report = QuotaEntity("alice"), QuotaEntity("alice", "report")
     manager = made((alice, 100))
     first = request(manager, "alice", "report", 0)

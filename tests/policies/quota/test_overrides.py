@@ -31,7 +31,7 @@ def test_overrides_are_read_as_they_were_written(book: dict[QuotaEntity, dict[st
     assert encode(dict(reversed(list(book.items())))) == data
 
 
-def test_the_file_can_be_read_by_people() -> None:
+def test_the_file_can_be_read_by_people_and_may_be_empty() -> None:
     """Its lines are those of the configuration's `quotas`."""
     book = {
         QuotaEntity("bob", None): {"request_rate": 0.5},
@@ -54,9 +54,6 @@ def test_the_file_can_be_read_by_people() -> None:
         ],
     }
 
-
-def test_a_file_without_overrides_is_valid() -> None:
-    """It holds an empty list."""
     assert decode(encode({})) == {}
 
 

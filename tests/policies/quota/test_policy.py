@@ -25,13 +25,10 @@ def bench(*quotas: dict[str, object], **settings: object) -> PolicyBench:
     return PolicyBench(Quota, {"quotas": list(quotas), **settings}, 1000)
 
 
-def test_it_is_installed_under_its_name():
-    """It is found by its entry point, like any plug-in."""
+def test_it_is_found_by_its_entry_point_and_takes_its_own_settings():
+    """The registry converts the settings before it builds the policy."""
     assert available()[PolicyEntry(use="quota").use] is Quota
 
-
-def test_other_settings_than_its_own_are_an_error_of_the_caller():
-    """The registry converts the settings before it builds the policy."""
     with pytest.raises(PolicyConfigError):
         Quota(object(), BenchHost())
 
@@ -174,8 +171,8 @@ def test_repeated_raises_of_a_limit_grant_no_extra_burst():
     )  # the rates, the first burst, one owed a change
 
 
-def test_a_state_file_added_by_a_reload_has_the_present_overrides():
-    """The next start reads them."""
+def test_the_running_policys_overrides_are_those_of_a_reload():
+    """They beat the state file as it was read, and a state file that a reload adds has them."""
     old = bench({"user": "alice", "request_rate": 1})
     old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     new = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
@@ -183,9 +180,6 @@ def test_a_state_file_added_by_a_reload_has_the_present_overrides():
     again = Quota(new.policy.config, BenchHost(files=new.host.files))
     assert again.quotas.overrides == {ALICE: {"request_rate": 10.0}}
 
-
-def test_an_override_removed_during_a_reload_stays_removed():
-    """The running policy's overrides beat the state file as it was read."""
     old = bench({"user": "alice", "request_rate": 1}, state_file="state/quotas.json")
     old.policy.change([Change(ALICE, "request_rate", 10.0)], 1000)
     heir = Quota(old.policy.config, BenchHost(files=dict(old.host.files)))
@@ -246,8 +240,8 @@ def test_overrides_are_kept_in_the_state_file():
     assert once_more.quotas.get(ALICE, "request_rate") == 1
 
 
-def test_a_change_that_cannot_be_saved_is_not_made():
-    """The caller gets the reason."""
+def test_a_state_file_that_cannot_be_written_or_read_is_an_error():
+    """The change is not made, and Sluice does not start with half of the quotas."""
     made = bench(state_file="quotas.json")
     made.host.disk_full = True
     with pytest.raises(OSError, match="No space"):
@@ -255,9 +249,6 @@ def test_a_change_that_cannot_be_saved_is_not_made():
     assert list(made.policy.quotas) == []
     assert made.policy.apis == ADMIN
 
-
-def test_a_malformed_state_file_is_reported_by_its_setting():
-    """Sluice does not start with half of the quotas."""
     with pytest.raises(PolicyConfigError, match="state_file"):
         Quota(
             Quota.Config(state_file="quotas.json"),

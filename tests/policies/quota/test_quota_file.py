@@ -54,16 +54,13 @@ def test_a_file_has_lines_as_the_configuration_has_and_their_evidence() -> None:
     )
 
 
-def test_the_same_file_may_be_json() -> None:
+def test_a_file_may_be_json_or_written_by_hand() -> None:
     """JSON that is not YAML is read too: tabs between values, and a character in two escapes."""
     text = '{\n\t"version": 1,\n\t"quotas": [{"user": "\\ud83d\\ude00", "request_rate": 1}]}'
     (line,) = parse_quota_file(text).quotas
     assert (line.user, line.request_rate) == ("\U0001f600", 1)
     assert parse_quota_file("{version: 1, quotas: []}").quotas == ()
 
-
-def test_only_the_version_and_the_quotas_are_required() -> None:
-    """A person can write a file by hand."""
     assert parse_quota_file("version: 1\nquotas: []\n") == QuotaFile(quotas=())
 
 
@@ -180,22 +177,16 @@ def test_a_mistake_has_its_place_and_what_is_expected(text: str | bytes, words: 
     assert words in said
 
 
-def test_every_mistake_is_reported() -> None:
-    """One mistake does not hide another."""
+def test_every_mistake_is_reported_up_to_the_bound_of_a_file() -> None:
+    """One mistake hides no other; a file of too many bytes or lines is refused before its lines are looked at."""
     text = "version: 1\nquotas: [{user: '', request_rate: 1}, {request_rate: 1}]\nmore: 1"
     assert len(problems_of(text)) == 3
 
-
-def test_a_limit_that_no_double_holds_is_a_mistake() -> None:
-    """A number of 400 digits is refused in JSON and in YAML."""
     text = json.dumps({"version": 1, "quotas": [{"user": "a", "request_rate": 10**400}]})
     for each in (text, f"# YAML\n{text}"):
         (said,) = problems_of(each)
         assert said.startswith("quotas[0].request_rate")
 
-
-def test_the_size_is_bounded() -> None:
-    """A file of too many bytes or lines is refused before its lines are looked at."""
     (said,) = problems_of(b"#" * (MAX_BYTES + 1))
     assert said.endswith(f"expected at most {MAX_BYTES} bytes")
     lines = [{}] * (MAX_QUOTAS + 1)

@@ -183,17 +183,14 @@ def test_no_more_than_the_rate_and_one_burst_passes_in_any_interval(rate, burst_
             assert last - first + 1 <= rate * seconds + 1 + 1e-3
 
 
-def test_a_late_pass_does_not_delay_the_next():
-    """The schedule follows the debt, not the time of the pass."""
+def test_a_schedule_follows_the_debt_and_is_paid_when_it_equals_a_new_one():
+    """Not the time of the pass; not a millisecond before."""
     schedule = ReleaseSchedule(10, 0)
     assert schedule.charge(1, 0) == 100
     assert schedule.delay_ms(60) == 40
     assert schedule.charge(1, 130) == 100
     assert schedule.pass_ms + schedule.burst_ms == 230
 
-
-def test_a_schedule_is_paid_when_it_equals_a_new_one():
-    """Not before."""
     schedule = ReleaseSchedule(10, 2000)
     assert schedule.is_paid(0)
     schedule.charge(3, 1000)
@@ -202,7 +199,7 @@ def test_a_schedule_is_paid_when_it_equals_a_new_one():
 
 
 def test_a_new_rate_keeps_the_debt_in_units():
-    """A debt of 200 at 100 a second is 2 s; at 1000 a second it is 0.2 s, so the next pass is earlier."""
+    """The burst is used up at most: the debt beyond it is paid at the new rate. Without a limit nothing is owed."""
     schedule = ReleaseSchedule(100, 1000)
     schedule.charge(200, 0)
     assert schedule.delay_ms(0) == 1000
@@ -210,9 +207,6 @@ def test_a_new_rate_keeps_the_debt_in_units():
     assert schedule.delay_ms(0) == pytest.approx(100)
     assert schedule.credits(0) == pytest.approx(-100)
 
-
-def test_a_lower_rate_binds_at_once_without_freezing_a_client_in_its_burst():
-    """The burst is used up at most; only the debt beyond it is paid at the new rate."""
     schedule = ReleaseSchedule(1000, 2000)
     schedule.charge(2000, 0)
     schedule.set_rate(1, 0)
@@ -223,9 +217,6 @@ def test_a_lower_rate_binds_at_once_without_freezing_a_client_in_its_burst():
     beyond.set_rate(5, 0)
     assert beyond.delay_ms(0) == pytest.approx(1000)
 
-
-def test_a_bucket_that_was_without_a_limit_owes_nothing():
-    """Its unit took no time."""
     schedule = ReleaseSchedule(math.inf, 1000)
     schedule.charge(1e9, 0)
     schedule.set_rate(10, 5)

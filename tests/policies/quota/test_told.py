@@ -27,13 +27,30 @@ def follows(told: QuotaViolation | None) -> float:
 
 
 def test_a_throttle_reports_its_limit_and_the_rate_that_gives_it():
-    """A burst of 2 s and one more request give 100 ms, Kafka's formula for 10.1 of 10."""
+    """Kafka's formula for 10.1 of 10 gives 100 ms; the longer of two delays is the reason, also of a limited Fetch."""
     made = bench({**ALICE, "request_rate": 10})
     last = burst(made, 21)[-1]
     assert why(last) == QuotaViolation(
         "user=alice", "request_rate", pytest.approx(10.1), 10.0, "bench"
     )
     assert last.throttle_time_ms == 100
+
+    made = bench(
+        {**ALICE, "request_rate": 1000},
+        {**ALICE, "client_id": "c", "producer_byte_rate": 1000},
+        burst_seconds=0,
+    )
+    verdict = made.ask(made.request("Produce", size_bytes=5000), peer())
+    assert why(verdict) == QuotaViolation(
+        "user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0, "bench"
+    )
+    assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
+
+    made = bench({**ALICE, "request_rate": 1, "consumer_byte_rate": 1000}, burst_seconds=1)
+    made.ask(fetch(made), peer())
+    verdict = made.ask(fetch(made), peer())
+    assert verdict.forward.patches
+    assert why(verdict) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
 
 
 def test_a_hold_is_reported_as_a_throttle():
@@ -64,31 +81,8 @@ def test_the_reported_rate_is_over_the_limit_and_gives_the_delay(rate, burst_sec
     assert follows(told) == pytest.approx(verdict.throttle_time_ms)
 
 
-def test_the_longer_of_both_delays_is_the_reason():
-    """Of a Produce it is its bytes here, with the bucket of user and client id."""
-    made = bench(
-        {**ALICE, "request_rate": 1000},
-        {**ALICE, "client_id": "c", "producer_byte_rate": 1000},
-        burst_seconds=0,
-    )
-    verdict = made.ask(made.request("Produce", size_bytes=5000), peer())
-    assert why(verdict) == QuotaViolation(
-        "user=alice,client-id=c", "producer_byte_rate", 1500.0, 1000.0, "bench"
-    )
-    assert follows(why(verdict)) == verdict.throttle_time_ms == 5000
-
-
-def test_a_limited_fetch_says_why_it_is_throttled():
-    """Limit and throttle are one verdict."""
-    made = bench({**ALICE, "request_rate": 1, "consumer_byte_rate": 1000}, burst_seconds=1)
-    made.ask(fetch(made), peer())
-    verdict = made.ask(fetch(made), peer())
-    assert verdict.forward.patches
-    assert why(verdict) == QuotaViolation("user=alice", "request_rate", 1.1, 1.0, "bench")
-
-
-def test_kafkas_rule_reports_its_reason_too():
-    """It is reported when the reply is sent; of two delays the longer."""
+def test_kafkas_rule_reports_the_reason_of_the_longer_or_the_second_delay():
+    """A second delay follows from the rate at the end of the first (KIP-124); the broker's own has no reason."""
     made = bench({**ALICE, "request_rate": 0.1, "producer_byte_rate": 1}, enforcement="channel")
     asked = made.request("Produce", size_bytes=500, acks=-1)
     assert made.ask(asked, peer()) is FORWARD
@@ -102,9 +96,6 @@ def test_kafkas_rule_reports_its_reason_too():
         "user=alice", "request_rate", pytest.approx(0.3), 0.1, "bench"
     )
 
-
-def test_a_second_delay_reports_the_rate_at_the_end_of_the_first():
-    """The request's delay follows from that rate (KIP-124), not from the present one."""
     made = bench({**ALICE, "request_rate": 0.05, "producer_byte_rate": 100}, enforcement="channel")
     asked = made.request("Produce", size_bytes=1010, acks=-1)
     made.ask(asked, peer())
@@ -114,9 +105,6 @@ def test_a_second_delay_reports_the_rate_at_the_end_of_the_first():
         "user=alice", "request_rate", pytest.approx(1 / 10.1), 0.05, "bench"
     )
 
-
-def test_the_brokers_own_delay_has_no_reason():
-    """Sluice did not impose it."""
     made = bench(
         {**ALICE, "producer_byte_rate": 100}, enforcement="channel", coexistence="sequential"
     )

@@ -1,6 +1,7 @@
 """Slow work in a bench is done when its clock says so, and the policy sees all that a proxy may give it."""
 
 from policies.testing import PolicyBench
+from policies.testing.bench_alarm import BenchAlarm
 from tests.support.plugins.tool_user import ToolUser
 
 
@@ -37,3 +38,15 @@ def test_a_call_that_is_given_up_has_no_result() -> None:
     give_up()
     bench.advance(100)
     assert seen == []
+
+
+def test_it_rings_once_and_not_when_it_is_given_up():
+    """Either way it is over then."""
+    rang: list[int] = []
+    alarm, given_up = BenchAlarm(rang.append), BenchAlarm(rang.append)
+    given_up.cancel()
+    for each in (alarm, alarm, given_up):
+        each.ring(7)
+    assert rang == [7]
+    assert alarm.cancelled
+    assert given_up.cancelled

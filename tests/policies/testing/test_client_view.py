@@ -41,11 +41,15 @@ def test_a_refused_produce_names_its_partitions(bench: PolicyBench, version: int
     assert {each.message for each in view.errors} == {shown}
 
 
-def test_a_produce_without_a_reply_is_closed(bench: PolicyBench) -> None:
-    """With acks=0 there is no place for an error."""
+def test_a_request_that_has_no_error_reply_is_closed(bench: PolicyBench) -> None:
+    """With acks=0 there is no place for an error; the codec does not know Produce v0."""
     view = bench.client_sees(bench.request("Produce", acks=0), Reject(ErrorCode.POLICY_VIOLATION))
 
     assert view == ClientView(closed=True)
+
+    view = bench.client_sees(bench.request("Produce", 0), Reject(ErrorCode.POLICY_VIOLATION))
+
+    assert view.closed
 
 
 def test_a_retriable_code_is_marked(bench: PolicyBench) -> None:
@@ -75,10 +79,3 @@ def test_a_forwarded_and_a_held_request_show_no_error(bench: PolicyBench) -> Non
     assert bench.client_sees(request, Hold(500, "key")) == ClientView(waits_ms=500)
     refused = bench.client_sees(request, Hold(500, "key", Reject(ErrorCode.NOT_COORDINATOR)))
     assert (refused.waits_ms, refused.names) == (500, {"NOT_COORDINATOR"})
-
-
-def test_an_api_without_an_error_reply_is_closed(bench: PolicyBench) -> None:
-    """The codec does not know Produce v0."""
-    view = bench.client_sees(bench.request("Produce", 0), Reject(ErrorCode.POLICY_VIOLATION))
-
-    assert view.closed

@@ -70,23 +70,17 @@ def test_settings_are_checked_as_the_registry_checks_them():
         PolicyBench(Diary, {"other": 1})
 
 
-def test_a_request_is_made_by_kafkas_name_at_the_newest_version_on_offer():
-    """The author may name another version."""
+def test_a_request_is_made_by_kafkas_name_with_an_id_of_its_own():
+    """At the newest version on offer unless the author names another; a Produce asks for all acks unless told."""
     bench = PolicyBench(Diary)
     asked = bench.request("Fetch")
     assert (asked.api_key, asked.api_version) == (ApiKey.FETCH, OFFERED[ApiKey.FETCH][1])
     assert bench.request("Fetch", 4).api_version == 4
     assert asked.api.name == "Fetch"
 
-
-def test_every_request_has_an_id_of_its_own():
-    """As in one session of the proxy."""
     bench = PolicyBench(Diary)
     assert [bench.request("Heartbeat").exchange_id for _ in range(3)] == [1, 2, 3]
 
-
-def test_only_a_produce_has_acks_and_it_asks_for_all_unless_told():
-    """Most producers ask for all."""
     bench = PolicyBench(Diary)
     assert bench.request("Produce").acks == -1
     assert bench.request("Produce", acks=0).acks == 0
@@ -107,16 +101,13 @@ def test_a_request_no_client_could_send_is_an_error_of_the_author(name, version,
         PolicyBench(Diary).request(name, version)
 
 
-def test_a_request_gets_the_chains_decision_for_its_peer():
-    """The peer is the bench's own unless another is given."""
+def test_a_request_gets_the_chains_decision_or_is_forwarded_unseen():
+    """The peer is the bench's own unless another is given; of an unseen request the policy hears no end."""
     bench = PolicyBench(Diary, {"refuse": "bad"})
     assert bench.ask(bench.request("Heartbeat")) is FORWARD
     bad = Peer(2, "127.0.0.1", 50001, client_id="bad")
     assert bench.ask(bench.request("Heartbeat"), bad) == Reject(ErrorCode.POLICY_VIOLATION)
 
-
-def test_a_request_the_policy_does_not_see_is_forwarded():
-    """The policy is not told of its end either."""
     bench = PolicyBench(Diary)
     asked = bench.request("Metadata")
     assert bench.ask(asked) is FORWARD
@@ -124,7 +115,7 @@ def test_a_request_the_policy_does_not_see_is_forwarded():
     assert bench.policy.diary == []
 
 
-def test_a_reply_is_observed_and_completes_its_request():
+def test_a_request_is_completed_by_its_reply_or_in_any_other_way():
     """In this order, at the bench's time."""
     bench = PolicyBench(Diary, now_ms=7)
     asked = bench.request("Heartbeat")
@@ -137,9 +128,6 @@ def test_a_reply_is_observed_and_completes_its_request():
         ("complete", Outcome.REPLIED, 10),
     ]
 
-
-def test_a_request_can_end_in_any_way():
-    """Each outcome without a reply is passed to the policy."""
     bench = PolicyBench(Diary)
     bench.complete(bench.request("Heartbeat"), Outcome.DISCONNECTED)
     assert bench.policy.diary == [("complete", Outcome.DISCONNECTED, 0)]
@@ -163,14 +151,22 @@ def test_a_policy_without_a_tick_is_never_ticked():
     assert bench.now_ms == 1000
 
 
-def test_the_host_records_woken_keys():
-    """In order, every time."""
+def test_the_host_records_woken_keys_and_the_content_saved_last():
+    """In order, every time; on a full disk a file keeps its content."""
     host = BenchHost("mine")
     host.wake("a")
     host.wake(("b", 1))
     host.wake("a")
     assert host.woken == ["a", ("b", 1), "a"]
     assert host.name == "mine"
+
+    host = BenchHost()
+    assert host.load("a") is None
+    host.save("a", b"1")
+    host.disk_full = True
+    with pytest.raises(OSError, match="No space"):
+        host.save("a", b"2")
+    assert host.load("a") == b"1"
 
 
 class Gate(Policy):
@@ -265,17 +261,6 @@ def test_a_policy_with_changed_interests_is_compiled_again():
     assert bench.released[0].verdict is FORWARD
 
 
-def test_a_file_has_the_content_saved_last_unless_the_disk_is_full():
-    """On a full disk it keeps its content."""
-    host = BenchHost()
-    assert host.load("a") is None
-    host.save("a", b"1")
-    host.disk_full = True
-    with pytest.raises(OSError, match="No space"):
-        host.save("a", b"2")
-    assert host.load("a") == b"1"
-
-
 class Looks(Diary):
     """Needs whole requests."""
 
@@ -295,17 +280,13 @@ def test_a_request_carries_as_much_as_the_policy_needs():
     assert plain.size_bytes == looked.size_bytes
 
 
-def test_topics_of_newer_versions_are_ids_that_the_host_names():
-    """The bench makes up an id for each name."""
+def test_a_policy_that_needs_a_body_gets_topics_and_fields():
+    """The bench makes up an id for each name; any field of the message may be given."""
     bench = PolicyBench(Looks)
     head = bench.request("Produce", 13, topics=["orders"]).head
 
     assert [bench.host.topic_name(topic_id) for topic_id, _ in head.topics] == ["orders"]
     assert bench.topic_id("orders") == head.topics[0][0]
-
-
-def test_the_fields_of_a_fetch_are_in_its_head():
-    """Any field of the message may be given."""
 
     class Fetches(Looks):
         apis = frozenset({ApiKey.FETCH})
