@@ -57,16 +57,13 @@ def test_no_address_is_looked_up_for_an_empty_list(data):
     assert compact_brokers(bytearray(data), 0, 1, 0, told) == (None, 1)
 
 
-def test_a_cut_last_broker_is_malformed():
-    """A run of brokers whose last one is cut off is malformed, even if old bytes would complete it."""
+def test_a_cut_last_broker_or_a_count_beyond_the_body_is_malformed():
+    """Even if old bytes would complete it; a count is refused before anything is built."""
     data = bytearray(b"\x05" + broker(1, b"abc") * 4)
     for cut in range(len(data)):
         with pytest.raises(WireError):
             compact_brokers(data, 0, cut, 0, told)
 
-
-def test_a_count_beyond_the_body_is_refused():
-    """A count of more brokers than the body has bytes for is refused before anything is built."""
     with pytest.raises(WireError):
         compact_brokers(bytearray(b"\xff\xff\xff\xff\x0f" + bytes(99)), 0, 104, 0, told)
     with pytest.raises(WireError):
@@ -86,16 +83,13 @@ def test_racks_of_classic_brokers_are_kept():
     assert classic_brokers(data, 0, len(data), kept, racks=True) == (None, len(data))
 
 
-def test_addresses_without_a_host_are_kept():
-    """Null and empty hosts are not changed."""
+def test_addresses_without_a_host_are_kept_and_listener_ports_are_unsigned():
+    """Null and empty hosts are not changed; a uint16 port above 32767 is read and written unsigned."""
     for read, data in ((compact_address, b"\x00"), (compact_address, b"\x01"),
                        (classic_address, b"\xff\xff"), (classic_address, b"\x00\x00")):  # fmt: skip
         whole = bytearray(data + bytes(4))
         assert read(whole, -1, 0, len(whole), told) == (whole, len(whole))
 
-
-def test_listener_ports_are_unsigned():
-    """A uint16 port above 32767 is read and written unsigned."""
     data = bytearray(encode_compact(b"real") + b"\xff\xfe")
     new, after = compact_address(data, 1, 0, len(data), told, port_bytes=2)
     assert (new, after) == (encode_compact(b"told") + b"\xff\xff", len(data))

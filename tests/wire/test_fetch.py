@@ -159,22 +159,16 @@ def test_patches_land_in_their_fields(version):
         assert changed._replace(**{name: 0}) == fetch.read_head(plain, 0, 40, version)
 
 
-def test_max_wait_ms_lies_where_kafka_puts_it():
-    """It lies at offset 4, after the replica id, and at 0 from v15 on."""
+def test_fields_lie_where_kafka_puts_them_and_missing_ones_have_its_defaults():
+    """max_wait_ms lies at 4, and at 0 from v15 on. Before v3 there is no max_bytes, and before v7 no session."""
     case = cases("wire")["wire-fetch-request-maxwait"]
     for version, offset in zip(case["versions"], case["offsets"], strict=True):
         assert head_offsets(version).max_wait_ms == offset
 
-
-def test_missing_fields_have_kafkas_defaults():
-    """Before v3 there is no max_bytes, and before v7 no session; Kafka's defaults stand for them."""
     head = fetch.read_head(bytes(12), 0, 12, 0)
     assert (head.max_bytes, head.isolation_level) == (0x7FFFFFFF, 0)
     assert head.kind is FetchKind.SESSIONLESS
 
-
-def test_every_offered_version_is_covered():
-    """The tests above cover every version that a client may use."""
     low, high = OFFERED[ApiKey.FETCH]
     assert set(range(low, high + 1)) <= set(VERSIONS)
 
@@ -185,7 +179,7 @@ BODY = NAMES + b"".join(each.to_bytes(4, "big") for each in (7, *FIELDS)) + b"\x
 
 
 @pytest.mark.parametrize("start", [0, 5])
-def test_the_fields_are_read_after_both_names(start: int) -> None:
+def test_the_fields_of_a_share_fetch_are_read_after_both_names(start: int) -> None:
     """The offsets count from the body's start, wherever it is in the buffer."""
     head = read_share_head(bytes(start) + BODY, start, start + len(BODY))
     at = len(NAMES) + 4
@@ -199,13 +193,10 @@ def test_a_null_name_has_no_bytes() -> None:
     assert head == ShareFetchHead(*FIELDS, 10, 14)
 
 
-def test_a_head_that_is_cut_is_none_at_every_length() -> None:
-    """Bytes after the end belong to another frame, and are not read."""
+def test_a_share_head_that_is_not_whole_is_none() -> None:
+    """Bytes after the end belong to another frame; the session refuses a frame whose name cannot end."""
     whole = len(NAMES) + 16
     assert read_share_head(BODY, 0, whole) is not None
     assert all(read_share_head(BODY, 0, end) is None for end in range(whole))
 
-
-def test_a_name_that_cannot_end_is_none() -> None:
-    """The session refuses such a frame, because no more of it can come."""
     assert read_share_head(b"\xff" * 40, 0, 40) is None

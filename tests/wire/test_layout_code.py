@@ -87,16 +87,13 @@ def metadata_of(count: int) -> bytes:
     return codec.encode(make_message(shape, 0, {"topics": tuple(names)}))
 
 
-def test_elements_cost_budget():
-    """One topic more than the budget is refused."""
+def test_elements_cost_budget_and_neighbours_of_fixed_width_are_one_step():
+    """A partition of a Fetch is one step of 28 bytes and its tags, and not seven fields."""
     api = api_of(ApiKey.METADATA, 12)
     assert len(read(api, metadata_of(50), budget=50).topics) == 50
     with pytest.raises(BudgetError):
         read(api, metadata_of(51), budget=50)
 
-
-def test_neighbours_of_fixed_width_are_one_step():
-    """A partition of a Fetch is one step of 28 bytes and its tags, and not seven fields."""
     api = api_of(ApiKey.FETCH, 12)
     layout = layout_of(api)
     assert layout is not None

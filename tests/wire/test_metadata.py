@@ -136,13 +136,10 @@ def test_names_agree_with_the_codec(version, data):
     survives(topic_names, body, 0, cut, api)
 
 
-def test_older_versions_have_no_ids():
-    """Below v10 topics have no ids, and the body is not read."""
+def test_topics_without_an_id_or_a_name_are_skipped():
+    """Below v10 topics have no ids; v12 answers an unknown id with a null name."""
     assert topic_names(bytearray(), 0, 0, api_of(ApiKey.METADATA, 9)) == {}
 
-
-def test_a_topic_without_a_name_is_skipped():
-    """v12 answers an unknown id with a null name, which is not learnt."""
     topic = metadata12.MetadataResponseTopic(
         error_code=ErrorCode.unknown_topic_id, name=None, topic_id=UUID(int=9), partitions=()
     )

@@ -80,9 +80,15 @@ def test_records_and_tags_of_any_size_are_stepped_over(version, data):
     ]
 
 
-def test_bytes_of_a_name_that_are_no_text_are_replaced():
-    """The others stay."""
+def test_a_name_that_is_no_text_and_a_topic_id_are_packed():
+    """The broker refuses such a name, not Sluice; from v13 on a topic is its id of sixteen bytes."""
     assert plain(skeleton(9, body_of(9, [(b"a\xff", [(1, None)])]))) == [("a\ufffd", [1])]
+
+    each = UUID(int=7 << 60)
+    body = body_of(13, [(each.bytes, [(1, b"r")])])
+    assert plain(skeleton(13, body)) == [(each.bytes, [1])]
+    reply = produce_partitions.error_reply(api_of(ApiKey.PRODUCE, 13), skeleton(13, body), 7)
+    assert reply[:18] == b"\x02" + each.bytes + b"\x02"
 
 
 @for_each(VERSIONS, examples=60)
@@ -222,15 +228,6 @@ def test_the_reply_gives_every_partition_the_code(version, data):
             assert getattr(partition, "log_start_offset", -1) == -1
             assert getattr(partition, "record_errors", ()) == ()
             assert getattr(partition, "error_message", None) is None
-
-
-def test_a_topic_id_is_not_a_name():
-    """From v13 on a topic is its id of sixteen bytes."""
-    each = UUID(int=7 << 60)
-    body = body_of(13, [(each.bytes, [(1, b"r")])])
-    assert plain(skeleton(13, body)) == [(each.bytes, [1])]
-    reply = produce_partitions.error_reply(api_of(ApiKey.PRODUCE, 13), skeleton(13, body), 7)
-    assert reply[:18] == b"\x02" + each.bytes + b"\x02"
 
 
 VERSIONS = range(3, 14)

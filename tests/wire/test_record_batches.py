@@ -28,15 +28,12 @@ def test_each_batch_and_its_records_are_counted_once(sizes, data):
     assert counted(field, cuts) == (len(sizes), sum(sizes))
 
 
-def test_chunks_of_one_byte_give_the_same_count():
-    """No chunk is too small."""
+def test_chunks_of_one_byte_and_compressed_batches_are_counted():
+    """No chunk is too small; the count is in the head, which is never compressed."""
     field = batch(3) + batch(5)
 
     assert counted(field, range(len(field))) == (2, 8)
 
-
-def test_the_records_of_a_compressed_batch_are_counted():
-    """The count is in the head, which is never compressed."""
     assert counted(batch(500, codec=GZIP)) == (1, 500)
 
 
@@ -57,9 +54,6 @@ def test_a_batch_cut_in_its_head_is_not_counted():
     assert counted(field[: first + 60]) == (1, 3)
     assert counted(field[: first + 61]) == (2, 8)
 
-
-def test_a_batch_cut_in_one_field_does_not_consume_the_next_field():
-    """Counting starts again with the next field."""
     counter = BatchCounter()
     for field in (batch(3)[:70], batch(2)[:10], batch(4)):
         counter.begin()

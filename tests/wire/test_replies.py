@@ -157,16 +157,13 @@ def test_find_coordinator_names_no_node():
     ]
 
 
-def test_items_without_a_struct_are_answered_by_name():
-    """Lists of strings and numbers are answered item by item, under their names."""
+def test_items_are_answered_one_by_one():
+    """Lists of strings and numbers by name; AlterReplicaLogDirs asks by directory and answers by topic."""
     assert [g.group_id for g in refused(ApiKey.DELETE_GROUPS, 2).results] == ["a", "b"]
     assert [t.name for t in refused(ApiKey.DELETE_TOPICS, 5).responses] == ["a", "b"]
     marked = refused(ApiKey.WRITE_TXN_MARKERS, 1).markers[0].topics[0].partitions
     assert [(p.partition_index, p.error_code) for p in marked] == [(4, CODE), (5, CODE)]
 
-
-def test_a_nested_request_is_answered_flat():
-    """AlterReplicaLogDirs asks directory by directory and answers topic by topic."""
     results = refused(ApiKey.ALTER_REPLICA_LOG_DIRS, 2).results
     assert [r.topic_name for r in results] == ["the name"] * 4
     assert [p.partition_index for p in results[0].partitions] == [4, 5]

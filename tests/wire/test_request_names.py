@@ -123,26 +123,20 @@ def test_a_cut_body_is_a_wire_error_and_a_longer_one_is_not(api, data):
     assert read(api, body + b"\x00\xff") == read(api, body)
 
 
-def test_a_name_that_is_no_text_is_a_wire_error():
-    """Two names that a broker reads alike must not differ here."""
+def test_a_name_that_is_no_text_and_a_version_without_a_layout_are_never_complete():
+    """Two names that a broker reads alike must not differ here; an unread request must not seem to name nothing."""
     with pytest.raises(WireError):
         read(api_of(ApiKey.METADATA, 1), b"\x00\x00\x00\x01\x00\x01\xff")
 
-
-def test_an_id_counts_more_than_a_name():
-    """A Metadata that carries both is about the topic of the id."""
-    api = api_of(ApiKey.METADATA, 12)
-    body = b"\x02" + KNOWN_ID.bytes + b"\x06other\x00" + b"\x00\x00\x00"
-    assert read(api, body).topics == (TopicRef(NAME_OF_IT, KNOWN_ID.bytes, ()),)
-
-
-def test_a_version_without_a_layout_is_never_complete():
-    """A policy must not take it for a request that names nothing."""
     assert read(api_of(ApiKey.TXN_OFFSET_COMMIT, 6), b"anything") == UNREAD
     assert not UNREAD.topics_complete
 
 
-def test_a_topic_is_known_by_its_name_or_its_id():
-    """`key` is what a policy uses to deny it."""
+def test_an_id_counts_more_than_a_name_and_either_is_the_key():
+    """A Metadata that carries both is about the topic of the id; `key` is what a policy uses to deny a topic."""
+    api = api_of(ApiKey.METADATA, 12)
+    body = b"\x02" + KNOWN_ID.bytes + b"\x06other\x00" + b"\x00\x00\x00"
+    assert read(api, body).topics == (TopicRef(NAME_OF_IT, KNOWN_ID.bytes, ()),)
+
     assert TopicRef("a", None, ()).key == TopicRef("a", b"i" * 16, ()).key == "a"
     assert TopicRef(None, b"i" * 16, ()).key == b"i" * 16

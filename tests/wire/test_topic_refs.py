@@ -115,16 +115,13 @@ def test_long_names_are_not_kept(kind):
     assert len(refs) == 1
 
 
-def test_a_count_in_a_longer_varint_is_not_kept():
-    """Its key would not be where the reader looks for it."""
+def test_what_is_kept_is_bounded():
+    """A key of a longer varint would not be where the reader looks; no client makes the store larger than MAX_REFS."""
     keep_compact(b"\x02a\x82\x00\x00\x00\x00\x01", 0, TopicRef("a", None, (1,)))
     keep_compact(b"\x00\x02\x00\x00\x00\x01", 0, TopicRef("", None, (1,)))
     keep_classic(b"\xff\xff\x00\x00\x00\x01\x00\x00\x00\x01", 0, TopicRef("", None, (1,)))
     assert not refs
 
-
-def test_a_full_store_begins_again():
-    """No client makes it larger than MAX_REFS."""
     api = COMMIT["flexible"]
     for number in range(MAX_REFS + 3):
         assert read(api, commit(api, "t", number)).topics[0].partitions == (number,)

@@ -319,12 +319,6 @@ def test_a_long_or_malformed_name_is_cut_and_escaped(book):
     assert len(book.path.read_bytes().splitlines()) == 1
 
 
-def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
-    """It is not reported only at the first line."""
-    with pytest.raises(OSError, match="No such file"):
-        AuditLog(tmp_path / "nowhere" / "audit.jsonl", 1 << 20, LastCounts(lambda: False))
-
-
 def ended(
     ident: int,
     *,

@@ -102,11 +102,23 @@ def test_a_decision_has_its_kind_its_delay_and_its_reason(fields, what, ms, deta
     )
 
 
-def test_a_sampled_request_without_a_decision_is_not_kept():
-    """Its trace has no decision."""
+def test_decisions_are_listed_newest_first_and_only_decisions():
+    """The ring is bounded; the text is made when it is read, so the order of the observers does not matter."""
     decisions = Decisions()
     decisions.on_trace(trace(sampled=True))
     assert decisions.latest(10) == []
+
+    decisions = Decisions()
+    for place in range(KEPT + 5):
+        decisions.on_trace(trace(slow=True, trace_id=f"{place}"))
+    assert [each.trace_id for each in decisions.latest(2)] == [f"{KEPT + 4}", f"{KEPT + 3}"]
+    assert len(decisions.latest(10 * KEPT)) == KEPT
+
+    decisions = Decisions()
+    told = trace(slow=True)
+    decisions.on_trace(told)
+    told.trace_id = "ab" * 16
+    assert decisions.latest(1)[0].trace_id == "ab" * 16
 
 
 @pytest.mark.parametrize(
@@ -165,33 +177,12 @@ def test_observed_decisions_do_not_replace_enforced_ones():
     assert [each.what for each in told].count("slow") == 1
 
 
-def test_decisions_are_listed_newest_first_and_the_oldest_are_dropped():
-    """The ring is bounded."""
-    decisions = Decisions()
-    for place in range(KEPT + 5):
-        decisions.on_trace(trace(slow=True, trace_id=f"{place}"))
-    assert [each.trace_id for each in decisions.latest(2)] == [f"{KEPT + 4}", f"{KEPT + 3}"]
-    assert len(decisions.latest(10 * KEPT)) == KEPT
-
-
-def test_a_trace_id_that_is_set_later_is_shown():
-    """The text is made when it is read, so the order of the observers does not matter."""
-    decisions = Decisions()
-    told = trace(slow=True)
-    decisions.on_trace(told)
-    told.trace_id = "ab" * 16
-    assert decisions.latest(1)[0].trace_id == "ab" * 16
-
-
-def test_names_are_shortened_and_made_printable():
-    """A client's names cannot fill the page or control a terminal."""
+def test_names_are_printable_and_delays_are_added():
+    """A client's names cannot fill the page or control a terminal; a mute may follow a wait."""
     excess = EXCESS._replace(entity="a\x1b[2Jb" + "c" * 1000)
     said = decision_of(trace(throttle_until_ms=104_500, excess=excess))
     assert "\x1b" not in said.detail
     assert len(said.detail) < 300
 
-
-def test_a_delay_is_the_hold_and_the_mute_together():
-    """A request may wait, and its client may be muted after it."""
     assert delayed_ms(trace(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
     assert delayed_ms(trace(slow=True)) == 0

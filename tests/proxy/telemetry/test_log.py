@@ -55,21 +55,28 @@ def test_json_is_one_object_a_line_with_time_level_and_event(lines):
 
 
 def test_text_is_one_line_on_standard_error(lines):
-    """It has no colours without a terminal."""
+    """The time comes first, so that lines can be sorted by it; without a terminal there are no colours."""
     written = lines(form="text")
     written.observer.on_node_learned(3, "kafka-3", 9092)
     text = written.text()
     assert len(text.splitlines()) == 1
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z \[info", text)
     assert "\x1b" not in text
-    for word in ("info", "node_learned", "node=3", "address=kafka-3:9092"):
+    for word in ("node_learned", "node=3", "address=kafka-3:9092"):
         assert word in text
 
 
-def test_a_client_of_the_bootstrap_port_has_no_node(lines):
-    """Its line names the bootstrap port."""
+def test_a_node_is_named_with_its_remedy_or_as_the_bootstrap_port(lines):
+    """The operator can change the setting that a node has no port in."""
     written = lines()
     written.observer.on_session_opened(Peer(1, "::1", 5))
     assert written.take()[0]["node"] == "bootstrap"
+
+    written = lines()
+    written.observer.on_unmapped_node(99)
+    (line,) = written.take()
+    assert (line["event"], line["level"], line["node"]) == ("unmapped_node", "warning", 99)
+    assert "listen.nodes" in line["hint"]
 
 
 def test_the_level_of_an_end_of_a_session_follows_its_reason(lines):
@@ -86,15 +93,6 @@ def test_the_level_of_an_end_of_a_session_follows_its_reason(lines):
         assert line["reason"] == reason.value
         assert reason in ORDINARY or line["detail"] == "a frame of -1 bytes"
         assert line["client_id"] == "billing-1"
-
-
-def test_a_node_without_a_port_is_logged_with_a_remedy(lines):
-    """The operator can change the setting."""
-    written = lines()
-    written.observer.on_unmapped_node(99)
-    (line,) = written.take()
-    assert (line["event"], line["level"], line["node"]) == ("unmapped_node", "warning", 99)
-    assert "listen.nodes" in line["hint"]
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

@@ -3,13 +3,17 @@
 import errno
 import json
 import logging
-import re
 import sys
+import threading
+
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.log import LINES_PER_SECOND
+from proxy.telemetry.last_counts import EVERY_S, LastCounts
+from proxy.telemetry.pool_outages import POOL_EVERY_MS
 from proxy.telemetry.stderr import NonBlockingWriter
 from tests.support.processes.log_lines import PEER
 
@@ -80,32 +84,6 @@ def test_lines_that_standard_error_did_not_take_are_reported_in_the_same_format(
     assert "lines=7" in sink.notice(7)
 
 
-def test_the_time_comes_first_in_text(lines):
-    """Lines of several processes can be sorted by it."""
-    written = lines(form="text")
-    written.observer.on_node_learned(3, "kafka-3", 9092)
-    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z \[info", written.text())
-
-
-def test_a_storm_of_one_event_is_logged_a_few_times_a_second(lines):
-    """The next line has the number of suppressed ones."""
-    written = lines()
-
-    def storm(events: int) -> list[dict]:
-        for _ in range(events):
-            written.observer.on_session_closed(PEER, CloseReason.UPSTREAM_REFUSED, "")
-        return written.take()
-
-    first = storm(LINES_PER_SECOND + 37)
-    assert len(first) == LINES_PER_SECOND
-    assert all("suppressed" not in line for line in first)
-    written.clock.now_ms += 1000
-    second = storm(3)
-    assert [line.get("suppressed") for line in second] == [37, None, None]
-    written.clock.now_ms += 1000
-    assert [line.get("suppressed") for line in storm(1)] == [None]
-
-
 def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
     """The first is logged at once, the others after a second; the line names the last client."""
     written = lines()
@@ -135,14 +113,101 @@ def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
     assert (line["fetch"], "produce" in line) == (1, False)
 
 
-def test_the_end_of_the_process_tells_expired_requests_that_wait_for_their_second(lines):
-    """Its timer then logs nothing more."""
+def test_the_end_of_the_process_tells_what_waits_for_its_time(lines):
+    """Expired requests and depletions of pools; their timers then log nothing more."""
     written = lines()
     for _ in range(3):
         written.observer.on_expired(PEER, "Fetch")
-    assert len(written.take()) == 1
+        written.observer.on_pool_depleted("requests")
+        written.observer.on_pool_recovered("requests", 60)
+    assert len(written.take()) == 2
     written.observer.close(0)
-    (line,) = written.take()
-    assert (line["event"], line["fetch"]) == ("requests_expired", 2)
-    written.advance(10_000)
+    told = {line["event"]: line for line in written.take()}
+    assert told.keys() == {"requests_expired", "pool_recovered"}
+    assert (told["requests_expired"]["fetch"], told["pool_recovered"]["times"]) == (2, 3)
+    written.advance(2 * POOL_EVERY_MS)
     assert written.take() == []
+
+
+def test_a_depletion_of_a_pool_is_logged_and_so_is_its_end(lines):
+    """The first line names the pool and the effect, the second has the duration; each pool has its own."""
+    written = lines()
+    written.observer.on_pool_depleted("requests")
+    written.observer.on_pool_depleted("replies")
+    depleted, replies = written.take()
+    assert (depleted["event"], depleted["pool"]) == ("pool_depleted", "requests")
+    assert "wait" in depleted["effect"]
+    assert "times" not in depleted
+    assert replies["effect"] != depleted["effect"]
+    written.advance(12_000)
+    assert written.take() == [], "it is dry, and that was said"
+    written.observer.on_pool_recovered("requests", 12_000)
+    (recovered,) = written.take()
+    assert (recovered["event"], recovered["pool"]) == ("pool_recovered", "requests")
+    assert (recovered["times"], recovered["depleted_ms"]) == (1, 12_000)
+    assert "effect" not in recovered
+
+
+def test_frequent_depletions_of_a_pool_are_summed_up(lines):
+    """A line has their number and duration since the last one and the present state; the last is followed by none."""
+    written = lines()
+    for _ in range(250):  # 25 seconds, depleted for six tenths of the time
+        written.observer.on_pool_depleted("requests")
+        written.advance(60)
+        written.observer.on_pool_recovered("requests", 60)
+        written.advance(40)
+    written.advance(2 * POOL_EVERY_MS)
+    told = written.take()
+    assert len(told) == 4
+    assert sum(line.get("times", 0) for line in told) == 250
+    assert sum(line.get("depleted_ms", 0) for line in told) == 250 * 60
+    assert told[-1]["event"] == "pool_recovered"
+    assert written.timers.next_ms() is None
+    written.advance(POOL_EVERY_MS)
+    written.observer.on_pool_depleted("requests")
+    (line,) = written.take()
+    assert (line["event"], "times" in line) == ("pool_depleted", False)
+
+
+async def test_it_tells_a_second_after_a_line_was_left_out_and_then_sleeps(nursery, autojump_clock):
+    """Each second again while a count is kept."""
+    kept = [True, True, False]
+    told: list[float] = []
+
+    def tell() -> bool:
+        told.append(trio.current_time() - began)
+        return kept.pop(0)
+
+    counts = LastCounts(lambda: False)
+    counts.add(tell)
+    nursery.start_soon(counts.run)
+    await trio.sleep(1000)
+    began = trio.current_time()
+    counts.note()
+    await trio.sleep(1000)
+    assert [round(at / EVERY_S) for at in told] == [1, 2, 3]
+
+
+async def test_a_thread_may_leave_out_a_line(nursery, mock_clock):
+    """Libraries log in threads of their own."""
+    told: list[bool] = []
+    counts = LastCounts(lambda: bool(told.append(True)))
+    nursery.start_soon(counts.run)
+    await wait_all_tasks_blocked()
+    thread = threading.Thread(target=counts.note)
+    thread.start()
+    await trio.to_thread.run_sync(thread.join)
+    await wait_all_tasks_blocked()
+    mock_clock.jump(EVERY_S)
+    await wait_all_tasks_blocked()
+    assert told == [True]
+
+
+async def test_a_line_left_out_before_the_start_is_told_too(nursery, autojump_clock):
+    """The log is there before the event loop."""
+    told: list[bool] = []
+    counts = LastCounts(lambda: bool(told.append(True)))
+    counts.note()
+    nursery.start_soon(counts.run)
+    await trio.sleep(10)
+    assert told == [True]

@@ -1,4 +1,4 @@
-"""A policy may log anything: the line stays small, valid and true."""
+"""Members of lines: whatever a policy or a client puts there, the line stays small, valid, printable and true."""
 
 import io
 import json
@@ -6,9 +6,13 @@ import sys
 from typing import NoReturn
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from policies.audit_facts import AuditFacts, AuditItem
 from proxy.core.observer import Observer
-from proxy.telemetry import log
+from proxy.telemetry import audit_lines, log
+from proxy.telemetry.escaping import MAX_NAME_CHARS, escaped, printable
 from proxy.telemetry.line_limits import LIMITS
 from proxy.telemetry.message_fields import MAX_FIELDS, message_fields
 from tests.support.shell.sockets import HandClock
@@ -52,14 +56,11 @@ def test_a_field_is_bounded(value: object) -> None:
     assert len(str(shown)) <= 1_000
 
 
-def test_names_of_the_log_are_not_replaced() -> None:
-    """A policy cannot pretend to be another one, or to be an event of Sluice."""
+def test_names_of_the_log_are_not_replaced_and_further_fields_are_counted() -> None:
+    """A policy cannot pretend to be another one, or to be an event of Sluice; a line has MAX_FIELDS at most."""
     fields = {"policy": "other", "event": "ready", "level": "debug", "exc_info": True}
     assert set(message_fields("m", fields)) == {"message", *(f"{name}_" for name in fields)}
 
-
-def test_further_fields_are_counted() -> None:
-    """A line has MAX_FIELDS at most."""
     line = message_fields("m", {f"f{n}": n for n in range(MAX_FIELDS + 5)})
     assert len(line) == MAX_FIELDS + 2
     assert line["fields_left_out"] == 5
@@ -99,3 +100,57 @@ def test_lines_of_a_policy_are_limited_and_name_it(stderr: io.StringIO, clock: H
         key: lines[-2][key] for key in ("level", "ts")
     }
     assert lines[-1]["suppressed"] == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("billing-7", "billing-7"),
+        ("żółć 日本 <default>", "żółć 日本 <default>"),
+        ("DOMAIN\\user", "DOMAIN\\user"),
+        ("a\x1b[2J\nb\x7f", "a\\x1b[2J\\nb\\x7f"),
+        ("\u202eevil\u2066\u200b\u2028", "\\u202eevil\\u2066\\u200b\\u2028"),
+        ("\ud800\U000e0001", "\\ud800\\U000e0001"),
+    ],
+)
+def test_unprintable_characters_are_escaped(text, shown):
+    """They are control characters, direction marks and invisible characters; no others are escaped."""
+    assert escaped(text) == shown
+
+
+@given(st.text())
+def test_escaped_text_is_printable(text):
+    """This holds for any text."""
+    assert escaped(text).isprintable()
+
+
+def test_a_name_in_a_log_line_is_printable_and_short():
+    """Other characters are shown as a question mark; a printable short name stays as it is."""
+    assert printable("a\x1b[2J\n" + "b" * 1000) == "a?[2J?" + "b" * (MAX_NAME_CHARS - 6)
+    assert printable("billing", 4) == "bill"
+    assert printable("żółć 日本") == "żółć 日本"
+
+
+NAMES = st.lists(st.text(max_size=300), max_size=200).map(tuple)
+
+
+@given(NAMES)
+def test_what_is_not_listed_is_counted(names):
+    """The names have any characters."""
+    found = audit_lines.fact_fields(AuditFacts(topics=names, left_out={"topics": 2, "done": 1}))
+    listed = found["topics"]
+    assert len(audit_lines.encode(listed).encode()) <= audit_lines.MAX_LIST_BYTES + 2
+    assert found["left_out"] == {"topics": 2 + len(names) - len(listed), "done": 1}
+    json.loads(audit_lines.encode(found))
+
+
+@given(NAMES)
+def test_of_what_was_done_nothing_is_left_out(names):
+    """Each piece has its bound, and they are in order."""
+    done = tuple(AuditItem(name, 0) for name in names)
+    pieces = audit_lines.done_pieces(AuditFacts(done=done))
+    assert [item.get("name", "") for piece in pieces for item in piece] == [
+        audit_lines.safe_text(name) for name in names
+    ]
+    for piece in pieces:
+        assert len(audit_lines.encode(piece).encode()) <= audit_lines.MAX_LIST_BYTES + 2

@@ -83,8 +83,10 @@ def test_a_file_that_was_truncated_continues_at_its_end(tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_reported_and_tried_again(tmp_path):
-    """Each line tries; the first line after the folder is back is written."""
+    """At the start, and by each line; the first line after the folder is back is written."""
     folder = tmp_path / "folder"
+    with pytest.raises(OSError, match="No such file"):
+        RotatingFile(folder / "lines", 1000)
     folder.mkdir()
     file = RotatingFile(folder / "lines", 1000)
     folder.rename(tmp_path / "elsewhere")

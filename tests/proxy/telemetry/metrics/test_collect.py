@@ -112,8 +112,8 @@ def test_requests_that_wait_at_the_broker_are_counted_exactly() -> None:
     assert read(metrics)["sluice_purgatory_delayed_operations"] == expected
 
 
-def test_a_reply_at_the_deadline_is_counted_as_an_expiration() -> None:
-    """Expirations are counted by kind."""
+def test_a_reply_in_the_brokers_place_is_counted_with_its_wait() -> None:
+    """Expirations are counted by kind; a drain answers before the deadlines."""
     wire, metrics = listen()
     wire.client(f.produce(1, acks=-1)).advance(WAIT_MS)
     wire.client(fetch_waiting(2)).advance(FETCH_MS)
@@ -128,9 +128,6 @@ def test_a_reply_at_the_deadline_is_counted_as_an_expiration() -> None:
     waited_s = found["sluice_purgatory_seconds_sum"]["Produce", "expired"]
     assert waited_s == pytest.approx(WAIT_MS / 1000, rel=0.05)
 
-
-def test_a_reply_at_a_drain_is_counted_with_its_own_wait() -> None:
-    """A drain answers before the deadlines."""
     wire, metrics = listen()
     wire.client(fetch_waiting(1)).advance(100)
     wire.engine.drain()
@@ -163,7 +160,7 @@ def test_a_connection_whose_mute_is_deferred_counts_as_muted() -> None:
 
 
 def test_users_are_shown_with_their_use_and_their_limit() -> None:
-    """There are requests, bytes and the last second's rate by user, and the limit if a quota has one."""
+    """Requests, bytes and the last second's rate by user, and the limit if a quota has one; `other` has none."""
     facts_source = FakeFactsSource(quotas={"ANONYMOUS": 12.5})
     wire, metrics = listen(facts_source=facts_source)
     for n in range(7):
@@ -178,9 +175,6 @@ def test_users_are_shown_with_their_use_and_their_limit() -> None:
     assert found["sluice_user_request_bytes_total"] == {user: 7 * len(f.heartbeat(1))}
     assert found["sluice_user_response_bytes_total"] == {user: 7 * len(f.heartbeat_reply(1))}
 
-
-def test_the_series_other_has_no_limit() -> None:
-    """No quota is asked for the remaining users."""
     wire, metrics = listen(max_users=0, facts_source=FakeFactsSource(quotas={"other": 1.0}))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     wire.advance(1000)
@@ -190,8 +184,8 @@ def test_the_series_other_has_no_limit() -> None:
     assert "sluice_user_quota_requests_per_second" not in found
 
 
-def test_open_opened_and_closed_connections_are_counted() -> None:
-    """Closed ones are counted by their close reason."""
+def test_open_and_closed_connections_are_counted() -> None:
+    """By close reason; clients in TLS handshakes are among the unauthenticated, as for the limit."""
     wire, metrics = listen()
     Wire(wire.engine)
     wire.session.end(CloseReason.BROKER_RESET, "", wire.now_ms)
@@ -203,9 +197,6 @@ def test_open_opened_and_closed_connections_are_counted() -> None:
     assert found["sluice_connections_opened_total"] == {NONE: 2}
     assert found["sluice_connections_closed_total"] == {("broker_reset",): 1}
 
-
-def test_clients_in_tls_handshakes_are_among_the_unauthenticated() -> None:
-    """As for the limit; a session that has sent a request is none of them."""
     wire, metrics = listen()
     wire.engine.connections.join_handshake("10.0.0.1")
     assert read(metrics)["sluice_connections_unauthenticated"] == {NONE: 2}
@@ -277,7 +268,7 @@ def test_nodes_outside_the_range_are_counted_once_each() -> None:
 
 
 def test_the_facts_of_the_application_are_shown() -> None:
-    """They are drops, suppressed lines, reloads, features, build and process."""
+    """They are drops, suppressed lines, reloads, features, build and process; none of reloads before the first."""
     facts = Facts(
         "1.2.3",
         PROCESS,
@@ -315,9 +306,6 @@ def test_the_facts_of_the_application_are_shown() -> None:
     assert found["process_max_fds"] == {NONE: PROCESS.max_fds}
     assert found["process_start_time_seconds"] == {NONE: PROCESS.started_s}
 
-
-def test_before_the_first_reload_there_are_no_metrics_of_it() -> None:
-    """Neither success nor failure is shown."""
     _, metrics = listen()
     found = read(metrics)
 

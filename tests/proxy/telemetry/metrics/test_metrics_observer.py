@@ -142,7 +142,7 @@ def test_reading_a_page_changes_nothing() -> None:
 
 
 def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
-    """A push has the engine's time, and pushes are counted on the page."""
+    """A push has the engine's time, and pushes are counted on the page; without push there are no metrics of it."""
     sink = Sink()
     push = MetricPush("1.2.3", lambda _: sink, interval_ms=10_000)
     push.start()
@@ -160,9 +160,6 @@ def test_metrics_are_pushed_once_an_interval_and_at_the_end() -> None:
     assert sum(read(metrics)["sluice_metrics_pushes_total"].values()) == 2
     assert len(sink.got[-1][0]) == len(list(metrics.collect()))
 
-
-def test_without_push_the_observer_closes_at_once() -> None:
-    """The page has no metrics of pushes."""
     _, metrics = listen()
     metrics.close()
 

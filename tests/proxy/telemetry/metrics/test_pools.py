@@ -11,8 +11,8 @@ def shown(metrics, name: str) -> dict[str, float]:
     return {pool: value for (pool,), value in read(metrics).get(f"sluice_pool_{name}", {}).items()}
 
 
-def test_a_pool_without_bound_has_no_size() -> None:
-    """Its used bytes are shown all the same."""
+def test_a_bounded_pool_shows_its_free_bytes_and_an_unbounded_one_no_size() -> None:
+    """They are negative when the pool is overdrawn."""
     wire, metrics = listen()
     wire.engine.request_pool.force_allocate(500)
 
@@ -20,9 +20,6 @@ def test_a_pool_without_bound_has_no_size() -> None:
     assert shown(metrics, "size_bytes") == shown(metrics, "available_bytes") == {}
     wire.engine.request_pool.release(500)
 
-
-def test_a_bounded_pool_shows_its_free_bytes() -> None:
-    """They are negative when the pool is overdrawn."""
     wire, metrics = listen()
     pool = wire.engine.reply_pool
     pool.resize(1000)

@@ -106,8 +106,8 @@ def test_a_slow_collector_gets_the_newest_push() -> None:
     assert push.counts() == {"success": 2, "failure": 0, "dropped": 97}
 
 
-def test_the_last_push_is_sent_at_the_end() -> None:
-    """A push in the queue is sent before the exporter is shut down."""
+def test_a_push_ends_in_time() -> None:
+    """What is in the queue is sent first; a thread whose collector hangs is abandoned, and is a daemon."""
     push, collector = begin()
     push.send(FAMILIES, 7)
     push.close()
@@ -115,9 +115,6 @@ def test_the_last_push_is_sent_at_the_end() -> None:
     assert [at for _, at in collector.got] == [7]
     assert collector.shut.is_set()
 
-
-def test_a_collector_that_hangs_does_not_delay_the_end() -> None:
-    """After the given time the thread is abandoned; it is a daemon."""
     never = threading.Event()
     push, collector = begin(never)
     push.send(FAMILIES, 1)
@@ -127,9 +124,6 @@ def test_a_collector_that_hangs_does_not_delay_the_end() -> None:
     assert collector.shut.is_set()
     never.set()  # `close` returned although the collector hung
 
-
-def test_a_push_that_was_never_started_can_be_closed() -> None:
-    """A start that failed leaves nothing to wait for."""
     MetricPush("1.2.3").close()
 
 

@@ -42,13 +42,10 @@ def test_an_entity_has_its_rate_limit_and_throttle_times():
     assert list(found["sluice_quota_entities_hidden"].values()) == [0]
 
 
-def test_an_entity_that_was_not_throttled_has_no_throttle_time():
-    """As in Kafka, whose sensor has no value then."""
+def test_an_entity_without_throttles_has_no_throttle_time_and_by_default_none_is_shown():
+    """As in Kafka, whose sensor has no value then; an entity may be each client id that a client has chosen."""
     assert "sluice_quota_throttle_avg_seconds" not in page([bucket(avg_ms=None, max_ms=None)], 1)
 
-
-def test_they_are_off_by_default():
-    """An entity may be each client id that a client has chosen."""
     assert page([bucket()], 0) == {}
 
 

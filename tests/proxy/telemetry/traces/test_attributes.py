@@ -71,8 +71,8 @@ def test_a_throttled_request_has_the_attributes_of_its_quota():
     assert found["sluice.reasons"] == ("throttled", "held")
 
 
-def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
-    """A wait for a policy's condition has the condition."""
+def test_a_watch_key_is_shown_on_its_wait_if_it_has_a_text_of_its_own():
+    """The quota is on the throttle and not on other waits; an object's address in memory is not information."""
     made = trace(excess=QuotaViolation("user alice", "request_rate", 12.5, 10.0))
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, "topic:orders", "condition")
 
@@ -82,9 +82,6 @@ def test_the_quota_is_on_the_throttle_and_not_on_other_waits():
         "sluice.purgatory.outcome": "condition",
     }
 
-
-def test_a_watch_key_without_a_text_of_its_own_is_not_shown():
-    """An object's address in memory is not information."""
     held = Stage("purgatory", EPOCH_US, EPOCH_US + 5, str(object()), "condition")
 
     assert attributes.of_wait(trace(), held, 1) == {"sluice.purgatory.outcome": "condition"}

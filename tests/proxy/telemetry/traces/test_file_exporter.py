@@ -5,8 +5,6 @@ import json
 import os
 from itertools import count
 
-import pytest
-
 from policies.api import Outcome, QuotaViolation
 from proxy.telemetry.traces.file_exporter import FileSpanExporter
 from proxy.telemetry.traces.spans import mute_span, spans_of
@@ -93,9 +91,3 @@ def test_the_reason_of_a_failed_write_is_returned(tmp_path, monkeypatch):
     writer.close()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["traces.jsonl", "traces.jsonl.1"]
     assert len(lines(path)) == 1
-
-
-def test_a_file_that_cannot_be_opened_is_an_error_at_the_start(tmp_path):
-    """It is not reported only at the first span."""
-    with pytest.raises(OSError, match="No such file"):
-        sink(tmp_path / "nowhere" / "traces.jsonl")

@@ -16,13 +16,10 @@ ENDPOINT, TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_T
 SECRET = "hunter2"  # noqa: S105 - stands for one
 
 
-def test_the_default_resource_is_sluice():
-    """It has the service's name and version."""
+def test_the_resource_is_sluice_unless_variables_say_otherwise():
+    """Attributes are percent-encoded pairs; OTEL_SERVICE_NAME has priority; an empty variable counts as not set."""
     assert resource_of({}, "1.2.3") == {"service.name": "sluice", "service.version": "1.2.3"}
 
-
-def test_resource_attributes_override_the_defaults():
-    """They are percent-encoded pairs; text that is not a pair is ignored."""
     variables = {"OTEL_RESOURCE_ATTRIBUTES": "a=1, b = x%2Cy ,service.version=9,nonsense,=z"}
 
     assert resource_of(variables, "1") == {
@@ -32,9 +29,6 @@ def test_resource_attributes_override_the_defaults():
         "b": "x,y",
     }
 
-
-def test_the_variable_of_the_service_name_has_priority():
-    """OTEL_SERVICE_NAME overrides service.name; an empty variable counts as not set."""
     named = {"OTEL_RESOURCE_ATTRIBUTES": "service.name=this", "OTEL_SERVICE_NAME": "that"}
 
     assert resource_of(named, "1")["service.name"] == "that"
@@ -113,12 +107,15 @@ def test_invalid_variables_are_refused_at_the_start(variables, named):
     assert SECRET not in str(caught.value)
 
 
-def test_the_timeout_is_in_milliseconds():
-    """As specified, the default is ten seconds; the variable for traces has priority."""
+def test_numbers_have_their_defaults_and_the_timeout_is_in_milliseconds():
+    """As specified, it is ten seconds; the variable for traces has priority; an empty variable counts as not set."""
     assert timeout_ms({}) == 10_000
     assert timeout_ms({"OTEL_EXPORTER_OTLP_TIMEOUT": "2500"}) == 2500
     both = {"OTEL_EXPORTER_OTLP_TIMEOUT": "2500", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT": "300"}
     assert timeout_ms(both) == 300
+
+    assert setting({"N": ""}, "N", 5) == 5
+    assert setting({"N": " 7 "}, "N", 5) == 7
 
 
 @pytest.mark.parametrize("text", ["x", "0", "-5", "1.5", "²"])
@@ -128,9 +125,3 @@ def test_a_variable_that_is_not_a_number_is_refused(text):
         timeout_ms({"OTEL_EXPORTER_OTLP_TIMEOUT": text})
     with pytest.raises(TracesError, match="OTEL_BSP_MAX_QUEUE_SIZE"):
         setting({"OTEL_BSP_MAX_QUEUE_SIZE": text}, "OTEL_BSP_MAX_QUEUE_SIZE", 5)
-
-
-def test_a_variable_that_is_not_set_has_its_default():
-    """An empty variable counts as not set."""
-    assert setting({"N": ""}, "N", 5) == 5
-    assert setting({"N": " 7 "}, "N", 5) == 7

@@ -52,7 +52,7 @@ def test_each_wait_is_a_child_span_in_order():
     assert len({span.span_id for span in (server, *children)}) == 6
 
 
-def test_a_hold_that_is_renewed_at_once_is_one_span():
+def test_a_hold_that_is_renewed_at_once_is_one_span_and_holds_of_two_policies_are_two():
     """A quota that holds a request again has made one wait, with a count."""
     again = waits(("throttle", 100), ("throttle", 200), ("throttle", 50))
     _, throttle, _ = told(trace(again))
@@ -60,9 +60,6 @@ def test_a_hold_that_is_renewed_at_once_is_one_span():
     assert throttle.end_ns - throttle.start_ns == 350_000
     assert throttle.attributes["sluice.waits"] == 3
 
-
-def test_holds_of_different_policies_are_two_spans():
-    """They are not joined."""
     first = Stage("purgatory", EPOCH_US, EPOCH_US + 10, "topic:a", "condition")
     second = Stage("purgatory", EPOCH_US + 10, EPOCH_US + 30, "topic:b", "expired")
     _, one, other, _ = told(trace([first, second]))
@@ -73,16 +70,13 @@ def test_holds_of_different_policies_are_two_spans():
     assert other.attributes["sluice.purgatory.outcome"] == "expired"
 
 
-def test_a_local_reply_that_waits_for_its_turn_has_a_span():
-    """The request was refused after a slow one: `turn` lasts until the earlier replies are sent."""
+def test_sluices_own_time_has_a_span():
+    """`turn` lasts until earlier replies are sent, or until a held request is forwarded in its session's next turn."""
     server, turn = told(trace(upstream_us=None, outcome=Outcome.ANSWERED, turn_us=700))
 
     assert (turn.name, turn.kind) == ("turn", Kind.INTERNAL)
     assert (turn.start_ns, turn.end_ns) == (server.start_ns, server.end_ns)
 
-
-def test_sluices_own_time_between_two_waits_has_a_span():
-    """A held request is forwarded in its session's next turn: that time is neither a wait nor a gap."""
     made = trace(waits(("purgatory", 1000)))
     made.forwarded_us += 40
     _, purgatory, turn, upstream = told(made)

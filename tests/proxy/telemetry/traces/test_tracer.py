@@ -37,8 +37,8 @@ def test_a_request_gets_the_trace_id_of_its_spans():
     assert (tracing.delivered, tracing.dropped) == (400, 0)
 
 
-def test_a_mute_is_exported_with_its_request():
-    """Its span follows and is linked."""
+def test_a_mute_is_exported_with_its_request_and_not_without():
+    """Its span follows and is linked; there is none if the throttle ended before the reply."""
     sink = Kept()
     tracing, made = tracer(sink), trace(quiet_ms=100)
     tracing.on_trace(made)
@@ -48,9 +48,6 @@ def test_a_mute_is_exported_with_its_request():
     server, _, mute = sink.spans
     assert (mute.name, mute.links) == ("mute", ((server.trace_id, server.span_id),))
 
-
-def test_a_mute_without_a_trace_of_its_request_is_not_exported():
-    """The throttle ended before the reply, or the request got no trace."""
     sink = Kept()
     tracing = tracer(sink)
     early, unnamed = trace(quiet_ms=1), trace(quiet_ms=1)
@@ -75,8 +72,8 @@ def test_spans_over_the_rate_are_dropped_and_counted():
     assert (tracing.delivered, tracing.dropped) == (20, 10)
 
 
-def test_the_token_bucket_fills_with_time():
-    """At ten spans a second, half a second allows five more: two requests of two spans."""
+def test_the_rate_fills_a_token_bucket_and_can_be_changed():
+    """At ten spans a second, half a second allows two more requests of two spans. A reload may change the rate."""
     tracing = tracer(rate=10)
     for _ in range(10):
         tracing.on_trace(trace())
@@ -86,6 +83,16 @@ def test_the_token_bucket_fills_with_time():
     tracing.close()
 
     assert [bool(each.trace_id) for each in later] == [True, True, False, False]
+
+    tracing = tracer(rate=1)
+    tracing.on_trace(trace())
+    tracing.set_rate(1000)
+    much_later = [trace(began_us=EPOCH_US + 10_000_000) for _ in range(100)]
+    for each in much_later:
+        tracing.on_trace(each)
+    tracing.close()
+
+    assert all(each.trace_id for each in much_later)
 
 
 def test_a_request_with_more_spans_than_the_bucket_passes():
@@ -100,19 +107,6 @@ def test_a_request_with_more_spans_than_the_bucket_passes():
 
     assert long.trace_id
     assert [bool(each.trace_id) for each in after] == [False, False, True]
-
-
-def test_the_rate_can_be_changed():
-    """A reload may do so."""
-    tracing = tracer(rate=1)
-    tracing.on_trace(trace())
-    tracing.set_rate(1000)
-    much_later = [trace(began_us=EPOCH_US + 10_000_000) for _ in range(100)]
-    for each in much_later:
-        tracing.on_trace(each)
-    tracing.close()
-
-    assert all(each.trace_id for each in much_later)
 
 
 def test_a_full_queue_drops_its_oldest_request():

@@ -52,8 +52,8 @@ def test_a_long_half_line_is_cut_off(tmp_path: Path) -> None:
     assert path.read_bytes() == b'{"ts_ms":5}\n'
 
 
-def test_the_segment_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
-    """A process does not recover what another process of the same instance is writing."""
+def test_segments_of_the_living_and_of_others_are_left_alone(tmp_path: Path) -> None:
+    """The caller excludes its own open segments by path, in case the file system has no locks."""
     segment = Segment(tmp_path / "entity", NAME, 0)
     segment.append(b'{"ts_ms":5}\n')
 
@@ -62,17 +62,12 @@ def test_the_segment_of_a_living_process_is_left_alone(tmp_path: Path) -> None:
 
     segment.close()
 
-
-def test_excluded_segments_are_left_alone(tmp_path: Path) -> None:
-    """The caller excludes its own open segments by path, in case the file system has no locks."""
     path = leave(tmp_path, LINES)
 
     assert recover(tmp_path, "a", {path}) == Recovered()
     assert path.exists()
+    path.unlink()
 
-
-def test_other_instances_and_other_files_are_left_alone(tmp_path: Path) -> None:
-    """Segments of other instances, and files that are no segments, are not touched."""
     others = [
         leave(tmp_path, LINES, NAME._replace(instance="b")),
         leave(tmp_path, LINES, NAME._replace(instance="a-b")),

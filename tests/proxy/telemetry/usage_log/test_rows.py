@@ -83,14 +83,11 @@ def test_every_family_begins_with_the_same_columns(family: str) -> None:
     assert len(set(columns)) == len(columns)
 
 
-def test_a_long_name_is_cut() -> None:
-    """A name is cut to MAX_NAME_CHARS."""
+def test_names_are_cut_and_escaped() -> None:
+    """A row is one line of JSON for any characters in a client id."""
     assert cut_name("a" * 5000) == "a" * MAX_NAME_CHARS
     assert cut_name("app") == "app"
 
-
-def test_control_characters_in_names_are_escaped() -> None:
-    """A row is one line of JSON for any characters in a client id."""
     nasty = 'a"\n\\\u2028\x00{'
     (row,) = entity_rows(Sequencer("a", "b"), [USED._replace(client_id=nasty)], [None])
 

@@ -21,10 +21,15 @@ from proxy.telemetry.usage_log.segment import (
 NAME = SegmentName("entity", "pod-7", "0195a3c2b1000042", 3)
 
 
-def test_open_segments_have_hidden_names() -> None:
-    """The name of an open segment begins with a dot, which Spark skips; that of a closed one does not."""
+def test_only_names_of_segments_are_parsed_and_open_ones_are_hidden() -> None:
+    """The name of an open segment begins with a dot, which Spark skips."""
     assert NAME.hidden == ".entity-pod-7-0195a3c2b1000042-000003.jsonl.open"
     assert NAME.closed == "entity-pod-7-0195a3c2b1000042-000003.jsonl"
+
+    others = ["entity.jsonl", "entity-a-b-1.jsonl", f"{NAME.closed}.gz", ".entity", "_SUCCESS"]
+    others += [f".{NAME.closed}", f"{NAME.closed}.open"]
+
+    assert [parse_name(other) for other in others] == [None] * len(others)
 
 
 @given(
@@ -41,26 +46,12 @@ def test_a_name_is_parsed_back(family: str, instance: str, now_ms: int, number: 
     assert "/" not in name.closed
 
 
-def test_names_of_other_files_are_not_parsed() -> None:
-    """A file whose name is not that of a segment is never taken for one."""
-    others = ["entity.jsonl", "entity-a-b-1.jsonl", f"{NAME.closed}.gz", ".entity", "_SUCCESS"]
-    others += [f".{NAME.closed}", f"{NAME.closed}.open"]
-
-    assert [parse_name(other) for other in others] == [None] * len(others)
-
-
-def test_two_starts_in_one_millisecond_differ() -> None:
-    """The id of a start has a random part."""
+def test_each_start_has_an_id_that_sorts_by_time() -> None:
+    """It has a random part; a row goes to the folder of its day in UTC."""
     assert len({new_boot(1_000) for _ in range(20)}) > 10
 
-
-def test_a_later_start_sorts_after_an_earlier_one() -> None:
-    """Segment names in one folder sort by time."""
     assert new_boot(1_763_000_000_000) < new_boot(1_763_000_000_001)
 
-
-def test_days_are_utc() -> None:
-    """A row goes to the folder of its day in UTC."""
     assert day_folder(0) == "dt=1970-01-01"
     assert day_folder(86_399_999) == "dt=1970-01-01"
     assert day_folder(1_763_683_200_000) == "dt=2025-11-21"
