@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
@@ -15,13 +17,11 @@ from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.listeners import Listeners
 from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import TlsListener
+from proxy.shell.tls.listener import SecureClient, TlsListener
+from proxy.shell.transport import PlainTransport
 from tests.support.core.sessions import Watcher
 from tests.support.messages import frames as f
 from tests.support.shell.tls import Contexts
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
@@ -91,6 +91,19 @@ class Delays(Observer):
         self.told.append((limit, value))
 
 
+@asynccontextmanager
+async def serving(acceptor: Acceptor) -> AsyncIterator[int]:
+    """Serve clients of a free port until the end of the block; return the port."""
+    port = free_ports()
+    listeners = Listeners("127.0.0.1", [(None, port)])
+    until = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(acceptor.serve, listeners, until)
+        yield port
+        until.set()
+    listeners.close()
+
+
 @pytest.mark.parametrize("place", ["connect", "attach"])
 async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client(
     bench, monkeypatch, place
@@ -109,46 +122,33 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
         return whole(*args, **options)
 
     monkeypatch.setattr(room, place, fail_once)
-    listeners = Listeners("127.0.0.1", [(None, 0)])
-    port = listeners._bound[0][1].getsockname()[1]
-    until = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(acceptor.serve, listeners, until)
+    async with serving(acceptor) as port:
         first = await trio.open_tcp_stream("127.0.0.1", port)
         with suppress(trio.BrokenResourceError):
             assert await first.receive_some(1) == b""
         second = await trio.open_tcp_stream("127.0.0.1", port)
         while not bench.event_loop.open_sockets:
             await trio.lowlevel.checkpoint()
-        until.set()
     assert [str(error) for error in observer.internal] == ["a bug"]
     assert len(bench.engine.sessions) == 1
     for stream in (first, second):
         await stream.aclose()
-    listeners.close()
 
 
 async def test_a_silent_client_yields_its_place(bench):
     """At once: no broker is dialled for it, so nothing has to end first."""
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1)
-    listeners = Listeners("127.0.0.1", [(None, 0)])
-    port = listeners._bound[0][1].getsockname()[1]
-    until = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(acceptor.serve, listeners, until)
-        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
-            while not bench.engine.sessions:
-                await trio.lowlevel.checkpoint()
-            assert not acceptor._may_accept()
-            bench.clock.now_ms += EVICTION_MS
-            assert acceptor._may_accept()
-            with suppress(trio.BrokenResourceError):
-                assert await client.receive_some(1) == b""
-        until.set()
+    async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
+        while not bench.engine.sessions:
+            await trio.lowlevel.checkpoint()
+        assert not acceptor._may_accept()
+        bench.clock.now_ms += EVICTION_MS
+        assert acceptor._may_accept()
+        with suppress(trio.BrokenResourceError):
+            assert await client.receive_some(1) == b""
     assert bench.engine.observer.closed == [
         (CloseReason.EVICTED, "no request yet, and its place was needed")
     ]
-    listeners.close()
 
 
 async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_path):
@@ -173,22 +173,53 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_pat
         bench.clock,
     )
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1, listener)
-    listeners = Listeners("127.0.0.1", [(None, 0)])
-    port = listeners._bound[0][1].getsockname()[1]
-    until = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(acceptor.serve, listeners, until)
-        async with await trio.open_tcp_stream("127.0.0.1", port) as client:
-            while not acceptor._handshaking:
-                await trio.lowlevel.checkpoint()
-            assert bench.engine.connections.handshaking == 1
-            assert not acceptor._may_accept()
-            bench.clock.now_ms += EVICTION_MS
-            assert acceptor._may_accept()
-            with suppress(trio.BrokenResourceError):
-                assert await client.receive_some(1) == b""
-        until.set()
+    async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
+        while not acceptor._handshaking:
+            await trio.lowlevel.checkpoint()
+        assert bench.engine.connections.handshaking == 1
+        assert not acceptor._may_accept()
+        bench.clock.now_ms += EVICTION_MS
+        assert acceptor._may_accept()
+        with suppress(trio.BrokenResourceError):
+            assert await client.receive_some(1) == b""
     assert not bench.engine.sessions
     assert bench.engine.connections.of_address("127.0.0.1") == 0
     assert bench.engine.connections.handshaking == 0
-    listeners.close()
+
+
+LASTS_MS = 60_000
+
+
+class Secured:
+    """A listener that has made the handshake, with a client whose certificate ends at `ends_ms`."""
+
+    def __init__(self, ends_ms: int) -> None:
+        self._ends_ms = ends_ms
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Do nothing: there is one client."""
+
+    async def secure(
+        self, accepted: socket.socket, node_id: int | None, _address: str
+    ) -> SecureClient:
+        return SecureClient(PlainTransport(accepted), node_id, "app", self._ends_ms)
+
+
+async def test_a_connection_ends_when_the_certificate_of_its_client_does(bench):
+    """The session has the certificate's user from its beginning."""
+    tls = Secured(bench.clock() + LASTS_MS)
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 10, tls)
+    async with serving(acceptor) as port:
+        client = socket.create_connection(("127.0.0.1", port))
+        while not any(each.handle for each in bench.engine.sessions):
+            await trio.lowlevel.checkpoint()
+        (session,) = bench.engine.sessions
+        assert (session.peer.user, session.peer.principal_source) == ("app", "tls")
+        bench.clock.now_ms += LASTS_MS - 1
+        bench.run()
+        assert not session.ended
+        bench.clock.now_ms += 1
+        bench.run()
+        assert session.reason is CloseReason.CERTIFICATE_EXPIRED
+        assert client.recv(1) == b""
+        client.close()

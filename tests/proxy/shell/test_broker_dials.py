@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.core.errors import CloseReason
 from proxy.shell.acceptor import Acceptor
 from proxy.shell.broker_dials import BrokerDials
@@ -59,9 +60,9 @@ class Proxy:
         self.bench = bench
         self.dials = Dials()
         self.observer = Watcher()
-        self.listeners = Listeners("127.0.0.1", [(7, 0)])
+        self._address = ("127.0.0.1", free_ports())
+        self.listeners = Listeners("127.0.0.1", [(7, self._address[1])])
         self.until = trio.Event()
-        self._address = self.listeners._bound[0][1].getsockname()
 
     def connect(self, sent: bytes = b"") -> socket.socket:
         client = socket.create_connection(self._address)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,14 +11,9 @@ from proxy.shell.dial import DialError
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
+from tests.support.shell.gated_proxy import FETCH, HEARTBEAT, ask, running, told
 from tests.support.shell.sasl_service import password_of
 from tests.support.shell.sockets import arrived
-
-if TYPE_CHECKING:
-    pass
-
-
-from tests.support.shell.gated_proxy import FETCH, HEARTBEAT, ask, running, told
 
 
 async def test_many_clients_that_ask_and_do_not_log_in_cost_one_connection(bench):

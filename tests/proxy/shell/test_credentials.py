@@ -11,8 +11,10 @@ from proxy.core.errors import UpstreamAuthenticationError
 from proxy.shell.credentials import PasswordCredentials, TokenCredentials
 
 
-async def test_a_new_password_in_the_file_is_used_at_once(tmp_path: Path) -> None:
-    """No restart is needed."""
+async def test_a_new_password_in_the_file_is_used_at_once_and_a_missing_one_is_an_error(
+    tmp_path: Path,
+) -> None:
+    """No restart is needed; the error names the file."""
     file = tmp_path / "password"
     credentials = PasswordCredentials("PLAIN", "sluice", lambda: read_secret(str(file)))
     for text in ("old", "new"):
@@ -20,6 +22,10 @@ async def test_a_new_password_in_the_file_is_used_at_once(tmp_path: Path) -> Non
         client = await credentials.client()
         assert isinstance(client, PlainClient)
         assert client.first() == f"\0sluice\0{text}".encode()
+
+    file = str(tmp_path / "missing")
+    with pytest.raises(UpstreamAuthenticationError, match="password_file"):
+        await PasswordCredentials("PLAIN", "sluice", lambda: read_secret(file)).client()
 
 
 async def test_keys_are_kept_as_long_as_the_password_stays(tmp_path: Path) -> None:
@@ -48,13 +54,6 @@ async def test_each_exchange_has_a_nonce_of_its_own() -> None:
     assert all(
         each.count(b",") == 3 and len(each) == len(b"n,,n=sluice,r=") + 32 for each in nonces
     )
-
-
-async def test_a_password_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
-    """It names the file."""
-    file = str(tmp_path / "missing")
-    with pytest.raises(UpstreamAuthenticationError, match="password_file"):
-        await PasswordCredentials("PLAIN", "sluice", lambda: read_secret(file)).client()
 
 
 async def test_a_refused_token_is_forgotten() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
@@ -15,9 +14,6 @@ from proxy.shell.credentials import PasswordCredentials
 from proxy.shell.custody import MAX_BACKOFF_S, Custody
 from proxy.shell.transport import PlainTransport
 from tests.support.faults.sasl_server import SaslServer
-
-if TYPE_CHECKING:
-    pass
 
 
 class Counted(PasswordCredentials):
@@ -181,8 +177,10 @@ async def test_a_renewal_gets_credentials_unless_they_were_refused(
     assert isinstance(await prepared(custody, "b:1"), UpstreamAuthentication)
 
 
-async def test_work_is_done_in_a_thread(nursery: trio.Nursery) -> None:
-    """Then the session is told, in the task of the event loop."""
+async def test_work_is_done_in_a_thread_and_a_fault_of_a_session_is_reported(
+    nursery: trio.Nursery,
+) -> None:
+    """The session is told in the task of the event loop; the custody serves the next renewal."""
     custody = custody_of(Counted())
     await nursery.start(custody.serve)
     threads: list[bool] = []
@@ -191,11 +189,6 @@ async def test_work_is_done_in_a_thread(nursery: trio.Nursery) -> None:
     await done.wait()
     assert threads == [False]
 
-
-async def test_a_fault_of_a_session_is_reported_and_ends_nothing_else(
-    nursery: trio.Nursery,
-) -> None:
-    """The custody serves the next renewal."""
     settled = Settled()
     custody = custody_of(Counted(), settled)
     await nursery.start(custody.serve)

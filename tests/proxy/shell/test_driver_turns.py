@@ -11,6 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from bench.harness.ports import free_ports
 from proxy.shell import stay
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
@@ -70,36 +71,32 @@ class Trickle(FakeEventLoop):
 
 @pytest.mark.parametrize(("every_ms", "work_ms"), [(40, 0), (1, 0), (0, 1), (0, 2)])
 async def test_no_pace_of_traffic_delays_a_task_that_is_due(
-    mock_clock, bench, nursery, every_ms, work_ms
+    mock_clock, bench, start_driver, every_ms, work_ms
 ):
     """One byte every 40 ms, or events without a pause: late by a turn and two steps at most, and 2 ms of rounding."""
     event_loop = Trickle(mock_clock, bench.engine, every_ms, work_ms)
-    nursery.start_soon(drive, event_loop, bench.engine, event_loop.trio_clock)
+    start_driver(event_loop, event_loop.trio_clock)
     late_ms = []
     for number in range(50):
         due = trio.current_time() + 0.007 * (number + 1)
         await trio.sleep_until(due)
         late_ms.append((trio.current_time() - due) * 1000)
     assert max(late_ms) <= TURN_MS + 2 * work_ms + 2
-    nursery.cancel_scope.cancel()
-    event_loop.close()
 
 
-async def test_a_wait_in_the_poll_set_ends_at_the_next_timer(mock_clock, bench, nursery):
+async def test_a_wait_in_the_poll_set_ends_at_the_next_timer(mock_clock, bench, start_driver):
     """To the millisecond, although events come at another pace."""
     event_loop = Trickle(mock_clock, bench.engine, 40)
-    nursery.start_soon(drive, event_loop, bench.engine, event_loop.trio_clock)
+    start_driver(event_loop, event_loop.trio_clock)
     fired: list[int] = []
     await trio.sleep(0.1)
     due_ms = event_loop.trio_clock() + 113
     bench.engine.timers.arm(due_ms, fired.append)
     await trio.sleep(0.5)
     assert fired == [due_ms]
-    nursery.cancel_scope.cancel()
-    event_loop.close()
 
 
-async def test_a_task_that_a_step_wakes_runs_within_a_turn(bench, nursery):
+async def test_a_task_that_a_step_wakes_runs_within_a_turn(nursery, start_driver):
     """The event loop is not left to wait before it has run, and events without a pause delay it by a turn."""
     clock = FakeClock()
     woken, ran = trio.Event(), trio.Event()
@@ -117,12 +114,10 @@ async def test_a_task_that_a_step_wakes_runs_within_a_turn(bench, nursery):
 
     event_loop = Waking([1] * 1000, clock)
     nursery.start_soon(task)
-    nursery.start_soon(drive, event_loop, bench.engine, clock)
+    start_driver(event_loop, clock)
     await ran.wait()
     assert 20 < event_loop.ran_at <= 20 + TURN_MS + 1
     assert set(event_loop.waits[21 : event_loop.ran_at]) <= {0.0}
-    nursery.cancel_scope.cancel()
-    event_loop.close()
 
 
 @pytest.mark.parametrize("others", [0, 63])
@@ -157,7 +152,8 @@ async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery,
     bench.clock = Clock()
     bench.event_loop = EventLoop(bench.engine, bench.clock)
     client, broker, _ = bench.link()
-    listeners = Listeners("127.0.0.1", [(None, 0)])
+    port = free_ports()
+    listeners = Listeners("127.0.0.1", [(None, port)])
     accepted = trio.Event()
 
     def on_accepted(connection: socket.socket, _: int | None) -> None:
@@ -179,7 +175,7 @@ async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery,
     client.sendall(f.heartbeat(1))
     await stepped.wait()  # the driver follows traffic now
     assert receive(broker, len(f.heartbeat(1))) == f.heartbeat(1)
-    address = listeners._bound[0][1].getsockname()
+    address = ("127.0.0.1", port)
     later = threading.Timer(0.02, lambda: socket.create_connection(address).close())
     later.start()
     await accepted.wait()
@@ -192,27 +188,23 @@ async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery,
 
 
 async def test_with_traffic_and_nothing_to_do_for_tasks_trio_is_left_alone(
-    mock_clock, bench, nursery
+    mock_clock, bench, start_driver
 ):
     """A hundred events in 300 ms cost a few passes through its scheduler, not one each."""
     event_loop = Trickle(mock_clock, bench.engine, 3)
-    nursery.start_soon(drive, event_loop, bench.engine, event_loop.trio_clock)
+    start_driver(event_loop, event_loop.trio_clock)
     await trio.sleep(0.3)
     assert len(event_loop.waits) >= 100
     assert sum(bench.engine.meters.away_us) <= 8
-    nursery.cancel_scope.cancel()
-    event_loop.close()
 
 
-async def test_an_event_loop_of_a_quiet_proxy_is_left_for_trio(mock_clock, bench, nursery):
+async def test_an_event_loop_of_a_quiet_proxy_is_left_for_trio(mock_clock, bench, start_driver):
     """STAY_MS after the last event the driver waits in Trio, and steps no more."""
     event_loop = Trickle(mock_clock, bench.engine, 1)
-    nursery.start_soon(drive, event_loop, bench.engine, event_loop.trio_clock)
+    start_driver(event_loop, event_loop.trio_clock)
     await trio.sleep(0.1)
     event_loop.next_s = math.inf
     await wait_all_tasks_blocked()
     steps = len(event_loop.waits)
     await wait_all_tasks_blocked()
     assert len(event_loop.waits) == steps
-    nursery.cancel_scope.cancel()
-    event_loop.close()

@@ -8,23 +8,20 @@ import pytest
 from proxy.shell import files
 
 
-def test_saved_bytes_are_loaded_unchanged(tmp_path):
-    """A file may hold any bytes, also none."""
+def test_saved_bytes_are_loaded_unchanged_and_a_file_that_was_never_saved_is_none(tmp_path):
+    """Any bytes, also none. Taken for a missing file, an unreadable one would be lost at the next save."""
     path = str(tmp_path / "state.json")
     for data in (b'{"a": 1}', b"", bytes(range(256)) * 100):
         files.save(path, data)
         assert files.load(path) == data
 
+    assert files.load(str(tmp_path / "never.json")) is None
 
-def test_a_file_that_was_never_saved_is_none(tmp_path):
-    """`load` returns None for a missing file and b"" for an empty one."""
-    assert files.load(str(tmp_path / "state.json")) is None
-
-
-def test_a_file_that_cannot_be_read_is_an_error(tmp_path):
-    """Taken for a missing file, its content would be lost at the next save."""
     with pytest.raises(OSError, match="directory"):
         files.load(str(tmp_path))
+
+    with pytest.raises(FileNotFoundError):
+        files.save(str(tmp_path / "missing" / "state.json"), b"one")
 
 
 def test_a_file_that_others_write_is_read_up_to_its_bound(tmp_path):
@@ -40,35 +37,21 @@ def test_a_file_that_others_write_is_read_up_to_its_bound(tmp_path):
             files.read(str(tmp_path / name), 9)
 
 
-def test_a_save_leaves_no_second_file(tmp_path):
-    """The temporary file is renamed to the file's name."""
+def test_a_save_replaces_the_file_for_its_owner_only(tmp_path):
+    """A reader that opened the file before reads the old content; its mode is 0600, as it may hold names of users."""
     path = tmp_path / "state.json"
     files.save(str(path), b"one")
     files.save(str(path), b"two")
     assert list(tmp_path.iterdir()) == [path]
 
-
-def test_a_reader_that_opened_the_file_before_a_save_reads_the_old_content(tmp_path):
-    """The file is replaced, never overwritten."""
-    path = tmp_path / "state.json"
     files.save(str(path), b"one")
     with path.open("rb") as reader:
         files.save(str(path), b"something longer")
         assert reader.read() == b"one"
     assert path.read_bytes() == b"something longer"
 
-
-def test_only_the_files_owner_may_read_it(tmp_path):
-    """Its mode is 0600, because it may hold names of users."""
-    path = tmp_path / "state.json"
     files.save(str(path), b"one")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_a_save_into_a_missing_folder_is_an_error(tmp_path):
-    """`save` raises FileNotFoundError and makes no folder."""
-    with pytest.raises(FileNotFoundError):
-        files.save(str(tmp_path / "missing" / "state.json"), b"one")
 
 
 @pytest.mark.parametrize("step", ["fsync", "replace"])

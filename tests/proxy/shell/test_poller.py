@@ -63,14 +63,11 @@ def rig(request):
     made.close()
 
 
-def test_a_descriptor_without_events_is_not_reported(rig):
-    """A poll with a timeout of 0 returns an empty list."""
+def test_a_descriptor_is_readable_until_its_bytes_are_read(rig):
+    """The poller is level-triggered: it reports unread bytes again, and nothing without an event."""
     rig.pair(IN)
     assert rig.poll() == {}
 
-
-def test_a_descriptor_is_readable_until_its_bytes_are_read(rig):
-    """The poller is level-triggered: it reports unread bytes again."""
     far, near = rig.pair(IN)
     far.sendall(b"ab")
     assert rig.poll(5) == {near.fileno(): IN}
@@ -221,8 +218,8 @@ def test_epoll_is_used_where_the_system_has_it(monkeypatch):
     fallback.close()
 
 
-def test_events_are_shuffled_while_less_than_a_tenth_of_the_pool_is_free():
-    """Kafka's rule: more than nothing and strictly less than a tenth is free. Each event is kept once."""
+def test_the_order_is_kafkas_while_memory_is_short_and_stays_without_a_bound():
+    """Shuffled while more than nothing and less than a tenth is free; each event is kept, and none always last."""
     case = cases("selector.oom")["selector-shuffle"]
     for available, shuffled in zip(case["available"], case["shuffled"], strict=True):
         pool = MemoryPool(case["pool"])
@@ -231,15 +228,9 @@ def test_events_are_shuffled_while_less_than_a_tenth_of_the_pool_is_free():
         assert all(sorted(order) == EVENTS for order in orders)
         assert (orders != [EVENTS] * 3) is shuffled
 
-
-def test_no_event_is_always_last():
-    """Over 200 steps each of four events comes first at least once."""
     pool = MemoryPool(1000)
     pool.force_allocate(950)
     first = {in_fair_order(EVENTS[:4], pool)[0][0] for _ in range(200)}
     assert first == {0, 1, 2, 3}
 
-
-def test_the_order_stays_when_the_pool_has_no_bound():
-    """An unbounded pool is never short, so the events are returned as they are."""
     assert in_fair_order(EVENTS, MemoryPool()) is EVENTS

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ssl
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 import trio
 
+from bench.harness.ports import free_ports
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
@@ -22,9 +22,6 @@ from tests.support.messages import frames as f
 from tests.support.messages.proxy_headers import SIGNATURE, binary, line
 from tests.support.shell.tls import Contexts
 
-if TYPE_CHECKING:
-    pass
-
 HERE = ("127.0.0.0/8",)
 
 
@@ -34,8 +31,8 @@ async def accepting(bench, *, proxies=HERE, places: int = 100, tls=None):
     acceptor = Acceptor(
         bench.engine, bench.event_loop, Observer(), bench.clock, places, tls, proxies
     )
-    listeners = Listeners("127.0.0.1", [(None, 0)])
-    port = listeners._bound[0][1].getsockname()[1]
+    port = free_ports()
+    listeners = Listeners("127.0.0.1", [(None, port)])
     until = trio.Event()
 
     async def connect(*pieces: bytes) -> trio.SocketStream:

@@ -228,15 +228,11 @@ async def test_a_compressed_answer_is_bounded_by_what_it_contains(endpoint: Endp
         await source(endpoint).token()
 
 
-async def test_an_endpoint_that_cannot_be_reached_is_an_error() -> None:
-    """The error names the kind of failure."""
+async def test_an_endpoint_without_a_secret_or_an_answer_is_an_error(endpoint: Endpoint) -> None:
+    """The error names the kind of failure; without a secret the endpoint is not asked."""
     unreachable = TokenEndpoint("http://127.0.0.1:1/token", "sluice", lambda: Secret(CANARY))
     with pytest.raises(TokenError, match="ConnectionError"):
         await unreachable.token()
-
-
-async def test_a_missing_client_secret_is_an_error(endpoint: Endpoint) -> None:
-    """The endpoint is not asked."""
 
     def missing() -> Secret:
         raise FileError("nothing", "a file")

@@ -5,7 +5,9 @@ import socket
 import struct
 
 import pytest
+import trio
 
+from proxy.shell.direct_io import receive_some, send_all
 from proxy.shell.transport import PlainTransport
 from tests.support.shell.sockets import receive, reset, tcp_pair
 
@@ -44,16 +46,12 @@ def test_every_kind_of_buffer_can_be_sent(pair, data):
     assert receive(far, 3) == b"abc"
 
 
-def test_reading_without_bytes_raises_blocking_io_error(pair):
-    """A read never waits."""
+def test_a_call_that_would_wait_raises_blocking_io_error(pair):
+    """A read never waits; sends before that return the number of bytes that the kernel accepted."""
     _, _, transport = pair
     with pytest.raises(BlockingIOError):
         transport.recv_into(memoryview(bytearray(10)))
 
-
-def test_sending_into_a_full_buffer_raises_blocking_io_error(pair):
-    """Sends before that return the number of bytes that the kernel accepted."""
-    _, _, transport = pair
     sizes = []
     with pytest.raises(BlockingIOError):
         sizes.extend(iter(lambda: transport.send(bytes(1 << 20)), None))
@@ -127,3 +125,34 @@ def test_a_peer_is_finished_when_its_last_byte_was_read(pair):
     assert not transport.is_finished()
     assert transport.recv_into(memoryview(bytearray(10))) == 4
     assert transport.is_finished()
+
+
+SIZE = 4 << 20
+
+
+async def test_more_than_the_kernel_takes_is_sent_when_there_is_room() -> None:
+    """All bytes arrive in order, then the end of the stream."""
+    one, other = map(PlainTransport, tcp_pair())
+    data = bytes(range(256)) * (SIZE // 256)
+    received = bytearray()
+
+    async def send() -> None:
+        await send_all(one, data)
+        one.shutdown()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        while more := await receive_some(other):
+            received += more
+    assert received == data
+    one.close()
+    other.close()
+
+
+async def test_a_lost_connection_is_an_os_error() -> None:
+    """Sending to a closed peer fails in the end, and does not wait for ever."""
+    one, other = map(PlainTransport, tcp_pair())
+    other.close()
+    with pytest.raises(OSError, match=r"."):
+        await send_all(one, bytes(SIZE))
+    one.close()

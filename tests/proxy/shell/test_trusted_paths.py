@@ -60,18 +60,15 @@ def test_the_owner_of_each_is_judged(code: Path, tmp_path: Path, place: str) -> 
     assert why_untrusted(str(code), user=OTHER) == ""
 
 
-def test_links_in_a_circle_are_an_error(tmp_path: Path) -> None:
+def test_links_in_a_circle_or_to_nowhere_are_errors(tmp_path: Path) -> None:
     """As for the kernel."""
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     with pytest.raises(OSError, match="too many links"):
         why_untrusted(str(tmp_path / "a"))
 
-
-def test_what_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    """A link may lead nowhere."""
-    (tmp_path / "a").symlink_to("gone")
-    for name in ("a", "b"):
+    (tmp_path / "c").symlink_to("gone")
+    for name in ("c", "gone"):
         with pytest.raises(FileNotFoundError):
             why_untrusted(str(tmp_path / name))
 

@@ -131,3 +131,37 @@ async def test_a_new_certificate_is_shown_from_then_on(authority, event_loop, tm
     assert far.recv(1) == b"y"
     for each in (far, other, first.transport, second.transport):
         each.close()
+
+
+EXAMPLE = ServerNames("Kafka.example.com", {0: "broker-0.example.com", 12: "Broker-12.example.com"})
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("kafka.example.com", None),
+        ("KAFKA.example.com.", None),
+        ("broker-0.example.com", 0),
+        ("BROKER-12.EXAMPLE.com", 12),
+    ],
+)
+def test_a_name_selects_a_node_or_the_bootstrap_in_any_case(name, node):
+    """A dot at the end is the same name."""
+    assert EXAMPLE.knows(name)
+    assert EXAMPLE.node_of(name) == node
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        "",
+        "example.com",
+        "broker-1.example.com",
+        "broker-00.example.com",
+        "a.broker-0.example.com",
+    ],
+)
+def test_any_other_name_and_none_at_all_is_not_known(name):
+    """No name is mapped by its form alone."""
+    assert not EXAMPLE.knows(name)

@@ -304,17 +304,14 @@ def test_a_throttled_client_that_disconnects_is_closed_although_close_notify_is_
     bench.step_until(lambda: session.ending)
 
 
-def test_the_security_of_a_connection_tells_protocol_cipher_and_subject(contexts):
-    """The dashboard shows them."""
+def test_a_connection_tells_its_security_and_a_reset_is_no_fault_of_tls(contexts):
+    """The dashboard shows the protocol and the cipher; the error of a reset is the one of the socket."""
     far, near = contexts.pair(near_is_server=False)
     assert near.security.protocol == far.version()
     assert near.security.cipher == far.cipher()[0]
     far.close()
     near.close()
 
-
-def test_a_peer_that_resets_is_a_lost_connection_and_no_fault_of_tls(contexts):
-    """The error is the one of the socket."""
     far, near = contexts.pair()
     reset(far)
     select.select([near.fileno()], [], [], 5)
