@@ -1,4 +1,4 @@
-"""The sections of the configuration: the values of each setting, and checks within a section."""
+"""The sections of the configuration: the values of each setting, and which of them need each other."""
 
 import pytest
 
@@ -6,6 +6,13 @@ from policies.validation import try_convert
 from proxy.config import Config
 from proxy.config.sections import ListenSettings
 from proxy.config.security import ListenTls
+from proxy.config.telemetry import (
+    MAX_ADMIN_CONNECTIONS,
+    AdminSettings,
+    MetricsSettings,
+    TracesSettings,
+    UsageLogSettings,
+)
 
 SERVERS = {"bootstrap_servers": ["kafka-1:9092"]}
 
@@ -85,3 +92,130 @@ def test_what_is_allowed_at_a_bound() -> None:
     early = {"produce_grace_ms": -60_000, "fetch_grace_ms": 0, "max_wait_ms": 1}
     assert problems_of(purgatory=early) == []
     assert problems_of(identity={"user": "billing app"}) == []
+
+
+def test_the_header_of_load_balancers_is_a_setting_of_the_listener() -> None:
+    """Its networks are in `from`; none at all is a mistake, and so is one that is no network."""
+    proxy_protocol: dict[str, list[str]] = {"from": ["10.0.0.0/8", "fd00::1"]}
+    data = {"upstream": SERVERS, "listen": {"proxy_protocol": proxy_protocol}}
+    config, problems = try_convert(Config, data)
+    assert problems == []
+    assert config is not None
+    assert config.listen.proxy_protocol is not None
+    assert config.listen.proxy_protocol.networks == ("10.0.0.0/8", "fd00::1")
+    assert config.listen.proxy_protocol.__struct_encode_fields__ == ("from",)
+    for wrong in ([], ["10.0.0.1/8"], ["balancer"]):
+        (text,) = problems_of(listen={"proxy_protocol": {"from": wrong}})
+        assert text.startswith("listen.proxy_protocol.from")
+
+
+SERVER_FILES = {"cert_file": "tls.crt", "key_file": "tls.key"}
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("upstream.tls", {}),
+        ("upstream.tls", {"cert_file": "c", "key_file": "k", "server_name": None}),
+        ("upstream.sasl", {"mechanism": "PLAIN", "username": "u"}),
+        ("upstream.sasl", {"mechanism": "OAUTHBEARER", "token_file": "t"}),
+        (
+            "upstream.sasl",
+            {"mechanism": "OAUTHBEARER", "token_endpoint_url": "https://a/b", "client_id": "c"},
+        ),
+        ("listen.tls", SERVER_FILES),
+        ("listen.tls", {**SERVER_FILES, "client_auth": "requested", "client_ca_file": "ca"}),
+        ("listen.sasl", {"users_file": "users", "mechanisms": ["PLAIN", "SCRAM-SHA-512"]}),
+    ],
+)
+def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str, object]) -> None:
+    """These are enough; a section that is null is off."""
+    top, inner = section.split(".")
+    servers = SERVERS if top == "upstream" else {}
+    assert problems_of(**{top: {**servers, inner: settings}}) == []
+
+
+SASL = {"mechanism": "PLAIN", "username": "u"}
+CERTIFICATE = {"cert_file": "c", "key_file": "k"}
+
+
+@pytest.mark.parametrize(
+    ("upstream", "has", "forwarded"),
+    [
+        ({}, False, None),
+        ({"tls": {}}, False, None),
+        ({"tls": CERTIFICATE}, True, set()),
+        ({"sasl": SASL}, True, set()),
+        ({"sasl": {**SASL, "forward_credential_apis": ["DescribeAcls"]}}, True, {29}),
+        ({"tls": {**CERTIFICATE, "forward_credential_apis": ["AlterConfigs"]}}, True, {33}),
+    ],
+)
+def test_credentials_of_sluice_and_the_apis_that_may_use_them(
+    upstream: dict[str, object],
+    has: bool,  # noqa: FBT001 - a parameter
+    forwarded: set[int] | None,
+) -> None:
+    """A login or a certificate; the section that has the credentials names the APIs."""
+    config, problems = try_convert(Config, {"upstream": {**SERVERS, **upstream}})
+    assert problems == []
+    assert config is not None
+    assert config.upstream.has_credentials is has
+    assert config.upstream.forwarded_credential_apis() == forwarded
+
+
+def test_no_api_of_brokers_passes_unread_by_the_credentials_of_sluice() -> None:
+    """A client could speak as a broker. Without such credentials the broker judges the client itself."""
+    assert problems_of(pass_unknown_apis=["Envelope", 1234]) == []
+    (found,) = problems_of(upstream={**SERVERS, "sasl": SASL}, pass_unknown_apis=[1234, "Envelope"])
+    assert found == (
+        "pass_unknown_apis[1]: found 'Envelope', which only brokers use (Envelope), expected no such API, because "
+        "Sluice brings its own credentials"
+    )
+
+
+def test_by_default_nothing_is_exported_or_written() -> None:
+    """No port is opened and no disk is filled. The admin socket is in a private folder of the user."""
+    admin, traces, usage_log = AdminSettings(), TracesSettings(), UsageLogSettings()
+    assert (admin.listen, admin.socket, admin.control) == ("", "auto", "")
+    assert not admin.is_served
+    assert (traces.file, traces.sample_every_requests) == ("", 0)
+    assert (usage_log.directory, usage_log.topic) == ("", "")
+    assert not MetricsSettings().otlp
+
+
+@pytest.mark.parametrize(
+    "admin",
+    [
+        {"listen": "0.0.0.0:9644", "socket": "/" + "a" * 106},
+        {"listen": "[::]:9644", "control": "[::1]:9645", "token_file": "t"},
+        {
+            "trace_url": "https://traces/{trace_id}",
+            "token_file": "t",
+            "allowed_hosts": ["sluice.example"],
+        },
+    ],
+)
+def test_a_consistent_admin_server_is_accepted(admin: dict) -> None:
+    """Each of its three listeners may be used alone, or none."""
+    assert problems_of(admin=admin) == []
+
+
+def test_each_listener_of_the_admin_server_needs_descriptors() -> None:
+    """A server without listeners needs none."""
+    assert AdminSettings(socket="none").max_connections() == 0
+    assert AdminSettings().max_connections() == MAX_ADMIN_CONNECTIONS
+    assert AdminSettings(listen="h:1", socket="/s").max_connections() == 2 * MAX_ADMIN_CONNECTIONS
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "is_auto"),
+    [("auto", "", True), ("none", "", False), ("", "", False), ("/run/s", "/run/s", False)],
+)
+def test_the_admin_socket_is_the_default_one_a_path_or_none(
+    text: str,
+    path: str,
+    is_auto: bool,  # noqa: FBT001 - pytest gives it by name
+) -> None:
+    """The setting is one of two words or a path."""
+    admin = AdminSettings(socket=text)
+    assert (admin.socket_path, admin.is_auto) == (path, is_auto)

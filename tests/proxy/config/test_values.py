@@ -14,6 +14,7 @@ from proxy.config.values import (
     check_advertised_host,
     check_api,
     check_host,
+    check_network,
     check_nodes,
     check_server,
     check_sni_pattern,
@@ -232,3 +233,14 @@ def test_a_loopback_address_and_localhost_are_this_machine() -> None:
     assert [each for each in elsewhere.split() if is_loopback(each)] == []
     assert not is_loopback("")
     assert not is_loopback("127.0.0.1\0")
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [("10.0.0.1/8", "10.0.0.0/8"), ("fd00::1/8", "fd00::/8"), ("10.0.0.0/33", ""), ("lb", "")],
+)
+def test_what_is_no_network_is_refused_with_the_nearest(text, nearest):
+    """Bits after the prefix may be a mistake in either part."""
+    found = check_network(text)
+    assert found is not None
+    assert found[1] == nearest
