@@ -32,6 +32,8 @@ def fsync(descriptor):
 
 os.fsync = fsync
 """
+PIPELINED = 2_000
+FAMILIES = ("entity", "instance", "capture")
 
 
 class StuckDisk:
@@ -52,10 +54,6 @@ class StuckDisk:
         with self._lock.open() as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-
-PIPELINED = 2_000
-FAMILIES = ("entity", "instance", "capture")
 
 
 def send_many(port: int, count: int) -> None:

@@ -25,6 +25,15 @@ from tests.support.shell.certificates import Authority
 
 PAUSE_S: Final = 0.4
 """Between two bytes of one socket. Sluice once gave a client that sends nothing up after a second."""
+CLIENTS = 2_000
+PATIENCE_S = 200
+"""Longer than any machine takes for all handshakes; Sluice's own limit for one is set to this."""
+MAX_WAIT_HANDSHAKES = 32
+"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
+slower.
+"""
+DRIPPING = scaled(200, 1_000)
+HONEST = 36
 
 
 class Dripping:
@@ -82,17 +91,6 @@ class Dripping:
                 with suppress(OSError):
                     self._connect()
             self._ending.wait(max(0.0, PAUSE_S - (time.monotonic() - began_s)))
-
-
-CLIENTS = 2_000
-PATIENCE_S = 200
-"""Longer than any machine takes for all handshakes; Sluice's own limit for one is set to this."""
-MAX_WAIT_HANDSHAKES = 32
-"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
-slower.
-"""
-DRIPPING = scaled(200, 1_000)
-HONEST = 36
 
 
 class Shaking:

@@ -4,22 +4,23 @@
 Kafka the tests are skipped with the reason; with SLUICE_REQUIRE_KAFKA=1 (CI) that is a failure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, Page, ViewportSize
 
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_listeners import EveryListener
 from tests.support.kafka.kafka_sasl import (
-    MECHANISMS,
     OAUTH,
     PLAIN,
     SCRAM_256,
     SCRAM_512,
-    SCRAMS,
     SaslListener,
     usual_users,
 )
@@ -35,15 +36,63 @@ from tests.support.kafka.security_setups import (
 )
 from tests.support.kafka.topics import Topics
 from tests.support.kubernetes.releases import helm, namespace, plane  # noqa: F401 - fixtures
-from tests.support.pages.dashboard_pages import browser, open_page, serve  # noqa: F401 - fixtures
+from tests.support.pages.browser import PATIENCE_MS, WIDE, Complaints, NoBrowserError, chromium
+from tests.support.pages.dashboard_feed import DashboardFeed
 from tests.support.plugins.witness import Witnessed, install
-from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.quotas.quota_setup import quota_users
 from tests.support.shell.certificates import Authority
 
+Open = Callable[..., Page]
+Serve = Callable[..., DashboardFeed]
 ONLY_THROUGH_SLUICE = pytest.mark.parametrize("way_three", ["sluice"], indirect=True)
 """For a test whose expectation needs no comparison: that it also holds without Sluice is Kafka's own business."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Return one browser for all tests."""
+    try:
+        with chromium() as running:
+            yield running
+    except NoBrowserError as error:
+        pytest.skip(f"no browser here: {error}")
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Return a function that starts a feed; feeds end after the pages that read them."""
+    with ExitStack() as stack:
+
+        def served(connections: int, **more: Any) -> DashboardFeed:
+            return stack.enter_context(DashboardFeed(connections, **more))
+
+        yield served
+
+
+@pytest.fixture
+def open_page(browser: Browser, serve: Serve) -> Iterator[Open]:
+    """Return a function that opens the dashboard of a feed; at the end its page must have no complaints."""
+    watched: list[Complaints] = []
+    contexts = []
+
+    def opened(
+        address: str, size: ViewportSize = WIDE, scheme: str = "light", awaited: str = "serving"
+    ) -> Page:
+        context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        watched.append(Complaints(page, address.partition("#")[0]))
+        page.goto(address)
+        page.locator("#mode", has_text=awaited).wait_for()
+        return page
+
+    yield opened
+    said = [line for complaints in watched for line in complaints.said]
+    for context in contexts:
+        context.close()
+    assert not said
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,26 +178,6 @@ def sluice_three(kafka_three: KafkaCluster, work: Path) -> Iterator[SluiceProces
     """Sluice before the three brokers."""
     with SluiceProcess(kafka_three.bootstrap, work / "sluice-three") as sluice:
         yield sluice
-
-
-@pytest.fixture(scope="session")
-def sluice_with_users(kafka_sasl: KafkaCluster, work: Path) -> Iterator[Witnessed]:
-    """Sluice before the listener without authentication; clients authenticate to Sluice, every six seconds."""
-    folder = work / "sluice-with-users"
-    folder.mkdir()
-    users, password = folder / "users", folder / "password"
-    password.write_text("alice-secret\n")
-    mechanisms = [word for each in SCRAMS for word in ("--mechanism", each)]
-    added = invoke(
-        *("users", "add", "alice", "--file", users, "--password-file", password), *mechanisms
-    )
-    assert added.exit_code == 0, added.output
-    sasl = {"users_file": str(users), "mechanisms": list(MECHANISMS), "max_reauth_ms": 6_000}
-    variables, seen = install(folder)
-    with SluiceProcess(
-        kafka_sasl.bootstrap, folder, listen_settings={"sasl": sasl}, variables=variables
-    ) as sluice:
-        yield Witnessed(sluice, seen)
 
 
 @pytest.fixture(scope="session")

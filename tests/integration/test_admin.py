@@ -3,7 +3,6 @@
 import re
 import uuid
 
-import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
@@ -15,7 +14,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaAdminClient
 
-from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
+from tests.integration.conftest import Way
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
@@ -101,41 +100,6 @@ def test_describe_cluster_names_sluices_addresses(
             broker["node_id" if "node_id" in broker else "broker_id"]: broker for broker in brokers
         }
         assert {node: f"{one['host']}:{one['port']}" for node, one in told.items()} == expected
-
-
-@pytest.mark.slow
-@ONLY_THROUGH_SLUICE
-def test_kafkas_command_line_tools_work(way_three: Way, java: Java) -> None:
-    """kafka-topics, kafka-configs, kafka-get-offsets and kafka-log-dirs each use several APIs."""
-    server = ("--bootstrap-server", way_three.bootstrap)
-    name = f"t-{uuid.uuid4()}"
-    topic_command = "org.apache.kafka.tools.TopicCommand"
-    java.run_tool(
-        topic_command,
-        *server,
-        "--create",
-        "--topic",
-        name,
-        "--partitions",
-        "3",
-        "--replication-factor",
-        "3",
-    )
-    way_three.topics.await_leaders(name, 3)
-    described = java.run_tool(topic_command, *server, "--describe", "--topic", name)
-    assert len(re.findall(r"Partition: \d+\s+Leader: [123]", described)) == 3, described
-    configs = "kafka.admin.ConfigCommand"
-    entity = ("--entity-type", "topics", "--entity-name", name)
-    java.run_tool(configs, *server, "--alter", *entity, "--add-config", "max.message.bytes=54321")
-    assert "max.message.bytes=54321" in java.run_tool(configs, *server, "--describe", *entity)
-    Librdkafka().write(way_three.bootstrap, name, [b"x"] * 9, 3, "all", "none")
-    offsets = java.run_tool("org.apache.kafka.tools.GetOffsetShell", *server, "--topic", name)
-    assert sorted(offsets.split()) == [f"{name}:{partition}:3" for partition in range(3)]
-    dirs = java.run_tool(
-        "org.apache.kafka.tools.LogDirsCommand", *server, "--describe", "--topic-list", name
-    )
-    assert dirs.count(f'"{name}-') == 9, dirs  # three partitions on three brokers
-    java.run_tool(topic_command, *server, "--delete", "--topic", name)
 
 
 def test_kafka_metadata_quorum_sees_the_quorum(

@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +181,4 @@ def told(sluice: Sluice, way: str, *, ok: bool) -> None:
         return
     event = "config_reloaded" if ok else "config_reload_failed"
     os.kill(sluice.pid, signal.SIGHUP)
-    give_up = time.monotonic() + 120
-    while event not in sluice.said():
-        assert time.monotonic() < give_up, sluice.said()
-        time.sleep(0.02)
+    await_that(lambda: event in sluice.said(), event, said=sluice.said)

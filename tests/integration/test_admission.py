@@ -106,18 +106,6 @@ def test_a_slow_broker_never_has_more_than_the_bound(
     assert statistics.median(answers["vip"].waited_ms) < statistics.median(others) / 2
 
 
-def test_without_a_bound_all_requests_are_at_the_broker(
-    kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
-) -> None:
-    """The count of the test above can exceed the bound."""
-    topic = topics_one.make()
-
-    with slow_broker(kafka_one, tmp_path, max_in_flight_requests_per_node=1000) as (sluice, relay):
-        crowd(sluice.bootstrap, topic, [f"c{place}" for place in range(CLIENTS)])
-
-    assert relay.most_under_way > 2 * BOUND
-
-
 def test_a_shed_request_never_reaches_the_broker(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:

@@ -1,9 +1,13 @@
 """The example ask_first before a real Kafka: requests wait for another service, and one that hangs delays no end."""
 
+import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +18,53 @@ from kafka.admin import NewTopic as PythonNewTopic
 from kafka.errors import PolicyViolationError
 
 from bench.harness.ports import free_ports
-from tests.support.faults.rights_service import rights_service
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
 from tests.support.processes.sluice_process import SluiceProcess
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ask_first"
 LONG_SECONDS = 60
 
 
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look until it is so, for LONG_SECONDS."""
-    ends = time.monotonic() + LONG_SECONDS
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
+@dataclass
+class RightsService:
+    """Answers `status` to each question while `gate` is set; else it lets the caller wait."""
+
+    url: str = ""
+    status: int = 200
+    questions: list[str] = field(default_factory=list)
+    gate: threading.Event = field(default_factory=threading.Event)
+
+
+@contextmanager
+def rights_service() -> Iterator[RightsService]:
+    """Serve on a loopback port."""
+    service = RightsService()
+
+    class Handler(BaseHTTPRequestHandler):
+        """Answers GET."""
+
+        def do_GET(self) -> None:
+            """Answer when the gate is open."""
+            service.questions.append(self.path)
+            service.gate.wait()
+            self.send_response(service.status)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        service.url = f"http://127.0.0.1:{server.server_address[1]}/topics?user="
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield service
+        finally:
+            service.gate.set()
+            server.shutdown()
+            thread.join()
 
 
 def by_librdkafka(bootstrap: str, topic: str) -> str:
@@ -52,19 +89,19 @@ def by_kafka_python(bootstrap: str, topic: str) -> str:
     return ""
 
 
-def lookups(listen: str) -> set[str]:
-    """Return the samples of the example's counter from the page of metrics."""
-    with urllib.request.urlopen(f"http://{listen}/metrics") as page:
-        lines: list[str] = page.read().decode().splitlines()
-    return {line for line in lines if line.startswith("sluice_custom_rights_lookups_total")}
-
-
-def counted(**results: int) -> set[str]:
-    """Return the samples that are expected."""
-    return {
+def await_count(listen: str, **results: int) -> None:
+    """Wait until the example's counter has these values; a page of metrics is kept for a second."""
+    expected = {
         f'sluice_custom_rights_lookups_total{{policy="rights",result="{result}"}} {count}.0'
         for result, count in results.items()
     }
+
+    def lookups() -> set[str]:
+        with urllib.request.urlopen(f"http://{listen}/metrics") as page:
+            lines: list[str] = page.read().decode().splitlines()
+        return {line for line in lines if line.startswith("sluice_custom_rights_lookups_total")}
+
+    await_that(lambda: lookups() == expected, "the counter")
 
 
 def test_requests_wait_for_the_answer_of_a_service(kafka_one: KafkaCluster, tmp_path: Path) -> None:
@@ -95,32 +132,30 @@ def test_requests_wait_for_the_answer_of_a_service(kafka_one: KafkaCluster, tmp_
             """Make the policy again, so that it asks again."""
             before = sluice.said().count("config_reloaded")
             sluice.reload(policies=[{**policy, "on_error": on_error}])
-            wait_until(lambda: sluice.said().count("config_reloaded") > before)
+            await_that(lambda: sluice.said().count("config_reloaded") > before, "the reload")
 
         with sluice:
             creating = [
                 pool.submit(create, sluice.bootstrap, f"{create.__name__}-{tmp_path.name}")
                 for create in (by_librdkafka, by_kafka_python)
             ]
-            wait_until(lambda: rights.questions)
+            await_that(lambda: rights.questions, "the question")
             assert not any(each.done() for each in creating)
             rights.gate.set()
             assert [each.result() for each in creating] == ["", ""]
             assert rights.questions == ["/topics?user=al%20ice"]
-            wait_until(lambda: lookups(listen) == counted(allowed=1))  # a page is kept for a second
+            await_count(listen, allowed=1)
 
             rights.status = 403
             reload("forward")
             assert by_librdkafka(sluice.bootstrap, "never") == "POLICY_VIOLATION"
             assert by_kafka_python(sluice.bootstrap, "never") == "POLICY_VIOLATION"
-            wait_until(
-                lambda: lookups(listen) == counted(allowed=1, refused=1)
-            )  # a page is kept for a second
+            await_count(listen, allowed=1, refused=1)
 
             rights.gate.clear()
             reload("close")
             waiting = pool.submit(by_librdkafka, sluice.bootstrap, "never")
-            wait_until(lambda: len(rights.questions) == 3)
+            await_that(lambda: len(rights.questions) == 3, "the third question")
             began = time.monotonic()
         assert time.monotonic() - began < LONG_SECONDS  # the gate is still closed
         assert waiting.result() == "POLICY_VIOLATION"

@@ -1,6 +1,5 @@
 """The bench with real clients, for a second each: records flow through Sluice and through HAProxy."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,7 @@ import pytest
 from bench import clients as bench_clients
 from bench.clients import Clients, variants
 from bench.clients_report import choose
-from bench.harness.usage import cpu_ns
-from bench.variants import DIRECT, SLUICE
+from bench.variants import DIRECT
 from tests.support.kafka.java import Java
 
 pytestmark = pytest.mark.slow
@@ -25,20 +23,6 @@ def test_records_flow_through_each_proxy_in_both_directions(java: Java, tmp_path
                     one = bench.run(case, proxy, 0, 1.0)
                     assert one.requests > 0
                     assert one.cpu_us > 0
-
-
-def test_a_proxy_gets_many_small_requests_before_the_first_round(
-    java: Java, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A producer and a consumer through the proxy, at more requests than a case has; it spends CPU on them."""
-    bench = Clients(tmp_path, java)
-    with bench.started(variants([], None)[:2]) as running:
-        proxy = running[SLUICE]
-        assert proxy.pid is not None
-        monkeypatch.setattr(bench_clients, "WARM_UP", replace(bench_clients.WARM_UP, rate=500))
-        before = cpu_ns(proxy.pid)
-        bench.warm_up(proxy, 1.0)
-        assert cpu_ns(proxy.pid) - before > 500 * 20_000  # it needs more than 20 µs for each of 500
 
 
 def test_a_consumer_reads_the_same_records_with_and_without_a_proxy(

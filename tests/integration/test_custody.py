@@ -4,32 +4,21 @@ The brokers end an authentication by SCRAM-SHA-256 after six seconds (KIP-368) u
 """
 
 import struct
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-import pytest
-from confluent_kafka import Consumer, Producer
-from kafka import KafkaConsumer, KafkaProducer
-from kafka import TopicPartition as PythonPartition
-
 from tests.support.kafka.kafka_cluster import KafkaCluster
-from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
+from tests.support.kafka.kafka_sasl import OAUTH, PLAIN
 from tests.support.kafka.load import await_that
 from tests.support.kafka.sasl_talk import Talk
-from tests.support.kafka.topics import Topics
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import unsigned_token
 from tests.support.processes.sluice_process import SluiceProcess
 
 ALICE: Final = ("alice", "alice-secret")
-COUNT: Final = 50
-LOAD_SECONDS: Final = 14
-TALKERS: Final = 6
 
 
 @contextmanager
@@ -49,63 +38,6 @@ def custody(
     sluice = SluiceProcess(kafka.sasl_bootstrap, directory, upstream_settings={"sasl": settings})
     with sluice:
         yield sluice
-
-
-@pytest.fixture(scope="module")
-def topics(kafka_sasl: KafkaCluster) -> Topics:
-    """Topics by the listener without authentication."""
-    return Topics(kafka_sasl.bootstrap, 1)
-
-
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        SCRAM_256,
-        *(pytest.param(each, marks=pytest.mark.slow) for each in (PLAIN, SCRAM_512, OAUTH)),
-    ],
-)
-def test_clients_without_credentials_work_by_every_mechanism(
-    kafka_sasl: KafkaCluster, topics: Topics, tmp_path: Path, mechanism: str
-) -> None:
-    """kafka-python writes and librdkafka reads, and the reverse. The broker's principal is Sluice's user."""
-    with custody(kafka_sasl, tmp_path / "sluice", mechanism) as sluice:
-        topic = topics.make()
-        python = KafkaProducer(bootstrap_servers=sluice.bootstrap)
-        for number in range(COUNT):
-            python.send(topic, b"python %d" % number)
-        python.flush(20)
-        python.close()
-        confluent = Producer({"bootstrap.servers": sluice.bootstrap})
-        for number in range(COUNT):
-            confluent.produce(topic, b"confluent %d" % number)
-        assert confluent.flush(20) == 0
-        reader = Consumer(
-            {
-                "bootstrap.servers": sluice.bootstrap,
-                "group.id": f"custody-{mechanism}",
-                "auto.offset.reset": "earliest",
-            }
-        )
-        reader.subscribe([topic])
-        found: list[bytes | None] = []
-        until = time.monotonic() + 120
-        while len(found) < 2 * COUNT and time.monotonic() < until:
-            found += [each.value() for each in reader.consume(100, 0.5) if not each.error()]
-        reader.close()
-        assert len(set(found)) == 2 * COUNT
-        other = KafkaConsumer(
-            bootstrap_servers=sluice.bootstrap,
-            auto_offset_reset="earliest",
-            consumer_timeout_ms=10_000,
-        )
-        other.assign([PythonPartition(topic, 0)])
-        assert {next(other).value for _ in range(2 * COUNT)} == set(found)
-        other.close()
-        with Talk(sluice.port) as talk:
-            token = talk.who()
-            assert token is not None
-            assert token.owner == "alice"
-        assert ALICE[1] not in sluice.said()
 
 
 def test_a_wrong_password_is_tried_rarely_and_named_in_the_log(
@@ -158,54 +90,3 @@ def _offered(talk: Talk) -> dict[int, tuple[int, int]]:
         for key, lowest, highest in struct.iter_unpack(">hhh", reply[6 : 6 + 6 * count])
     }
     return {key: ranges[key] for key in (f.SASL_HANDSHAKE, f.SASL_AUTHENTICATE)}
-
-
-@pytest.mark.slow
-def test_no_connection_is_lost_while_authentications_are_renewed(
-    kafka_sasl: KafkaCluster, topics: Topics, tmp_path: Path
-) -> None:
-    """Connections that pipeline, that idle and that produce live through two lifetimes; no request is lost."""
-    lost: list[str] = []
-    rounds = [0] * TALKERS
-    until = time.monotonic() + LOAD_SECONDS
-
-    def pipeline(place: int, port: int) -> None:
-        """Keep five requests in flight on one connection, which is never opened again."""
-        with Talk(port) as talk:
-            while time.monotonic() < until:
-                for _ in range(5):
-                    talk.send(f.request(f.METADATA, 1, talk.next_id(), b"\0\0\0\0"))
-                for _ in range(5):
-                    if talk.receive() is None:
-                        lost.append(f"talker {place} after {rounds[place]} rounds")
-                        return
-                rounds[place] += 1
-
-    with custody(kafka_sasl, tmp_path / "sluice", SCRAM_256) as sluice, ExitStack() as stack:
-        idle = [stack.enter_context(Talk(sluice.port)) for _ in range(3)]
-        assert all(talk.metadata() for talk in idle)
-        threads = [
-            threading.Thread(target=pipeline, args=(place, sluice.port), daemon=True)
-            for place in range(TALKERS)
-        ]
-        for thread in threads:
-            thread.start()
-        topic, failed, sent = topics.make(), [], 0
-        producer = Producer({"bootstrap.servers": sluice.bootstrap, "linger.ms": 5})
-        while time.monotonic() < until:
-            producer.produce(
-                topic, b"%d" % sent, on_delivery=lambda error, _: error and failed.append(error)
-            )
-            sent += 1
-            producer.poll(0.005)
-        assert producer.flush(20) == 0
-        for thread in threads:
-            thread.join(30)
-        assert lost == []
-        assert min(rounds) > 10
-        assert failed == []
-        assert len(topics.contents(topic)) == sent
-        assert all(talk.metadata() for talk in idle)
-        said = sluice.said()
-    assert "upstream_" not in said.replace("upstream=", "")
-    assert "broker_closed" not in said

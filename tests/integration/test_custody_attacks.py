@@ -5,7 +5,6 @@ is sent raw, by a client that does not care what ApiVersions offers; its effect 
 """
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -34,12 +33,11 @@ from tests.support.kafka.custody_attacks import (
     offered,
     resource,
 )
-from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
 from tests.support.kafka.kafka_sasl import SCRAM_256, SCRAM_512
 from tests.support.kafka.sasl_talk import Talk
-from tests.support.kafka.security_setups import ALICE, LIFETIME_MS, SLUICE, Files
+from tests.support.kafka.security_setups import ALICE, SLUICE, Files
 from tests.support.messages.sasl import Scram
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import ApiKey, name_of
@@ -170,62 +168,6 @@ def test_an_operator_may_let_named_apis_through(
         else:
             reply = ask(talk, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, {"users": None})
             assert codes(reply) == {0}
-
-
-@pytest.mark.slow
-def test_refusals_hold_after_sluice_has_authenticated_again(
-    kafka_secure: KafkaCluster, security_files: Files, tmp_path: Path
-) -> None:
-    """The guard is Sluice's, and does not depend on the state of its own login (KIP-368)."""
-    with (
-        custody("scram", kafka_secure, security_files, tmp_path) as process,
-        Talk(process.port) as talk,
-    ):
-        end_s = time.monotonic() + 2 * LIFETIME_MS / 1000
-        while time.monotonic() < end_s:
-            assert talk.metadata()
-            reply = ask(talk, ApiKey.CREATE_DELEGATION_TOKEN, 3, {"max_lifetime": 1})
-            assert codes(reply) == {REFUSED}
-            time.sleep(0.5)
-
-
-@pytest.mark.slow
-def test_kafkas_own_tools_say_what_is_wrong(
-    sluice: SluiceProcess, java: Java, kafka_secure: KafkaCluster, tmp_path: Path
-) -> None:
-    """kafka-delegation-tokens and kafka-configs end with an error that says that the API is not there, or refused."""
-    config = tmp_path / "client.properties"
-    config.write_text("default.api.timeout.ms=10000\nrequest.timeout.ms=5000\n")
-    for main, arguments, words in (
-        (
-            "org.apache.kafka.tools.DelegationTokenCommand",
-            ("--create", "--max-life-time-period", "-1"),
-            "CREATE_DELEGATION_TOKEN",
-        ),
-        (
-            "kafka.admin.ConfigCommand",
-            (
-                *("--alter", "--entity-type", "users", "--entity-name", MALLORY[0]),
-                *("--add-config", "SCRAM-SHA-256=[password=x]"),
-            ),
-            "SCRAM",
-        ),
-        (
-            "kafka.admin.ConfigCommand",
-            (
-                *("--alter", "--entity-type", "brokers", "--entity-name", "1"),
-                *("--add-config", "log.cleaner.threads=2"),
-            ),
-            "credential_guard",
-        ),
-    ):
-        with pytest.raises(AssertionError) as failure:
-            java.run_tool(
-                main,
-                *("--bootstrap-server", sluice.bootstrap, "--command-config", str(config)),
-                *arguments,
-            )
-        assert words in str(failure.value)
 
 
 def test_client_libraries_report_it_at_once(sluice: SluiceProcess) -> None:

@@ -1,11 +1,11 @@
 """The gateway's chart before a real Kafka: Sluice with the rendered configuration, and the release's own test."""
 
-import time
 from pathlib import Path
 from urllib.request import urlopen
 
 from bench.harness.ports import accepts, free_ports
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
 from tests.support.kubernetes.gateway import FILE, Release, values
 from tests.support.processes.command_line import invoke
 from tests.support.processes.sluice_process import SluiceProcess
@@ -31,10 +31,8 @@ def test_a_release_serves_and_its_test_passes(kafka_three: KafkaCluster, tmp_pat
     file.write_text(release.one("ConfigMap", "-sluice")["data"][FILE], "utf-8")
 
     with sluice:
-        give_up = time.monotonic() + 120
-        while not accepts(HOST, admin):  # it opens after the ports for clients
-            assert time.monotonic() < give_up, sluice.said()
-            time.sleep(0.02)
+        # It opens after the ports for clients.
+        await_that(lambda: accepts(HOST, admin), "the admin server", said=sluice.said)
         probes = [
             release.container[f"{each}Probe"] for each in ("startup", "readiness", "liveness")
         ]

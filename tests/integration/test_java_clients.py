@@ -101,21 +101,3 @@ def test_a_share_group_acknowledges_every_record(way_three: Way, java: Java) -> 
     assert (
         len(re.findall(rf"^{group}\s+{topic}\s+\d+\s+\d+", described, re.MULTILINE)) == PARTITIONS
     ), described
-
-
-@pytest.mark.slow
-def test_kafkas_performance_tools_run(way_three: Way, java: Java) -> None:
-    """ProducerPerformance and ConsumerPerformance move 20,000 records of 1 KB."""
-    topic = way_three.topics.make(PARTITIONS)
-    said = java.run_tool(
-        "org.apache.kafka.tools.ProducerPerformance",
-        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--num-records", "20000"),
-        *("--record-size", "1000", "--throughput", "-1"),
-    )
-    assert said.splitlines()[-1].startswith("20000 records sent"), said
-    said = java.run_tool(
-        "org.apache.kafka.tools.ConsumerPerformance",
-        *("--bootstrap-server", way_three.bootstrap, "--topic", topic, "--num-records", "20000"),
-    )
-    header, numbers = (line.split(", ") for line in said.splitlines()[-2:])
-    assert int(numbers[header.index("data.consumed.in.nMsg")]) >= 20_000, said

@@ -3,17 +3,16 @@
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.support.house.house import ROOT
+from tests.support.kafka.load import await_that
 from tests.support.processes.sluice_process import SluiceProcess
 
 CONFIGURATION = (ROOT / "examples" / "deployment" / "logrotate.conf").read_text("utf-8")
 SIGNAL = "systemctl kill --kill-whom=main --signal=HUP sluice.service"
-SECONDS = 60.0
 LOGROTATE = shutil.which("logrotate", path="/usr/sbin:/usr/bin")
 
 
@@ -22,7 +21,7 @@ def test_sluice_writes_to_a_new_log_after_a_rotation(tmp_path: Path) -> None:
     """The old file keeps every line up to the move, the new one begins with the reload that the signal asks for."""
     assert SIGNAL in CONFIGURATION
     with SluiceProcess("127.0.0.1:1", tmp_path, settings={"log": {"format": "json"}}) as sluice:
-        wait_for(sluice.log, '"ready"')
+        await_that(lambda: '"ready"' in sluice.said(), "the start")
         text = re.sub(r"/var/log/sluice/sluice.log", str(sluice.log), CONFIGURATION)
         text = text.replace("/var/log/sluice", str(tmp_path))
         file = tmp_path / "logrotate.conf"
@@ -35,15 +34,7 @@ def test_sluice_writes_to_a_new_log_after_a_rotation(tmp_path: Path) -> None:
             check=False,
         )
         assert (rotated.returncode, rotated.stderr) == (0, "")
-        wait_for(sluice.log, "reload")
+        await_that(lambda: sluice.log.exists() and "reload" in sluice.said(), "the reload")
         old = Path(f"{sluice.log}.1").read_text()
         assert '"ready"' in old
         assert '"ready"' not in sluice.said()
-
-
-def wait_for(log: Path, event: str) -> None:
-    """Wait until a line of the log has this event."""
-    give_up = time.monotonic() + SECONDS
-    while not (log.exists() and event in log.read_text()):
-        assert time.monotonic() < give_up, event
-        time.sleep(0.02)

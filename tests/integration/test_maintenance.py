@@ -3,8 +3,7 @@
 Nothing is lost, and the order stays.
 """
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,20 +13,13 @@ from kafka import KafkaProducer
 
 from bench.harness import ROOT
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.errors import ErrorCode
 
 RECORDS = 20
 LONG_SECONDS = 60
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    """Look until it is so, for LONG_SECONDS."""
-    ends = time.monotonic() + LONG_SECONDS
-    while not condition():
-        assert time.monotonic() < ends
-        time.sleep(0.05)
 
 
 def values(count: int = RECORDS) -> Iterator[bytes]:
@@ -78,7 +70,7 @@ def test_producers_wait_through_a_pause(kafka_one: KafkaCluster, tmp_path: Path)
 
     with sluice, ThreadPoolExecutor(2) as pool:
         writing = [pool.submit(write, sluice.bootstrap, topic) for topic, write in writers.items()]
-        wait_until(lambda: refused() >= 4)
+        await_that(lambda: refused() >= 4, "refusals")
         write_by_librdkafka(sluice.bootstrap, other)
         assert not any(each.done() for each in writing)
         assert [topics.contents(topic) for topic in writers] == [[], []]

@@ -22,33 +22,6 @@ from tests.support.quotas.quota_setup import quota_users
 CONFIG_COMMAND: Final = "kafka.admin.ConfigCommand"
 ADMIN: Final = "ourquota"
 
-ALTER_AND_DESCRIBE: Final = """
-import java.util.*;
-import org.apache.kafka.clients.admin.*;
-import org.apache.kafka.common.quota.*;
-
-public class Quotas {
-    public static void main(String[] args) throws Exception {
-        Map<String, Object> config = Map.of("bootstrap.servers", args[0]);
-        try (Admin admin = Admin.create(config)) {
-            ClientQuotaEntity alice = new ClientQuotaEntity(Map.of("user", "alice", "client-id", "c"));
-            ClientQuotaAlteration.Op op = new ClientQuotaAlteration.Op("request_rate", 12.5);
-            admin.alterClientQuotas(List.of(new ClientQuotaAlteration(alice, List.of(op)))).all().get();
-            ClientQuotaFilter filter = ClientQuotaFilter.containsOnly(List.of(
-                ClientQuotaFilterComponent.ofEntity("user", "alice"),
-                ClientQuotaFilterComponent.ofEntityType("client-id")));
-            System.out.println(admin.describeClientQuotas(filter).entities().get());
-            ClientQuotaAlteration.Op bad = new ClientQuotaAlteration.Op("request_rate", -1.0);
-            try {
-                admin.alterClientQuotas(List.of(new ClientQuotaAlteration(alice, List.of(bad)))).all().get();
-            } catch (Exception error) {
-                System.out.println(error.getCause());
-            }
-        }
-    }
-}
-"""
-
 
 class Running:
     """A Sluice with the policy, and the two ways to talk to it."""
@@ -187,24 +160,6 @@ def test_kafka_configs_prints_the_reason_of_a_refusal(running: Running) -> None:
         running.configs("--alter", *entity, "--add-config", "producer_byte_rate=0")
 
 
-@pytest.mark.slow
-def test_a_java_admin_client_sets_request_rates(
-    running: Running, java: Java, tmp_path: Path
-) -> None:
-    """The AdminClient sends a key that only Sluice knows, and gets Sluice's refusals."""
-    if "jdk.compiler" not in _modules(java):
-        pytest.skip("this Java cannot compile")
-    source = tmp_path / "Quotas.java"
-    source.write_text(ALTER_AND_DESCRIBE)
-    said = java.run_tool(str(source), running.sluice.bootstrap).splitlines()
-    assert said[0].endswith("={request_rate=12.5}}"), said
-    assert said[1] == (
-        "org.apache.kafka.common.errors.InvalidRequestException: "
-        "Quota request_rate must be greater than 0"
-    )
-    assert running.listed()["alice", "c", "request_rate"] == (12.5, "override")
-
-
 def test_sluice_quotas_sets_lists_and_removes(running: Running) -> None:
     """An override beats the file's value; when it is removed the file's value holds again."""
     said = running.quotas("set", "--user", "bob", "request_rate=20", "producer_byte_rate=5000")
@@ -335,9 +290,3 @@ def test_one_of_several_replicas_only_describes(
         said = running.quotas("set", "--user", "x", "request_rate=5", code=1)
         assert said.startswith("Refused: This Sluice is one of 2 replicas")
         assert running.listed() == {}
-
-
-def _modules(java: Java) -> str:
-    return subprocess.run(
-        [java.executable, "--list-modules"], capture_output=True, text=True, check=True
-    ).stdout

@@ -84,21 +84,6 @@ def test_a_drain_finishes_requests_in_flight(sluice: SluiceProcess, topics_three
         assert producer.acked.keys() - written == set(), "acked, but lost"
 
 
-@pytest.mark.slow
-def test_idempotent_clients_continue_after_a_drain(
-    sluice: SluiceProcess, topics_three: Topics
-) -> None:
-    """A planned restart under load: exit code 0, the client reconnects, no record lost or repeated."""
-    topic = topics_three.make(PARTITIONS)
-    with LoadProducer(sluice.bootstrap, topic, PARTITIONS) as producer:
-        for _ in range(2):
-            producer.await_acks(400)
-            sluice.stop()
-            sluice.start()
-        producer.await_acks(400)
-    producer.reckon(topics_three.contents(topic))
-
-
 def test_an_idle_sluice_drains_at_once(sluice: SluiceProcess) -> None:
     """Idle clients do not delay it: connections without a request in flight are closed."""
     with socket.create_connection((sluice.address, sluice.port), timeout=60) as client:

@@ -1,4 +1,4 @@
-"""`topics` before a real Kafka: three client families list topics and groups, and look for topics that do not exist.
+"""`topics` before a real Kafka: two client families list topics and groups, and look for topics that do not exist.
 
 The broker creates topics that clients ask for. The client `shy` may read some topics; the client `good` may do all.
 """
@@ -6,7 +6,6 @@ The broker creates topics that clients ask for. The client `shy` may read some t
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -18,7 +17,6 @@ from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.one_kafka import running
 from tests.support.kafka.topics import Topics
-from tests.support.kafka.verifiable import PRODUCER, config_file
 from tests.support.processes.sluice_process import SluiceProcess
 
 GOOD, SHY = "good", "shy"
@@ -31,8 +29,8 @@ TOPICS, GROUPS = ["hidden-topic", "seen-topic"], ["hidden-group", "seen-group"]
 LONG_SECONDS = 60
 Listing = Callable[[str, str], list[str]]
 """Takes the bootstrap address and the client id."""
-Asking = Callable[[str, str, str, Path], None]
-"""Takes the topic that does not exist, and a folder, too."""
+Asking = Callable[[str, str, str], None]
+"""Takes the topic that does not exist, too."""
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +94,6 @@ def librdkafka_groups(bootstrap: str, client_id: str) -> list[str]:
     return [each.group_id for each in admin.list_consumer_groups().result(LONG_SECONDS).valid]
 
 
-def java_tool(main: str, bootstrap: str, client_id: str, folder: Path) -> list[str]:
-    """A list of Kafka's own tools, a name a line."""
-    config = config_file(folder / f"{client_id}.properties", {"client.id": client_id})
-    words = ("--bootstrap-server", bootstrap, "--command-config", config, "--list")
-    return kafka_java().run_tool(main, *words).split()
-
-
 def ours(names: list[str]) -> list[str]:
     """The names without Kafka's own topics, and those that other tests here have made."""
     return sorted(each for each in names if each in {*TOPICS, *GROUPS})
@@ -123,23 +114,7 @@ def test_a_client_lists_the_groups_that_it_may_see(listing: Listing, sluice: Slu
     assert ours(listing(sluice.bootstrap, GOOD)) == GROUPS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("main", "names"),
-    [
-        ("org.apache.kafka.tools.TopicCommand", TOPICS),
-        ("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", GROUPS),
-    ],
-)
-def test_java_lists_what_it_may_see(
-    main: str, names: list[str], sluice: SluiceProcess, tmp_path: Path
-) -> None:
-    """kafka-topics and kafka-consumer-groups."""
-    assert ours(java_tool(main, sluice.bootstrap, SHY, tmp_path)) == names[1:]
-    assert ours(java_tool(main, sluice.bootstrap, GOOD, tmp_path)) == names
-
-
-def python_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None:
+def python_asks(bootstrap: str, client_id: str, topic: str) -> None:
     """A producer of kafka-python looks for the partitions."""
     producer = KafkaProducer(bootstrap_servers=bootstrap, client_id=client_id, max_block_ms=4_000)
     try:
@@ -149,7 +124,7 @@ def python_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None:
         producer.close()
 
 
-def librdkafka_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None:
+def librdkafka_asks(bootstrap: str, client_id: str, topic: str) -> None:
     """A producer of librdkafka."""
     producer = Producer(
         {"bootstrap.servers": bootstrap, "client.id": client_id, "message.timeout.ms": 4_000}
@@ -158,25 +133,14 @@ def librdkafka_asks(bootstrap: str, client_id: str, topic: str, _: Path) -> None
     producer.flush(LONG_SECONDS)
 
 
-def java_asks(bootstrap: str, client_id: str, topic: str, folder: Path) -> None:
-    """Kafka's own producer."""
-    config = config_file(
-        folder / f"{topic}.properties", {"client.id": client_id, "max.block.ms": "4000"}
-    )
-    where = ("--bootstrap-server", bootstrap, "--topic", topic)
-    kafka_java().run_tool(PRODUCER, *where, "--max-messages", "1", "--command-config", config)
-
-
-@pytest.mark.parametrize(
-    "ask", [python_asks, librdkafka_asks, pytest.param(java_asks, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("ask", [python_asks, librdkafka_asks])
 def test_asking_for_a_topic_creates_it_only_for_a_client_that_may(
-    ask: Asking, sluice: SluiceProcess, creating: KafkaCluster, tmp_path: Path
+    ask: Asking, sluice: SluiceProcess, creating: KafkaCluster
 ) -> None:
     """Before the same broker, whose setting creates topics."""
     admin = AdminClient({"bootstrap.servers": creating.bootstrap})
     for client_id in (SHY, GOOD):
         topic = f"seen-{ask.__name__}-{client_id}".replace("_", "-")
-        ask(sluice.bootstrap, client_id, topic, tmp_path)
+        ask(sluice.bootstrap, client_id, topic)
         there = admin.list_topics(timeout=LONG_SECONDS).topics
         assert (topic in there) == (client_id == GOOD)

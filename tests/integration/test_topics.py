@@ -1,18 +1,15 @@
-"""`topics` before a real Kafka: attempts of three client families, with and without a rule that allows them."""
+"""`topics` before a real Kafka: attempts of two client families, with and without a rule that allows them."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError as PythonError
 
-from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
-from tests.support.kafka.verifiable import PRODUCER, acked_values, config_file, events
 from tests.support.processes.sluice_process import SluiceProcess
 
 GOOD, BAD = "good-1", "bad-1"
@@ -52,46 +49,6 @@ def python_writes(bootstrap: str, client_id: str, topic: str) -> str:
     return ""
 
 
-def python_joins(bootstrap: str, client_id: str, topic: str) -> str:
-    """A consumer group of kafka-python."""
-    consumer = KafkaConsumer(
-        topic, bootstrap_servers=bootstrap, client_id=client_id, group_id=f"g-{topic}"
-    )
-    try:
-        while not consumer.assignment():
-            consumer.poll(timeout_ms=200)
-    except PythonError as error:
-        return type(error).__name__
-    finally:
-        consumer.close(autocommit=False)
-    return ""
-
-
-def python_deletes(bootstrap: str, client_id: str, topic: str) -> str:
-    """DeleteTopics by kafka-python."""
-    admin = KafkaAdminClient(bootstrap_servers=bootstrap, client_id=client_id)
-    try:
-        admin.delete_topics([topic])
-    except PythonError as error:
-        return type(error).__name__
-    finally:
-        admin.close()
-    return ""
-
-
-def librdkafka_writes(bootstrap: str, client_id: str, topic: str) -> str:
-    """A record by librdkafka."""
-    errors: list[str] = []
-
-    def delivered(error: KafkaError | None, _: object) -> None:
-        errors.append(error.name() if error else "")
-
-    producer = Producer({"bootstrap.servers": bootstrap, "client.id": client_id})
-    producer.produce(topic, b"x", on_delivery=delivered)
-    assert producer.flush(LONG_SECONDS) == 0
-    return errors[0]
-
-
 def librdkafka_joins(bootstrap: str, client_id: str, topic: str) -> str:
     """A consumer group of librdkafka."""
     config = {"bootstrap.servers": bootstrap, "client.id": client_id, "group.id": f"g-{topic}"}
@@ -122,9 +79,6 @@ def librdkafka_creates(bootstrap: str, client_id: str, topic: str) -> str:
     ("attempt", "error"),
     [
         (python_writes, "TopicAuthorizationFailedError"),
-        (python_joins, "GroupAuthorizationFailedError"),
-        (python_deletes, "TopicAuthorizationFailedError"),
-        (librdkafka_writes, "TOPIC_AUTHORIZATION_FAILED"),
         (librdkafka_joins, "GROUP_AUTHORIZATION_FAILED"),
         (librdkafka_creates, "TOPIC_AUTHORIZATION_FAILED"),
     ],
@@ -152,26 +106,3 @@ def test_a_request_of_several_groups_is_divided(guarded: SluiceProcess) -> None:
     assert found.keys() == {"mine-a", "mine-b"}
     # the second if the broker has not yet had a group, and so no topic of offsets
     assert set(found.values()) <= {"GroupIdNotFoundError", "NotCoordinatorError"}
-
-
-@pytest.mark.slow
-def test_java_sees_why_it_may_not(
-    guarded: SluiceProcess, kafka_one: KafkaCluster, tmp_path: Path
-) -> None:
-    """Its producer gets TopicAuthorizationException for each record, and no record is written."""
-    topics = Topics(kafka_one.bootstrap, 1)
-    java = kafka_java()
-    said = {}
-    for client_id in (BAD, GOOD):
-        topic = topics.make()
-        config = config_file(tmp_path / f"{client_id}.properties", {"client.id": client_id})
-        where = ("--bootstrap-server", guarded.bootstrap, "--topic", topic)
-        words = (*where, "--max-messages", "10", "--command-config", config)
-        said[client_id] = java.run_tool(PRODUCER, *words), len(topics.contents(topic))
-
-    errors = {
-        each["exception"].rpartition(".")[2] for each in events(said[BAD][0], "producer_send_error")
-    }
-    assert errors == {"TopicAuthorizationException"}
-    assert said[BAD][1] == 0
-    assert (len(acked_values(said[GOOD][0])), said[GOOD][1]) == (10, 10)

@@ -1,16 +1,14 @@
 """Traces through a real collector: the spans that `rotel` forwards, attribute by attribute.
 
-The core runs with a clock turned by hand, so that every duration is known to the microsecond. The
-proxy as a process is in `test_traces_process.py`, faulty collectors in `test_trace_collectors.py`.
+The core runs with a clock turned by hand, so that every duration is known to the microsecond. Each kind of span is
+tested in `tests/proxy/telemetry/traces`, the proxy as a process in `test_traces_process.py`.
 """
 
-import struct
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 
 import pytest
 
-from policies.api import FORWARD, Hold, Policy, QuotaViolation, Reject, Request, Throttle, Verdict
+from policies.api import FORWARD, Hold, Policy, QuotaViolation, Request, Throttle, Verdict
 from policies.chain import Chain, Entry
 from proxy.core.engine import Engine
 from proxy.core.session.engine_options import EngineOptions
@@ -18,7 +16,7 @@ from proxy.core.topology import Topology
 from proxy.telemetry.traces.tracer import Tracer
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire
-from tests.support.messages.frames import FETCH, beat, beat_reply, produce, produce_reply, request
+from tests.support.messages.frames import beat, beat_reply, produce, produce_reply
 from tests.support.telemetry.collectors import Collector, Seen, children, exporting, rotel
 
 EPOCH_MS = 1_790_000_000_000
@@ -170,78 +168,6 @@ def test_a_throttled_produce_has_every_attribute(play: Callable[..., Played]) ->
     assert server.scope == ("sluice", "1.2.3")
 
 
-def test_a_held_request_names_its_condition(play: Callable[..., Played]) -> None:
-    """It is held until its key is woken after 70 ms: `purgatory` has the key and the outcome."""
-    played = play(Recorder(once(Hold(5000, "topic:orders"))))
-    wire = played.wire
-    wire.client(beat(4))
-    wire.advance(70)
-    assert wire.wake("topic:orders") == 1
-    wire.advance(5)
-    wire.broker(beat_reply(4))
-
-    spans = played.spans(3)
-    server = only(spans, "Heartbeat")
-    purgatory, upstream = children(spans, server)
-    assert server.attributes["sluice.reasons"] == ("held",)
-    assert (purgatory.name, purgatory.took_ns) == ("purgatory", 70 * MS)
-    assert purgatory.attributes == {
-        "sluice.condition": "topic:orders",
-        "sluice.purgatory.outcome": "condition",
-    }
-    assert upstream.took_ns == 5 * MS
-    assert "messaging.operation.type" not in server.attributes
-
-
-def test_a_hold_ends_at_its_deadline(play: Callable[..., Played]) -> None:
-    """It is then forwarded by its policy's verdict."""
-    played = play(Recorder(once(Hold(90, "never"))))
-    played.wire.client(beat(4))
-    played.wire.advance(90)
-    played.wire.broker(beat_reply(4))
-
-    spans = played.spans(2)
-    (purgatory,) = children(spans, only(spans, "Heartbeat"))
-    assert (purgatory.name, purgatory.took_ns) == ("purgatory", 90 * MS)
-    assert purgatory.attributes["sluice.purgatory.outcome"] == "expired"
-
-
-def test_an_expired_fetch_is_a_failed_span(play: Callable[..., Played]) -> None:
-    """The broker does not answer in time: the SERVER span and `upstream` have failed."""
-    played = play()
-    body = struct.pack(">iiii", -1, 500, 1, 1 << 20) + b"\0" + struct.pack(">i", 0)
-    played.wire.client(request(FETCH, 4, 5, body))
-    played.wire.advance(1500)
-
-    spans = played.spans(2)
-    server = only(spans, "Fetch")
-    (upstream,) = children(spans, server)
-    assert (server.status, upstream.status) == (ERROR, ERROR)
-    assert server.took_ns == upstream.took_ns == 1500 * MS
-    assert server.attributes["sluice.outcome"] == "expired"
-    assert server.attributes["error.type"] == upstream.attributes["error.type"] == "expired"
-    assert server.attributes["messaging.operation.type"] == "receive"
-    assert server.attributes["sluice.reasons"] == ("expired",)
-
-
-def test_a_refusal_that_waits_for_its_turn_has_no_upstream(play: Callable[..., Played]) -> None:
-    """It is refused after a request that takes 30 ms, and has a span of that wait."""
-    played = play(Recorder(lambda r: Reject(44) if r.exchange_id == 2 else FORWARD))
-    played.wire.client(beat(1) + beat(2))
-    played.wire.advance(30)
-    played.wire.broker(beat_reply(1))
-
-    spans = played.spans(2)
-    server = only(spans, "Heartbeat")
-    (turn,) = children(spans, server)
-    assert (turn.name, turn.kind, turn.took_ns, turn.status) == ("turn", INTERNAL, 30 * MS, 0)
-    assert server.status == ERROR
-    assert server.attributes["error.type"] == "POLICY_VIOLATION"
-    assert server.attributes["sluice.refused.code"] == 44
-    assert server.attributes["sluice.outcome"] == "answered"
-    assert server.attributes["sluice.correlation_id"] == 2
-
-
 def test_a_throttle_longer_than_the_reply_has_a_mute_span(play: Callable[..., Played]) -> None:
     """Of 400 ms, 60 pass while the broker works: a linked root span `mute` has the other 340."""
     played = play(Recorder(once(Throttle(400, why=EXCESS))))
@@ -271,51 +197,3 @@ def test_a_throttle_longer_than_the_reply_has_a_mute_span(play: Callable[..., Pl
         "sluice.quota.observed": 12.5,
         "sluice.quota.bound": 10.0,
     }
-
-
-def test_a_throttle_shorter_than_the_reply_leaves_no_mute(play: Callable[..., Played]) -> None:
-    """A throttle of 50 ms is over before the broker answers."""
-    played = play(Recorder(once(Throttle(50, why=EXCESS))))
-    played.wire.client(beat(1))
-    played.wire.advance(60)
-    played.wire.broker(beat_reply(1))
-    played.wire.advance(500)
-
-    assert sorted(span.name for span in played.spans(2)) == ["Heartbeat", "upstream"]
-
-
-def test_a_slow_request_begins_with_its_first_byte(play: Callable[..., Played]) -> None:
-    """It takes 600 ms until its last byte, and 1.2 s at the broker."""
-    played = play(slow_ms=1000)
-    frame = produce(3, topic="orders", size_bytes=3000)
-    played.wire.client(frame[:1500])
-    played.wire.advance(600)
-    played.wire.client(frame[1500:])
-    played.wire.advance(1200)
-    played.wire.broker(produce_reply(3, "orders"))
-
-    spans = played.spans(3)
-    server = only(spans, "Produce orders")
-    receive, upstream = children(spans, server)
-    assert server.start_ns == EPOCH_MS * MS
-    assert server.took_ns == 1800 * MS
-    assert (receive.name, receive.took_ns) == ("receive", 600 * MS)
-    assert upstream.took_ns == 1200 * MS
-    assert server.attributes["sluice.reasons"] == ("slow",)
-    assert server.status == 0
-
-
-def test_one_request_in_ten_is_sampled(play: Callable[..., Played]) -> None:
-    """Of forty ordinary requests every tenth has a trace, and no other."""
-    played = play(sample_every=10)
-    for number in range(40):
-        played.wire.client(beat(number))
-        played.wire.advance(1)
-        played.wire.broker(beat_reply(number))
-
-    spans = played.spans(8)
-    servers = [span for span in spans if span.kind == SERVER]
-    numbers = [span.attributes["sluice.correlation_id"] for span in servers]
-    assert len(numbers) == 4
-    assert {b - a for a, b in pairwise(numbers)} == {10}
-    assert {span.attributes["sluice.reasons"] for span in servers} == {("sampled",)}

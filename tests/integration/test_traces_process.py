@@ -13,11 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 import requests
-from kafka import KafkaProducer
 
 from tests.support.faults.stub_broker import StubBroker
-from tests.support.kafka.kafka_cluster import KafkaCluster
-from tests.support.kafka.topics import Topics
 from tests.support.messages import frames as f
 from tests.support.messages.raw import receive
 from tests.support.processes.sluice_process import SluiceProcess
@@ -200,55 +197,6 @@ def test_a_quotas_spans_agree_with_its_clients(
     assert throttled >= 5  # of the first five at most three may pass at once
 
 
-def test_a_mute_span_lasts_the_replys_throttle_time(
-    tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
-) -> None:
-    """By Kafka's own rule the reply has the throttle; `mute` lasts as long, linked to its request."""
-    endpoint, behind = collector
-    quota = {
-        "use": "quota",
-        "config": {
-            "enforcement": "channel",
-            "quota_window_num": 2,
-            "quotas": [{"client_id": "tests", "request_rate": 2.0}],
-        },
-    }
-    before = len(behind.spans)
-    with running(tmp_path, broker.server, to(endpoint), quota) as sluice:
-        client = Client(sluice)
-        asked = [client.ask(f.beat(number)) for number in range(1, 9)]
-        time.sleep(1.2)
-        client.close()
-    said_ms = {timed.correlation_id: struct.unpack_from(">i", timed.reply, 4)[0] for timed in asked}
-    loud = {number for number, ms in said_ms.items() if ms}
-    behind.wait_for(before + 16 + len(loud))
-    until = time.monotonic() + 120  # spans of the test before may still arrive, and count
-    while True:
-        spans = behind.spans[before:]
-        own = [span for span in spans if span.attributes.get("client.port") == client.address[1]]
-        told = servers(own)
-        links = {(span.trace_id, span.span_id) for span in told.values()}
-        mutes = {
-            span.links[0]: span for span in spans if span.name == "mute" and span.links[0] in links
-        }
-        if (len(told) >= 8 and len(mutes) >= len(loud)) or time.monotonic() > until:
-            break
-        time.sleep(0.05)
-
-    assert loud
-    assert len(mutes) == len(loud)
-    for timed in asked:
-        span = told[timed.correlation_id]
-        said = said_ms[timed.correlation_id]
-        assert span.attributes.get("sluice.throttle_time_ms", 0) == said
-        if said:
-            assert "throttled" in span.attributes["sluice.reasons"]
-            mute = mutes[span.trace_id, span.span_id]
-            assert mute.start_ns == span.end_ns
-            assert said * MS - MS <= mute.took_ns <= said * MS + HANG_NS
-            assert mute.attributes["sluice.quota.bound"] == 2.0
-
-
 def test_failures_of_every_kind_have_traces(
     tmp_path: Path, broker: StubBroker, collector: tuple[str, Collector]
 ) -> None:
@@ -345,45 +293,3 @@ def test_a_trace_file_is_accepted_by_a_collector(
         check_agrees(told[timed.correlation_id], timed, spans)
         assert told[timed.correlation_id].resource["service.name"] == "sluice"
     check_close(asked, told)
-
-
-def test_a_real_producers_spans_lie_inside_its_waits(
-    tmp_path: Path,
-    kafka_one: KafkaCluster,
-    topics_one: Topics,
-    collector: tuple[str, Collector],
-) -> None:
-    """kafka-python writes ten batches one by one: ten Produce spans, each inside the time of `get`."""
-    endpoint, behind = collector
-    topic = topics_one.make()
-    before = len(behind.spans)
-    with running(tmp_path, kafka_one.bootstrap, to(endpoint)) as sluice:
-        producer = KafkaProducer(
-            bootstrap_servers=sluice.bootstrap, client_id="orders-app", acks="all"
-        )
-        producer.send(topic, b"first").get(30)
-        felt = []
-        for number in range(10):
-            began_ns = time.time_ns()
-            producer.send(topic, b"%d" % number).get(30)
-            felt.append((began_ns, time.time_ns()))
-        producer.close()
-    spans = behind.wait_for(before + 22)[before:]
-    produced = sorted(
-        (s for s in spans if s.kind == SERVER and s.name.startswith("Produce")),
-        key=lambda s: s.start_ns,
-    )
-
-    assert len(produced) == 11
-    for span, (began_ns, ended_ns) in zip(produced[1:], felt, strict=True):
-        assert began_ns - CLOCK_NS <= span.start_ns <= span.end_ns <= ended_ns + CLOCK_NS
-        assert span.attributes["messaging.client.id"] == "orders-app"
-        assert span.attributes["messaging.operation.type"] == "send"
-        assert span.attributes["sluice.outcome"] == "replied"
-        assert span.name in {"Produce", f"Produce {topic}"}
-        (upstream,) = children(spans, span)
-        node = int(span.attributes["sluice.node"])
-        address = f"{upstream.attributes['server.address']}:{upstream.attributes['server.port']}"
-        assert node in kafka_one.brokers
-        assert address in kafka_one.bootstrap
-        assert upstream.took_ns == span.took_ns

@@ -4,7 +4,6 @@ import uuid
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from kafka import KafkaProducer
 
 from tests.integration.conftest import Way
 from tests.support.kafka.java import Java
@@ -34,26 +33,6 @@ def test_librdkafka_commits_and_aborts(way_three: Way) -> None:
     assert len(way_three.topics.contents(topic, committed=False)) == 9
     seen = Librdkafka().read(way_three.bootstrap, topic, 3, 6)
     assert sorted(record.value for record in seen) == committed
-
-
-def test_kafka_python_commits_and_aborts(way_three: Way) -> None:
-    """read_committed and read_uncommitted differ as for librdkafka."""
-    topic = way_three.topics.make()
-    producer = KafkaProducer(
-        bootstrap_servers=way_three.bootstrap, transactional_id=f"x-{uuid.uuid4()}", acks="all"
-    )
-    try:
-        producer.init_transactions()
-        for verdict in ("commit", "abort", "commit"):
-            producer.begin_transaction()
-            producer.send(topic, verdict.encode()).get(timeout=120)
-            if verdict == "commit":
-                producer.commit_transaction()
-            else:
-                producer.abort_transaction()
-    finally:
-        producer.close()
-    assert [record.value for record in way_three.topics.contents(topic)] == [b"commit", b"commit"]
 
 
 def test_offsets_are_part_of_the_transaction(way_three: Way) -> None:

@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,10 @@ from tests.support.kafka.topics import Topics
 from tests.support.messages import frames as f
 from tests.support.messages.raw import receive
 from tests.support.processes.recorded_run import recorded_run
-from tests.support.processes.sluice_process import SluiceProcess
-from tests.support.telemetry.usage_log import shown
 
 FAMILIES = ("entity", "api", "instance", "topic")
 QUOTA = {"enforcement": "entity", "quotas": [{"user": "ANONYMOUS", "request_rate": 40.0}]}
 RECORDS = 700
-CLOSE_MOST_S = 2.0
-OTHER_STOP_S = 60.0
-"""The longest shutdown of a process without a usage log, on a busy machine."""
 
 
 @dataclass
@@ -178,38 +172,3 @@ def ask_often(port: int, place: int) -> None:
             sock.sendall(b"".join(f.metadata_request(n, f"c{place}") for n in numbers))
             for _ in numbers:
                 receive(sock, int.from_bytes(receive(sock, 4), "big"))
-
-
-@pytest.fixture
-def black_hole() -> Iterator[str]:
-    """HOST:PORT of a server that accepts and never answers."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-
-
-@pytest.mark.parametrize("reachable", [True, False], ids=["silent", "refused"])
-def test_silent_brokers_delay_the_shutdown_by_no_more_than_two_seconds(
-    black_hole: str, tmp_path: Path, *, reachable: bool
-) -> None:
-    """Rows wait to be published: after SIGTERM the files are whole all the same."""
-    sluice = SluiceProcess(
-        black_hole if reachable else "127.0.0.1:1",
-        tmp_path / "sluice",
-        variables={
-            "SLUICE_USAGE_LOG_DIRECTORY": str(tmp_path / "usage-log"),
-            "SLUICE_USAGE_LOG_TOPIC": "nowhere",
-            "SLUICE_DRAIN_TIMEOUT_MS": "100",
-        },
-    )
-    sluice.start()
-    with socket.create_connection(("127.0.0.1", sluice.port), timeout=60) as sock:
-        if reachable:
-            sock.sendall(f.heartbeat(1))
-        time.sleep(1.5)
-        began = time.monotonic()
-        sluice.stop()
-        took_s = time.monotonic() - began
-
-    assert took_s < CLOSE_MOST_S + OTHER_STOP_S
-    assert shown(tmp_path / "usage-log", "instance")
-    assert list((tmp_path / "usage-log").glob("*/.*")) == []

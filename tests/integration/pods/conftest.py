@@ -4,20 +4,42 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
-from tests.support.kubernetes.host_image import host_image
 from tests.support.kubernetes.image import ImageUnavailableError, built_image
 from tests.support.kubernetes.kubelet import Kubelet
-from tests.support.kubernetes.oci_config import Image
+from tests.support.kubernetes.oci_config import Image, Mount
 from tests.support.kubernetes.pod_figures import PodFigures
 from tests.support.kubernetes.pod_network import NodeNetwork
 from tests.support.kubernetes.runc import RuncUnavailableError, require_runc
 from tests.support.kubernetes.sidecar_pods import SLUICE_IMAGE, Pods
+
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
+_SYSTEM: Final = ("bin", "etc", "lib", "lib32", "lib64", "libx32", "opt", "sbin", "usr")
+
+
+def host_image(directory: Path) -> Image:
+    """Return the image; its root is made below `directory`."""
+    root = directory / "root"
+    root.mkdir(parents=True)
+    cache = (CHECKOUT / ".cache").resolve()  # may be a link to that of another checkout
+    folders = [Path(sys.base_prefix), Path(sys.prefix), CHECKOUT, cache]
+    for entry in (Path("/", name) for name in _SYSTEM):
+        if entry.is_symlink():
+            (root / entry.name).symlink_to(entry.readlink())
+        elif entry.is_dir():
+            folders.insert(0, entry)
+    return Image(
+        root,
+        environ={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        directory=str(CHECKOUT),
+        mounts=[Mount(folder, str(folder)) for folder in folders],
+    )
 
 
 @pytest.fixture(scope="session")

@@ -5,11 +5,10 @@ import importlib.util
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import pytest
@@ -49,15 +48,12 @@ class Seen(NamedTuple):
 
 
 class Collector:
-    """An OTLP/HTTP collector that remembers. It answers with `status`, after waiting for `gate`."""
+    """An OTLP/HTTP collector that remembers. It answers with `status`."""
 
     def __init__(self, port: int = 0) -> None:
         self.spans: list[Seen] = []
         self.headers: list[dict[str, str]] = []
         self.status = 200
-        self.on_refusal: Callable[[], None] = lambda: None
-        self.gate = threading.Event()
-        self.gate.set()
         self._arrived = threading.Condition()
         outer = self
 
@@ -66,13 +62,10 @@ class Collector:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                outer.gate.wait()
                 try:
                     status = outer.status
                     if status == 200:
                         outer._take(self.path, dict(self.headers.items()), body)
-                    else:
-                        outer.on_refusal()
                     self.send_response(status)
                     self.send_header("Content-Type", "application/x-protobuf")
                     self.send_header("Content-Length", "0")
@@ -107,13 +100,7 @@ class Collector:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.gate.set()
+    def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -131,32 +118,22 @@ class Collector:
 
 
 class BlackHole:
-    """Accepts connections and never answers. `taken` counts them."""
+    """Accepts connections and never answers."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server((HOST, 0))
         self._open: list[socket.socket] = []
-        self.accepted = threading.Event()
         self._thread = threading.Thread(target=self._accept)
 
     @property
     def variables(self) -> dict[str, str]:
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{self._socket.getsockname()[1]}"}
 
-    @property
-    def taken(self) -> int:
-        return len(self._open)
-
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         for each in (*self._open, self._socket):
@@ -168,7 +145,6 @@ class BlackHole:
                 self._open.append(self._socket.accept()[0])
             except OSError:
                 return
-            self.accepted.set()
 
 
 def refusing() -> dict[str, str]:
@@ -176,15 +152,10 @@ def refusing() -> dict[str, str]:
     return {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://{HOST}:{free_ports(HOST, 1)}"}
 
 
-def exporting(max_spans_per_second: int = 10_000) -> Tracer:
+def exporting() -> Tracer:
     """Return a tracer that exports as the environment says. It is not started."""
-    made = make_tracer(
-        export="auto",
-        file="",
-        max_file_bytes=1 << 20,
-        max_spans_per_second=max_spans_per_second,
-        version="1.2.3",
-    )
+    limits = {"max_file_bytes": 1 << 20, "max_spans_per_second": 10_000}
+    made = make_tracer(export="auto", file="", version="1.2.3", **limits)
     assert made is not None
     return made
 
