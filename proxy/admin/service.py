@@ -178,13 +178,15 @@ class AdminService:
         return HealthCheck("nodes", ok=False, detail=f"brokers {shown}{more} are {why}")
 
     async def metrics_page(self, *, openmetrics: bool) -> bytes:
-        """Return the page that Prometheus scrapes: collected here, rendered in a thread."""
+        """Return the page that Prometheus scrapes: collected here, rendered in a thread.
+
+        A scrape that is cancelled waits for its thread. Otherwise one that comes back would find many at work, and the
+        event loop shares the interpreter with each.
+        """
         from proxy.telemetry.metrics.exposition import render  # noqa: PLC0415 - see `proxy.cli.main`
 
         families = self._metrics.collect()
-        return await trio.to_thread.run_sync(
-            lambda: render(families, openmetrics=openmetrics), abandon_on_cancel=True
-        )
+        return await trio.to_thread.run_sync(lambda: render(families, openmetrics=openmetrics))
 
     def log_level(self) -> Level:
         """Return the lowest level that is logged."""

@@ -1,7 +1,10 @@
 """Probes, metrics and the version: the paths that need no token."""
 
+import threading
+
 import pytest
 import trio
+import trio.testing
 
 from proxy.admin.health import PAGE_KEPT_S
 from proxy.telemetry.metrics.exposition import OPENMETRICS, TEXT
@@ -48,6 +51,35 @@ async def test_a_broker_outside_the_ports_makes_it_degraded_and_not_unready(room
     room.drained = True
     answer = await ask(everything(room), "/ready")
     assert (answer.status, answer.said["ok"], answer.said["degraded"]) == (503, False, True)
+
+
+async def test_a_scrape_that_is_cancelled_leaves_no_thread_behind(room, monkeypatch):
+    """The next one waits for its page."""
+    begun, ends, rendered = trio.Event(), threading.Event(), []
+    token = trio.lowlevel.current_trio_token()
+
+    def render(_, *, openmetrics):
+        rendered.append(openmetrics)
+        token.run_sync_soon(begun.set)
+        ends.wait()
+        return b"page"
+
+    monkeypatch.setattr("proxy.telemetry.metrics.exposition.render", render)
+    app = everything(room)
+    async with trio.open_nursery() as nursery:
+        first = trio.CancelScope()
+
+        async def scrape():
+            with first:
+                await ask(app, "/metrics")
+
+        nursery.start_soon(scrape)
+        await begun.wait()
+        first.cancel()
+        nursery.start_soon(ask, app, "/metrics")
+        await trio.testing.wait_all_tasks_blocked()
+        ends.set()
+    assert rendered == [False]
 
 
 async def test_metrics_are_sent_in_the_format_that_is_asked_for(room):
