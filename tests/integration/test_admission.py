@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -70,7 +70,8 @@ def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answer
 
     def run(place: int) -> None:
         mine = answers[client_ids[place]]
-        with Talk(bootstrap) as talk:
+        with ExitStack() as stack:
+            talk = stack.enter_context(Talk(bootstrap))
             start.wait(120)
             for number in range(1, EACH + 1):
                 value = f"{place}-{number}".encode()
@@ -78,6 +79,9 @@ def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answer
                 (written,) = read_produce(reply)
                 mine.codes.append(written.code)
                 mine.waited_ms.append(waited_ms)
+                if written.code:
+                    assert talk.socket.recv(1) == b"", "a connection ends after a shed write"
+                    talk = stack.enter_context(Talk(bootstrap))
 
     with ThreadPoolExecutor(len(client_ids)) as pool:
         list(pool.map(run, range(len(client_ids))))
