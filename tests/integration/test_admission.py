@@ -1,20 +1,22 @@
 """`admission` and `fetch_floor` before a real Kafka: the broker's load, and how often a consumer fetches."""
 
 import json
+import socket
 import statistics
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.structs import TopicPartition
 
-from tests.support.faults.slow_relay import SlowRelay
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.long_polls import PRODUCE_VERSION, Talk, batch, read_produce
 from tests.support.kafka.topics import Topics
@@ -27,6 +29,71 @@ BOUND = 4
 CLIENTS = 24
 EACH = 8
 DELAY_S = 0.02
+
+
+class SlowRelay:
+    """Relays a free loopback port to `target`; each reply is late by DELAY_S. A context manager.
+
+    Counted are the Produce requests of all connections together, from their arrival here until their reply leaves: a
+    client never has fewer requests in flight than are counted.
+    """
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.seen = self.under_way = self.most_under_way = 0
+        self._target = target
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.bootstrap = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._counting = threading.Lock()
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, server = self._listener.accept()[0], socket.create_connection(self._target)
+                asked: deque[int] = deque()
+                for way, ends in ((self._ask, (client, server)), (self._reply, (server, client))):
+                    threading.Thread(
+                        target=self._relay, args=(way, asked, *ends), daemon=True
+                    ).start()
+
+    def _relay(
+        self,
+        way: Callable[[deque[int], bytes], None],
+        asked: deque[int],
+        source: socket.socket,
+        sink: socket.socket,
+    ) -> None:
+        """Pass on whole frames in one direction, until either side ends."""
+        with suppress(OSError), source.makefile("rb") as stream:
+            while head := stream.read(4):
+                frame = head + stream.read(int.from_bytes(head, "big"))
+                way(asked, frame)
+                sink.sendall(frame)
+        for each in (source, sink):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _ask(self, asked: deque[int], frame: bytes) -> None:
+        asked.append(int.from_bytes(frame[4:6], "big"))
+        if asked[-1] == f.PRODUCE:
+            with self._counting:
+                self.seen += 1
+                self.under_way += 1
+                self.most_under_way = max(self.most_under_way, self.under_way)
+
+    def _reply(self, asked: deque[int], _: bytes) -> None:
+        time.sleep(DELAY_S)
+        if asked.popleft() == f.PRODUCE:
+            with self._counting:
+                self.under_way -= 1
 
 
 @dataclass
@@ -47,7 +114,7 @@ def slow_broker(
         {"use": "admission", "config": {"max_in_flight_requests_per_node": BOUND, **config}}
     ]
     with (
-        SlowRelay((host, int(port)), api_key=f.PRODUCE, delay_s=DELAY_S) as relay,
+        SlowRelay((host, int(port))) as relay,
         SluiceProcess(
             relay.bootstrap, directory, variables={"SLUICE_POLICIES": json.dumps(policies)}
         ) as sluice,
