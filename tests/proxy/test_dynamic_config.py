@@ -67,11 +67,7 @@ def test_a_larger_request_is_accepted_after_the_limit_is_raised():
     engine = small_engine(-1, request_max_bytes=4096)
     before = Link(engine).client(kept(1, 5000)[:100])
     assert before.session.reason is CloseReason.CLIENT_PROTOCOL
-    change(
-        engine,
-        "limits",
-        limits=LimitSettings(socket_request_max_bytes=1_000_000),
-    )
+    change(engine, "limits", limits=LimitSettings(socket_request_max_bytes=1_000_000))
     after = Link(engine).client(kept(1, 900_000), chunk=8192)
     assert after.to_broker == kept(1, 900_000)
     assert engine.request_pool.used_bytes == 0
@@ -82,11 +78,7 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
     engine = small_engine(-1)
     link = Link(engine).client(kept(1, 5000))
     assert link.to_broker == kept(1, 5000)
-    change(
-        engine,
-        "limits",
-        limits=LimitSettings(socket_request_max_bytes=4096),
-    )
+    change(engine, "limits", limits=LimitSettings(socket_request_max_bytes=4096))
     link.client(kept(2, 5000))
     assert link.session.reason is CloseReason.CLIENT_PROTOCOL
 
@@ -113,15 +105,10 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(make_bench, key):
     assert links * CRUMB_BYTES < pool.peak_bytes <= size_bytes + links * CRUMB_BYTES
 
 
-def test_the_connection_limit_changes():
-    """The acceptor has the new limit at once."""
-    _, acceptor, _ = changed("limits", limits=LimitSettings(max_connections=7))
-    assert acceptor.max_connections == 7
-
-
 def test_the_limits_of_connections_change():
     """Those of addresses, users, rates and times together."""
     section = LimitSettings(
+        max_connections=7,
         max_connections_per_ip=1,
         max_connections_per_user=2,
         max_connection_creation_rate=3,
@@ -134,7 +121,8 @@ def test_the_limits_of_connections_change():
         max_tls_handshakes=9,
         tls_handshake_timeout_ms=10,
     )
-    engine, _, _ = changed("limits", limits=section)
+    engine, acceptor, _ = changed("limits", limits=section)
+    assert acceptor.max_connections == 7
     assert engine.connections.limits == ConnectionLimits(
         max_per_ip=1,
         max_per_user=2,
@@ -186,8 +174,8 @@ def test_the_purgatory_settings_change():
     assert engine.graces == GraceTimes(-200, 300, section.max_wait_ms, section.silence_ms)
 
 
-def test_the_trace_settings_change():
-    """The slow threshold, the sampling interval and the span rate."""
+def test_the_trace_settings_change_and_sampling_only_with_a_tracer():
+    """The slow threshold, the sampling interval and the span rate; without a tracer a change needs a restart."""
     engine, _, _ = changed("traces.slow_ms", traces=TracesSettings(slow_ms=70))
     assert engine.slow_us == 70_000
     engine, _, _ = changed(
@@ -199,9 +187,6 @@ def test_the_trace_settings_change():
     )
     assert tracer.rate == 50
 
-
-def test_sampling_is_not_dynamic_without_traces():
-    """Without a tracer a change needs a restart."""
     assert not any(
         "sample" in path for path in dynamic_settings(make_engine(), FakeAcceptor(), 1, None)
     )

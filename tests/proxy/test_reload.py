@@ -2,7 +2,6 @@
 
 import threading
 
-import msgspec
 import pytest
 import structlog
 import trio
@@ -10,13 +9,9 @@ import trio.testing
 
 from policies.api import Policy
 from policies.chain import Chain, Entry
-from policies.registry import PolicyEntry
 from policies.validation import Problem, SettingsError
-from proxy.config import Config
-from proxy.config.sections import DrainSettings, ListenSettings, LogSettings
-from proxy.config.security import ListenTls
+from proxy.config.sections import LogSettings
 from proxy.config.telemetry import MetricsSettings
-from proxy.config_changes import changes, hash_of
 from proxy.core.session.held_moves import MOVED_AT_ONCE
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.telemetry import log
@@ -52,52 +47,6 @@ def asked(wire: Wire) -> list[int]:
 def turn(wires: list[Wire]) -> None:
     for wire in wires:
         wire.advance(1)
-
-
-# -- differences -------------------------------------------------------------------------------------
-
-
-def test_changes_are_named_by_their_path():
-    """A section is compared key by key, the policies as a whole."""
-    before = config_of()
-    after = config_of(
-        log=LogSettings(level="debug"), drain=DrainSettings(timeout_ms=1), policies=(quota_entry(),)
-    )
-    assert list(changes(before, after)) == ["drain.timeout_ms", "log.level", "policies"]
-    assert list(changes(before, config_of())) == []
-
-
-def test_a_change_inside_an_optional_section_has_the_path_of_its_key():
-    """A section that is added or removed is one change."""
-
-    def with_tls(**settings):
-        tls = ListenTls(cert_file="a", key_file="b", **settings)
-        return msgspec.structs.replace(config_of(), listen=ListenSettings(nodes="0-3", tls=tls))
-
-    assert list(changes(with_tls(), with_tls(client_ca_file="c", client_auth="required"))) == [
-        "listen.tls.client_auth",
-        "listen.tls.client_ca_file",
-    ]
-    assert list(changes(config_of(), with_tls())) == ["listen.tls"]
-    assert list(changes(with_tls(), config_of())) == ["listen.tls"]
-
-
-def test_the_hash_depends_on_the_settings_and_not_on_their_source():
-    """Equal settings have equal hashes."""
-    assert hash_of(config_of()) == hash_of(config_of())
-    assert hash_of(config_of()) != hash_of(config_of(log=LogSettings(level="debug")))
-
-
-def test_settings_of_policies_may_have_keys_that_are_not_text():
-    """YAML reads 0, on and null as keys of other kinds; a change of one is found, and the hash changes."""
-
-    def limits(caps: object) -> Config:
-        return config_of(policies=(PolicyEntry(use="limits", config={"caps": caps}),))
-
-    before, after = limits({0: 7, True: 1, None: 2, "a": 3}), limits({0: 8, True: 1, None: 2})
-
-    assert hash_of(before) == hash_of(limits({"a": 3, None: 2, True: 1, 0: 7})) != hash_of(after)
-    assert list(changes(before, after)) == ["policies"]
 
 
 # -- whole or not at all -----------------------------------------------------------------------------

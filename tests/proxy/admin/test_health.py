@@ -1,4 +1,6 @@
-"""Probes, metrics and the version: the paths that need no token."""
+"""Probes, metrics, the version and the dashboard's files: the paths that need no token."""
+
+from importlib.resources import files
 
 import threading
 
@@ -121,3 +123,36 @@ async def test_the_version_names_the_configuration(room):
     said = (await ask(everything(room), "/version")).said
     assert said["config_hash"] == room.reloader.config_hash
     assert said["version"]
+
+
+async def test_the_page_is_served(room):
+    """It is HTML; the browser validates its copy at each load."""
+    answer = await ask(everything(room), "/")
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+async def test_every_file_of_the_dashboard_is_served(room):
+    """Each has its own content type."""
+    for file in (files("proxy.admin") / "static").iterdir():
+        answer = await ask(everything(room), f"/static/{file.name}")
+        assert answer.body == file.read_bytes()
+        assert answer.headers["content-type"].split("/")[0] in {"text", "image"}
+
+
+async def test_no_path_leads_out_of_the_dashboard(room):
+    """Names are looked up in a table, not in the file system."""
+    for path in (
+        "/static/",
+        "/static/none.js",
+        "/static/../server.py",
+        "/static/..%2fserver.py",
+        "/static/%2e%2e/server.py",
+        "/static//etc/passwd",
+        "/static/app.js/",
+        "/static/APP.JS",
+        "/static/a\x00b",
+        "/index.html",
+    ):
+        assert (await ask(everything(room), path)).status == 404, path

@@ -2,9 +2,10 @@
 
 import json
 
+import msgspec
 import pytest
 
-from proxy.admin import openapi
+from proxy.admin import openapi, schemas
 from proxy.admin.health import Probes
 from proxy.admin.live_state import LiveState
 from proxy.admin.routes import Routes
@@ -62,3 +63,19 @@ def test_only_open_paths_need_no_token(document):
         if operation.get("security") == []
     }
     assert opened == {"/startup", "/live", "/ready", "/version", "/metrics"}
+
+
+def test_every_schema_has_a_description():
+    """The OpenAPI document is made of them."""
+    shapes = [
+        each
+        for each in vars(schemas).values()
+        if isinstance(each, type)
+        and issubclass(each, msgspec.Struct)
+        and each.__module__ == schemas.__name__
+    ]
+    _, components = msgspec.json.schema_components(shapes)
+    assert len(shapes) > 10
+    assert [
+        each.__name__ for each in shapes if not components[each.__name__].get("description")
+    ] == []

@@ -70,16 +70,13 @@ def test_held_requests_are_listed_with_the_key_that_they_wait_for():
     assert not found.throttled
 
 
-def test_a_hold_of_a_quota_counts_as_throttled():
-    """A throttle and a hold both make the client wait for its quota."""
+def test_a_quotas_hold_and_a_deferred_mute_count_as_throttled():
+    """Both make the client wait for its quota, though a deferred mute waits until the client sends something."""
     wire = Wire(make_engine([Holding(THROTTLE)])).client(f.heartbeat(1))
     found = seen(wire)
     assert found.throttled == {("ANONYMOUS", "tests"): 1}
     assert found.oldest()[0].waits_for == "its quota"
 
-
-def test_a_deferred_mute_counts_as_throttled():
-    """The client is throttled, though it is not muted before it sends something."""
     policy = Recorder(lambda request: Throttle(400 * (request.correlation_id > 1)))
     engine = make_engine([policy])
     engine.try_expect_early = lambda _: True

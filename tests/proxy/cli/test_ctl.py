@@ -1,6 +1,7 @@
 """Each command against a real admin server."""
 
 import json
+from functools import partial
 
 import pytest
 import structlog
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from policies.validation import Problem, SettingsError
 from proxy.cli.ctl import ctl
+from proxy.cli.top import top
 from proxy.config.model import PolicyEntry
 from proxy.config.sections import LogSettings
 from proxy.telemetry import log
@@ -111,3 +113,14 @@ async def test_a_drain_asks_for_confirmation_unless_told_not_to(room, run, monke
     room.drained = False
     assert await run("drain", "--yes") == "Sluice drains.\n"
     assert room.drained
+
+
+async def test_top_without_a_terminal_prints_one_state(room):
+    """Without a terminal as with --once: the state and a row for each client; --json prints it all."""
+    room.link()
+    for option, wanted in (("--once", "ANONYMOUS"), (None, "1 connections"), ("--json", "")):
+        typed = ["--socket", room.admin.socket, *([option] if option else [])]
+        result = await trio.to_thread.run_sync(partial(CliRunner().invoke, top, typed))
+        assert result.exit_code == 0, result.output
+        assert wanted in result.output
+    assert json.loads(result.output)["now"]["connections"] == 1

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from proxy.admin.errors import RefusedError, UnreachableError
+from proxy.cli.errors import exits_on_failure
 from proxy.cli.main import DEMO_PAGE, DEMO_SECONDS
 from tests.support.processes.command_line import invoke, written
 
@@ -119,26 +121,18 @@ def test_an_invalid_file_opens_no_port(tmp_path: Path) -> None:
     assert "log.level" in ended.stderr
 
 
-def test_the_command_line_imports_neither_trio_nor_rich_nor_kio() -> None:
-    """The start of the command line and of the settings must be quick."""
+def test_the_start_imports_neither_trio_nor_kio_and_a_command_no_other() -> None:
+    """The start of the command line must be quick, and a proxy keeps no other command in memory."""
     code = (
-        "import sys; from proxy.cli.main import DEMO_SECONDS, main; import proxy.config.sources;"
+        "import sys; from proxy.cli.main import COMMANDS, DEMO_SECONDS, main; import proxy.config.sources\n"
         "print(*sorted({'trio', 'rich', 'kio', 'yaml', 'structlog', 'asyncio',"
-        " 'importlib.metadata', 'proxy.app', 'proxy.demo'} & set(sys.modules)))"
-    )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == ""
-
-
-def test_a_command_is_imported_when_it_is_asked_for() -> None:
-    """A proxy that runs keeps none of the other commands in memory."""
-    code = (
-        "import sys; from proxy.cli.main import COMMANDS, main\n"
+        " 'importlib.metadata', 'proxy.app', 'proxy.demo'} & set(sys.modules)))\n"
         "try: main(['run', '--help'])\nexcept SystemExit: pass\n"
         "print(*({f'proxy.cli.{each}' for each in COMMANDS.values()} & sys.modules.keys()))"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.splitlines()[-1] == ""
+    first, *_, last = told.stdout.splitlines()
+    assert (first, last) == ("", "")
 
 
 @pytest.mark.parametrize("command", [["--version"], ["version"]])
@@ -149,3 +143,42 @@ def test_the_version_is_printed_by_an_option_and_by_a_command(command: list[str]
     assert result.stdout.startswith("sluice 0.")
     assert f"Python {sys.version_info.major}.{sys.version_info.minor}" in result.stdout
     assert result.stdout.strip().endswith((", pure)", ", compiled)"))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (UnreachableError("No Sluice answers at s."), "No Sluice answers at s.\n"),
+        (RefusedError(409, "a \x1b[2J name"), "Refused: a \\x1b[2J name\n"),
+        (RefusedError(422, "no", ["a.b: x", "c: y"]), "Refused: no:\n  a.b: x\n  c: y\n"),
+    ],
+)
+def test_both_errors_end_the_program_with_a_message(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1; the message goes to standard error, with control characters escaped."""
+    with pytest.raises(SystemExit) as ended, exits_on_failure():
+        raise error
+    assert ended.value.code == 1
+    assert capsys.readouterr() == ("", said)
+
+
+def test_listen_needs_a_port() -> None:
+    """An address alone is a usage error."""
+    result = invoke("run", "--upstream", "a:1", "--listen", "127.0.0.1")
+    assert result.exit_code == 2
+    assert "expected ADDRESS:PORT" in result.stderr
+
+
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_run_reads_the_file_that_a_flag_or_a_variable_names(
+    app: types.SimpleNamespace, tmp_path: Path, *, by_variable: bool
+) -> None:
+    """Flags override the file."""
+    file = written(tmp_path, "upstream: {bootstrap_servers: [a:1]}\nlisten: {address: '::1'}\n")
+    if by_variable:
+        invoke("run", "--listen", ":3000", SLUICE_CONFIG=str(file))
+    else:
+        invoke("run", "--config", file, "--listen", ":3000")
+    (config,) = app.ran
+    assert (config.listen.address, config.listen.port) == ("::1", 3000)

@@ -1,15 +1,17 @@
-"""Tables at every width: cut names, folded rows, and complete lines in a pipe."""
+"""Tables at every width: cut names, folded rows, complete lines in a pipe; and the live table."""
 
 import fcntl
 import os
 import struct
 import termios
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.text import Text
 
-from proxy.cli import tables
+from proxy.cli import live, tables
 
 NAMES = ("user", "client id", "quota", "limit/s", "used/s", "waiting")
 LONG = "payments-" + "x" * 238 + "-7"
@@ -122,3 +124,36 @@ def test_no_client_makes_the_lines_of_others_long(column, width):
     assert len(lines) == 4
     assert max(map(tables.cells, lines)) <= tables.MAX_NAME_CELLS + 10
     assert tables.MAX_NAME_CELLS >= 249, "the longest topic"
+
+
+DRAWN = [(("alice", "5"), False), (("bob", "7"), True), (("eve", "9"), False)]
+
+
+def drawn(height: int) -> Text:
+    return live.draw_table("head", ("user", "ms"), DRAWN, 40, height)
+
+
+def test_a_frame_has_the_head_the_column_names_and_the_rows() -> None:
+    """Flagged rows are red."""
+    text = drawn(24)
+    assert text.plain == "head\n\nuser   ms\nalice   5\nbob     7\neve     9"
+    assert [
+        text.plain[each.start : each.end].strip() for each in text.spans if each.style == "red"
+    ] == ["bob     7"]
+
+
+def test_rows_that_do_not_fit_are_counted() -> None:
+    """At least one row is drawn."""
+    assert drawn(7).plain.endswith("alice   5\nbob     7\nand 1 more")
+    assert drawn(1).plain.endswith("alice   5\nand 2 more")
+
+
+def test_watching_ends_with_the_frames_or_with_ctrl_c() -> None:
+    """It returns whether the frames ended."""
+
+    def stopped() -> Iterator[Callable[..., Text]]:
+        yield lambda *_: Text("one")
+        raise KeyboardInterrupt
+
+    assert live.watch([lambda *_: Text("one"), lambda *_: Text("two")])
+    assert not live.watch(stopped())
