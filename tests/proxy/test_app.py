@@ -4,23 +4,22 @@ import signal
 import socket
 import struct
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 
 import httpx
-import msgspec
 import pytest
 import structlog
 import trio
 import trio.testing
 
 from bench.harness.ports import free_ports
-from policies.api import Reject
+from policies.api import Peer, Policy, Reject
 from policies.registry import PolicyEntry
 from proxy import admin_socket, app
 from proxy.app import App
 from proxy.config import Config
-from proxy.config.sections import DrainSettings, LimitSettings, ListenSettings, PurgatorySettings
+from proxy.config.sections import DrainSettings, ListenSettings, PurgatorySettings
 from proxy.config.telemetry import AdminSettings
 from proxy.config.upstream import UpstreamSettings
 from proxy.core.session.grace_times import GraceTimes
@@ -69,19 +68,61 @@ def fresh_logging():
     structlog.reset_defaults()
 
 
+def forbids(api: str) -> PolicyEntry:
+    return PolicyEntry(use="limits", config={"forbidden_apis": [api]})
+
+
+class RefusesAtConnect(Policy):
+    """Refuses every client before a byte is read."""
+
+    Config = dict[str, object]
+
+    def on_connect(self, _peer: Peer, _now_ms: int) -> Reject:
+        return Reject(1)
+
+
+class Proxies:
+    """Proxies before one broker: `start` starts one, `port` is its first port, `codes` has its exit code."""
+
+    def __init__(self, nursery: trio.Nursery, broker: EchoBroker) -> None:
+        self.broker = broker
+        self.port = free_ports(count=3)
+        self.codes: list[int] = []
+        self._nursery = nursery
+
+    async def start(self, load: Callable[[], Config] | None = None, **sections: object) -> App:
+        """Start one with these settings and wait until it serves."""
+        app = App(self.config(**sections), load=load)
+        self._nursery.start_soon(self._run, app)
+        await trio.testing.wait_all_tasks_blocked()
+        return app
+
+    def config(self, **sections: object) -> Config:
+        settings = {
+            "upstream": UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{self.broker.port}",)),
+            "listen": ListenSettings(port=self.port, nodes="0-1"),
+            "drain": DrainSettings(timeout_ms=1_000),
+            "policies": (forbids("DeleteTopics"),),
+        }
+        return Config(**settings | sections)  # type: ignore[arg-type] # the test's own settings
+
+    async def _run(self, app: App) -> None:
+        self.codes.append(await app.run())
+
+    async def end(self) -> None:
+        """Wait until the proxy has ended with exit code 0."""
+        with trio.fail_after(60):
+            while not self.codes:
+                await trio.lowlevel.checkpoint()
+        assert self.codes == [0]
+
+
 @pytest.fixture
-async def running(nursery) -> AsyncIterator[tuple[App, EchoBroker, int]]:
+async def proxies(nursery) -> AsyncIterator[Proxies]:
     broker = EchoBroker()
     await nursery.start(broker.serve)
-    port = free_ports(count=3)
-    config = Config(
-        upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{broker.port}",)),
-        listen=ListenSettings(port=port, nodes="0-1"),
-        limits=LimitSettings(),
-        drain=DrainSettings(timeout_ms=1_000),
-        policies=(PolicyEntry(use="limits", config={"forbidden_apis": ["DeleteTopics"]}),),
-    )
-    return App(config), broker, port
+    yield Proxies(nursery, broker)
+    nursery.cancel_scope.cancel()
 
 
 async def ask(stream: trio.SocketStream, request: bytes, size: int) -> bytes:
@@ -94,16 +135,10 @@ async def ask(stream: trio.SocketStream, request: bytes, size: int) -> bytes:
     return data
 
 
-async def test_requests_pass_and_sigterm_ends_the_proxy_with_exit_code_0(running, nursery):
+async def test_requests_pass_and_sigterm_ends_the_proxy_with_exit_code_0(proxies):
     """Bootstrap and node ports work, metadata is rewritten, and the drain answers requests in flight."""
-    proxy, broker, port = running
-    codes: list[int] = []
-
-    async def run() -> None:
-        codes.append(await proxy.run())
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
+    await proxies.start()
+    broker, port = proxies.broker, proxies.port
     first = await trio.open_tcp_stream("127.0.0.1", port)
     expected = f.metadata_reply(1, [(1, "127.0.0.1", port + 2)])
     assert await ask(first, f.metadata_request(1), len(expected)) == expected
@@ -121,10 +156,7 @@ async def test_requests_pass_and_sigterm_ends_the_proxy_with_exit_code_0(running
     assert await node.receive_some() == b""
     await first.aclose()
     await node.aclose()
-    while not codes:
-        await trio.lowlevel.checkpoint()
-    assert codes == [0]
-    nursery.cancel_scope.cancel()
+    await proxies.end()
 
 
 @pytest.fixture
@@ -143,13 +175,10 @@ async def state_of(path: str) -> dict:
         return (await monitoring.get("/v1/state", timeout=60)).json()
 
 
-async def test_the_first_client_of_the_default_socket_starts_the_admin_server(
-    running, nursery, runtime
-):
+async def test_the_first_client_of_the_default_socket_starts_the_admin_server(proxies, runtime):
     """Nothing is recorded before; the first state has the connections, later ones have decisions."""
-    proxy, _, port = running
-    nursery.start_soon(proxy.run)
-    await trio.testing.wait_all_tasks_blocked()
+    await proxies.start()
+    port = proxies.port
     client = await trio.open_tcp_stream("127.0.0.1", port)
     assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
     path = str(runtime / f"{port}.sock")
@@ -157,7 +186,6 @@ async def test_the_first_client_of_the_default_socket_starts_the_admin_server(
     first = await state_of(path)
     assert first["now"]["connections"] == 1
     assert [row["age_s"] for row in first["connections"]] == [None]
-    assert proxy._engine.keeps_traces
     other = await trio.open_tcp_stream("127.0.0.1", port)
     body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
     await other.send_all(f.request(f.DELETE_TOPICS, 1, 4, body))  # the policy limits refuses it
@@ -168,21 +196,12 @@ async def test_the_first_client_of_the_default_socket_starts_the_admin_server(
     assert seen["decisions"][0]["what"] == "refused"
     await client.aclose()
     await other.aclose()
-    nursery.cancel_scope.cancel()
 
 
-async def test_without_a_client_of_the_default_socket_nothing_is_recorded(
-    running, nursery, runtime
-):
+async def test_without_a_client_of_the_default_socket_nothing_is_recorded(proxies, runtime):
     """The socket exists and the observers do not; the exit removes the socket."""
-    proxy, _, port = running
-    codes: list[int] = []
-
-    async def run() -> None:
-        codes.append(await proxy.run())
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
+    proxy = await proxies.start()
+    port = proxies.port
     assert (runtime / f"{port}.sock").is_socket()
     for _ in range(3):
         assert admin_socket.find(
@@ -192,28 +211,21 @@ async def test_without_a_client_of_the_default_socket_nothing_is_recorded(
     assert proxy._telemetry.monitoring is None
     assert not proxy._engine.keeps_traces
     signal.raise_signal(signal.SIGTERM)
-    with trio.fail_after(60):
-        while not codes:
-            await trio.lowlevel.checkpoint()
+    await proxies.end()
     assert not (runtime / f"{port}.sock").exists()
 
 
 @pytest.mark.parametrize("how", ["none", "no folder"])
 async def test_a_proxy_without_a_default_socket_serves_its_clients(
-    running, nursery, runtime, monkeypatch, how
+    proxies, runtime, monkeypatch, how
 ):
     """It is switched off, or no folder for it exists."""
-    proxy, _, port = running
-    config = proxy._config
-    if how == "none":
-        config = msgspec.structs.replace(config, admin=AdminSettings(socket="none"))
-    else:
+    admin = AdminSettings(socket="none") if how == "none" else AdminSettings()
+    if how != "none":
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime / "none"))
     with structlog.testing.capture_logs() as lines:
-        proxy = App(config)
-        nursery.start_soon(proxy.run)
-        await trio.testing.wait_all_tasks_blocked()
-    client = await trio.open_tcp_stream("127.0.0.1", port)
+        await proxies.start(admin=admin)
+    client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
     assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
     assert not runtime.exists()
     told = [line for line in lines if line["event"] == "admin_socket_unavailable"]
@@ -221,77 +233,52 @@ async def test_a_proxy_without_a_default_socket_serves_its_clients(
         how != "none"
     )
     await client.aclose()
-    nursery.cancel_scope.cancel()
 
 
-async def test_a_default_socket_is_served_beside_an_address(running, nursery, runtime):
+async def test_a_default_socket_is_served_beside_an_address(proxies, runtime):
     """It is served from the start, because the web server runs anyway."""
-    proxy, _, port = running
-    listen = f"127.0.0.1:{free_ports()}"
-    proxy = App(msgspec.structs.replace(proxy._config, admin=AdminSettings(listen=listen)))
-    nursery.start_soon(proxy.run)
+    await proxies.start(admin=AdminSettings(listen=f"127.0.0.1:{free_ports()}"))
+    socket_path = runtime / f"{proxies.port}.sock"
     with trio.fail_after(60):
-        while not (runtime / f"{port}.sock").exists():
+        while not socket_path.exists():
             await trio.lowlevel.checkpoint()
-    assert (await state_of(str(runtime / f"{port}.sock")))["now"]["connections"] == 0
-    nursery.cancel_scope.cancel()
+    assert (await state_of(str(socket_path)))["now"]["connections"] == 0
 
 
-async def test_a_second_signal_ends_the_proxy_at_once(running, nursery):
+async def test_a_second_signal_ends_the_proxy_at_once(proxies):
     """It does not wait for requests in flight."""
-    proxy, broker, port = running
-    done = trio.Event()
-
-    async def run() -> None:
-        await proxy.run()
-        done.set()
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
-    client = await trio.open_tcp_stream("127.0.0.1", port)
+    await proxies.start(drain=DrainSettings(timeout_ms=600_000))
+    client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
     await client.send_all(f.produce(3))
-    while not broker.seen:
+    while not proxies.broker.seen:
         await trio.lowlevel.checkpoint()
-    endless = DrainSettings(timeout_ms=600_000)
-    proxy._reloader.config = msgspec.structs.replace(proxy._reloader.config, drain=endless)
     signal.raise_signal(signal.SIGTERM)
     await trio.testing.wait_all_tasks_blocked()
-    assert not done.is_set()
+    assert not proxies.codes
     signal.raise_signal(signal.SIGTERM)
-    await done.wait()
+    await proxies.end()
     await client.aclose()
-    nursery.cancel_scope.cancel()
 
 
-async def test_a_policy_of_the_configuration_judges_requests(running, nursery):
+async def test_a_policy_of_the_configuration_judges_requests(proxies):
     """`limits` refuses in the API's own format; the broker does not get the request."""
-    proxy, broker, port = running
-    nursery.start_soon(proxy.run)
-    await trio.testing.wait_all_tasks_blocked()
-    client = await trio.open_tcp_stream("127.0.0.1", port)
+    await proxies.start()
+    client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
     body = b"\x00\x00\x00\x01" + f.string("t") + b"\x00\x00\x00\x64"
     refused = struct.pack(">ii", 0, 1) + f.string("t") + struct.pack(">h", 44)  # POLICY_VIOLATION
     expected = f.reply(4, refused)
     assert await ask(client, f.request(f.DELETE_TOPICS, 1, 4, body), len(expected)) == expected
-    assert broker.seen == []
+    assert proxies.broker.seen == []
     await client.aclose()
-    nursery.cancel_scope.cancel()
 
 
-async def test_a_client_is_closed_without_a_reply_when_its_broker_refuses(nursery):
+async def test_a_client_is_closed_without_a_reply_when_its_broker_refuses(proxies):
     """Sluice answers nothing in the broker's place."""
-    port = free_ports(count=3)
-    config = Config(
-        upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)),
-        listen=ListenSettings(port=port, nodes="0-1"),
-    )
-    nursery.start_soon(App(config).run)
-    await trio.testing.wait_all_tasks_blocked()
-    client = await trio.open_tcp_stream("127.0.0.1", port)
+    await proxies.start(upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)))
+    client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
     with suppress(trio.BrokenResourceError):  # a reset is a closed connection too
         assert await client.receive_some() == b""
     await client.aclose()
-    nursery.cancel_scope.cancel()
 
 
 def test_a_port_in_use_ends_the_start_with_exit_code_1(capfd, monkeypatch):
@@ -307,16 +294,12 @@ def test_a_port_in_use_ends_the_start_with_exit_code_1(capfd, monkeypatch):
     assert f"cannot listen on 127.0.0.1:{port}" in capfd.readouterr().err
 
 
-async def test_a_client_refused_at_connect_is_closed(running, nursery, monkeypatch):
+async def test_a_client_refused_at_connect_is_closed(proxies):
     """`on_connect` may refuse it before a byte is read."""
-    proxy, _, port = running
-    monkeypatch.setattr(proxy._engine.chain, "on_connect", lambda *_: Reject(1))
-    nursery.start_soon(proxy.run)
-    await trio.testing.wait_all_tasks_blocked()
-    client = await trio.open_tcp_stream("127.0.0.1", port)
+    await proxies.start(policies=(PolicyEntry(use=f"{__name__}:RefusesAtConnect", name="refuses"),))
+    client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
     assert await client.receive_some() == b""
     await client.aclose()
-    nursery.cancel_scope.cancel()
 
 
 def test_the_grace_times_are_those_of_the_settings():
@@ -334,10 +317,9 @@ def test_the_grace_times_are_those_of_the_settings():
     assert engine.graces == GraceTimes(-7, 8, 9, 11)
 
 
-async def test_a_sighup_during_a_reload_causes_another_reload(running, nursery):
+async def test_a_sighup_during_a_reload_causes_another_reload(proxies):
     """The file may have changed after it was read. A reload does not delay a drain."""
-    proxy, _, _ = running
-    config, reads, second = proxy._config, [], threading.Event()
+    config, reads, second = proxies.config(), [], threading.Event()
 
     def load() -> Config:
         reads.append(len(reads))
@@ -345,13 +327,7 @@ async def test_a_sighup_during_a_reload_causes_another_reload(running, nursery):
             second.wait(60)
         return config
 
-    codes: list[int] = []
-
-    async def run() -> None:
-        codes.append(await App(config, load=load).run())
-
-    nursery.start_soon(run)
-    await trio.testing.wait_all_tasks_blocked()
+    await proxies.start(load)
     signal.raise_signal(signal.SIGHUP)
     while not reads:
         await trio.lowlevel.checkpoint()
@@ -364,8 +340,5 @@ async def test_a_sighup_during_a_reload_causes_another_reload(running, nursery):
             await trio.lowlevel.checkpoint()
     signal.raise_signal(signal.SIGTERM)
     signal.raise_signal(signal.SIGHUP)
-    while not codes:
-        await trio.lowlevel.checkpoint()
-    assert codes == [0]
+    await proxies.end()
     assert len(reads) <= 3  # signals that come together cause one reload
-    nursery.cancel_scope.cancel()
