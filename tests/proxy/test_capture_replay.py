@@ -1,6 +1,7 @@
 """A capture can be replayed exactly: the policy gives every delay again."""
 
 from collections.abc import Callable, Hashable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.whatif.capture import recorded, replay
 from policies.quota.policy import Quota
+from policies.testing import BenchHost
 from proxy.core.stats.capture import Capture
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
@@ -18,14 +20,10 @@ LIMITS = {"user": "ANONYMOUS", "request_rate": 20.0}
 BYTES = {**LIMITS, "producer_byte_rate": 20_000.0}
 
 
-class EngineHost:
+class EngineHost(BenchHost):
     """A policy's host that works before the engine exists, and then wakes and sets alarms in it."""
 
-    name = "quota"
-    observes = False
-
-    def __init__(self) -> None:
-        self.recording: Recording | None = None
+    recording: Recording | None = None
 
     def wake(self, key: Hashable) -> int:
         assert self.recording is not None
@@ -35,15 +33,13 @@ class EngineHost:
         assert self.recording is not None
         self.recording.engine.timers.arm(at_ms, call)
 
-    def reconsider(self) -> None: ...
 
-    def review_throttles(self, until_ms: object) -> None: ...
-
-    def topic_name(self, topic_id: bytes) -> str | None: ...
-
-    def load(self, path: str) -> bytes | None: ...
-
-    def save(self, path: str, data: bytes) -> None: ...
+def capturing(folder: Path, config: dict[str, object]) -> tuple[Recording, list[Wire]]:
+    """Return a recording of a capture under this quota, and four connections."""
+    host = EngineHost()
+    policy = Quota(msgspec.convert(config, Quota.Config), host)
+    host.recording = Recording(folder, ("capture",), [policy], capture=Capture())
+    return host.recording, [Wire(host.recording.engine) for _ in range(4)]
 
 
 steps = st.lists(
@@ -68,13 +64,7 @@ def test_a_replay_gives_every_recorded_delay_again(
 ) -> None:
     """Four connections share a quota, in any order and rhythm: the replayed rows give the recorded verdicts."""
     config = {"enforcement": enforcement, "quotas": [limits]}
-    host = EngineHost()
-    policy = Quota(msgspec.convert(config, Quota.Config), host)
-    recording = Recording(
-        tmp_path_factory.mktemp("capture"), ("capture",), [policy], capture=Capture()
-    )
-    host.recording = recording
-    wires = [Wire(recording.engine) for _ in range(4)]
+    recording, wires = capturing(tmp_path_factory.mktemp("capture"), config)
     number = 0
     for place, count, kind, answer_first, pause_ms in played:
         wire = wires[place]
@@ -114,12 +104,8 @@ def answer(wire: Wire) -> None:
 
 def test_the_captures_of_these_tests_have_delays(tmp_path) -> None:
     """Under that quota requests are held and throttled, so the test above compares delays."""
-    host = EngineHost()
     config = {"enforcement": "entity", "quotas": [LIMITS]}
-    policy = Quota(msgspec.convert(config, Quota.Config), host)
-    recording = Recording(tmp_path, ("capture",), [policy], capture=Capture())
-    host.recording = recording
-    wires = [Wire(recording.engine) for _ in range(4)]
+    recording, wires = capturing(tmp_path, config)
     for number in range(1, 200):
         wires[number % 4].client(f.beat(number))
         wires[0].advance(10)

@@ -144,26 +144,15 @@ async def test_quota_usage_survives_a_reload():
         assert [wire.session.held is not None for wire in (*wires, late)] == [True, True]
 
 
-async def test_requests_held_by_a_quota_are_judged_again_by_the_new_quota():
-    """Under a higher limit they are forwarded at once, each exactly once."""
+@pytest.mark.parametrize(("after", "turns"), [((FAST,), 400), ((), 1)])
+async def test_requests_held_by_a_quota_that_changes_or_goes_are_forwarded_once(after, turns):
+    """A higher limit judges them again; without the policy, none is left that could wake them."""
     with roomy(policies=(quota_entry(**SLOW),)) as room:
         wires = held(room)
-        room.settings = config_of(policies=(quota_entry(**FAST),))
+        room.settings = config_of(policies=tuple(quota_entry(**each) for each in after))
         assert (await room.reloader.reload()).ok
-        for _ in range(400):
+        for _ in range(turns):
             turn(wires)
-        for wire in wires:
-            assert wire.session.held is None
-            assert asked(wire) == [1]
-
-
-async def test_requests_held_by_a_removed_policy_are_forwarded():
-    """No policy is left that could wake them."""
-    with roomy(policies=(quota_entry(**SLOW),)) as room:
-        wires = held(room)
-        room.settings = config_of()
-        assert (await room.reloader.reload()).ok
-        turn(wires)
         for wire in wires:
             assert wire.session.held is None
             assert asked(wire) == [1]

@@ -64,7 +64,7 @@ def place(server) -> AdminAddress:
 
 
 def test_a_request_and_its_answer_are_json(server):
-    """The token is sent where there is one."""
+    """The token is sent where there is one; the answer to closing a connection has no body."""
     assert AdminClient(place(server)).ask("PUT", "/v1/x?a=b", {"c": 1}) == {"a": 1}
     ((method, path, headers, body),) = server.asked
     assert (method, path, json.loads(body)) == ("PUT", "/v1/x?a=b", {"c": 1})
@@ -72,19 +72,21 @@ def test_a_request_and_its_answer_are_json(server):
     token = "Bearer secret-token" if isinstance(server, Tcp) else None
     assert headers.get("Authorization") == token
 
-
-def test_an_answer_may_be_empty(server):
-    """The answer to closing a connection has no body."""
     server.answer = (200, b"")
     assert AdminClient(place(server)).get("/") == {}
 
 
-def test_a_refusal_has_the_servers_message(server):
-    """All problems that the server lists are in it."""
+def test_a_refusal_has_the_servers_message_or_one_of_its_own(server):
+    """All problems that the server lists are in it; a status code alone is not an explanation."""
     server.answer = (409, b'{"error": "not now", "problems": ["x"]}')
     with pytest.raises(RefusedError, match="not now") as refused:
         AdminClient(place(server)).get("/")
     assert (refused.value.code, refused.value.problems) == (409, ("x",))
+
+    for status, words in ((422, "nothing was changed"), (401, "token"), (418, "HTTP status 418")):
+        server.answer = (status, b"")
+        with pytest.raises(RefusedError, match=words):
+            AdminClient(place(server)).get("/")
 
 
 def test_a_listener_without_control_is_named(server):
@@ -111,14 +113,6 @@ def test_events_come_one_by_one_until_the_server_ends(server):
     server.answer = (503, b'{"error": "too many"}')
     with pytest.raises(RefusedError, match="too many"):
         next(AdminClient(place(server)).events())
-
-
-def test_a_refusal_without_a_message_gets_one(server):
-    """A status code alone is not an explanation."""
-    for status, words in ((422, "nothing was changed"), (401, "token"), (418, "HTTP status 418")):
-        server.answer = (status, b"")
-        with pytest.raises(RefusedError, match=words):
-            AdminClient(place(server)).get("/")
 
 
 def test_an_unreachable_sluice_is_reported_with_a_remedy(tmp_path, monkeypatch):

@@ -71,8 +71,8 @@ def counts(ms: int, count: int) -> list[int]:
     return made
 
 
-def test_replies_older_than_a_minute_are_not_counted():
-    """There are no percentiles for a minute without replies."""
+def test_a_window_has_the_replies_of_the_last_minute():
+    """There are no percentiles without replies. Meters that were retired begin with smaller counts than before."""
     window = Window()
     window.read(counts(5, 10), 0)
     assert near(window.quantiles_ms, 5, 5)
@@ -83,9 +83,6 @@ def test_replies_older_than_a_minute_are_not_counted():
     window.read(counts(5, 20), 2 * HALF_MS)
     assert window.quantiles_ms is None
 
-
-def test_a_client_that_returns_starts_from_zero():
-    """Its meters were retired, so the new counts are smaller than the old ones."""
     window = Window()
     window.read(counts(5, 10), 0)
     window.read(counts(5, 10), HALF_MS)

@@ -99,20 +99,17 @@ async def test_a_policy_that_shows_nonsense_is_blamed_and_serving_continues(room
     assert room.watcher.policy_errors == [("switch", "live_state")]
 
 
-async def test_a_policy_that_raises_is_blamed(room, app):
-    """A PolicyConfigError is the operator's mistake, any other exception the policy's."""
+async def test_a_policy_gets_the_change_and_the_time_and_is_blamed_if_it_raises(room, app):
+    """In ms since the epoch. A PolicyConfigError is the operator's mistake, any other exception the policy's."""
+    chained(room, Switch({}))
+    before_ms = room.service.now_ms()
+    state = (await change(app, "switch", {"on": True})).said["state"]
+    assert state["changed"] == {"on": True}
+    assert before_ms <= state["now_ms"] <= room.service.now_ms()
+
     chained(room, Switch({}, ZeroDivisionError()))
     assert (await change(app, "switch", {})).status == 500
     assert room.watcher.policy_errors == [("switch", "change_live")]
     chained(room, Switch({}, PolicyConfigError("rate", "found -1, expected 0 or more")))
     answer = await change(app, "switch", {})
     assert (answer.status, answer.said["error"]) == (400, "rate: found -1, expected 0 or more")
-
-
-async def test_a_policy_gets_the_change_and_the_time(room, app):
-    """In ms since the epoch."""
-    chained(room, Switch({}))
-    before_ms = room.service.now_ms()
-    state = (await change(app, "switch", {"on": True})).said["state"]
-    assert state["changed"] == {"on": True}
-    assert before_ms <= state["now_ms"] <= room.service.now_ms()

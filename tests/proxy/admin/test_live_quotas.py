@@ -40,7 +40,7 @@ def changed(room: AdminRoom, user: str, limits: dict[str, float | None], rev: st
 
 
 def test_the_first_policy_with_a_quota_has_it_in_force(room):
-    """A policy in mode `observe` and one without a quota are skipped."""
+    """A policy in mode `observe` and one without a quota are skipped; without any it is None, not a limit of 0."""
     first, second = (
         EffectiveQuota("entity", each, 5.0, "1") for each in ("user alice", "user bob")
     )
@@ -56,9 +56,6 @@ def test_the_first_policy_with_a_quota_has_it_in_force(room):
     found = room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms)
     assert (found.entity, found.quota, found.limit) == ("user alice", "request_rate", 5.0)
 
-
-def test_without_a_quota_nothing_is_in_force(room):
-    """None, not a limit of 0."""
     chained(room, Entry("silent", FixedQuota(None)))
     assert room.service.live_quotas.effective_quota("alice", "c") is None
     assert room.service.live_quotas.binding_limit("alice", "c", room.engine.now_ms) is None

@@ -65,8 +65,8 @@ async def test_a_list_has_at_most_the_number_of_rows_asked_for(room, app, path, 
 # -- quotas ------------------------------------------------------------------------------------------
 
 
-async def test_quotas_are_listed_with_their_origin(app):
-    """The answer has an ETag."""
+async def test_quotas_are_listed_with_their_origin_and_live_ones_apply_at_once(app, room):
+    """The list has an ETag. After the removal of a live quota the config file's applies again."""
     answer = await ask(app, "/v1/quotas")
     assert answer.said["quotas"] == [
         {
@@ -79,9 +79,6 @@ async def test_quotas_are_listed_with_their_origin(app):
     ]
     assert answer.headers["etag"] == f'"{answer.said["rev"]}"'
 
-
-async def test_a_live_quota_applies_at_once_and_can_be_removed(room, app):
-    """After its removal the config file's quota applies again."""
     answer = await sets(app, "user=alice", {"request_rate": 5})
     assert answer.status == 200
     assert [(q["per_second"], q["origin"]) for q in answer.said["quotas"]] == [(5.0, "override")]

@@ -63,16 +63,13 @@ async def test_the_open_listener_serves_open_paths_only(room):
     assert not room.drained
 
 
-async def test_the_unix_socket_serves_everything_without_a_token(room):
-    """Its mode lets only its owner open it."""
+async def test_the_socket_and_the_control_listener_serve_everything(room):
+    """The socket's mode lets only its owner open it; the control listener needs the token, except for the page."""
     assert stat.S_IMODE(os.lstat(room.admin.socket).st_mode) == 0o600
     async with room.http("socket") as http:
         for path in (*OPEN, "/", "/static/app.js", "/v1/state", "/openapi.json"):
             assert (await http.get(path)).status_code == 200
 
-
-async def test_the_control_listener_serves_everything_to_a_client_with_the_token(room):
-    """It serves the page without the token."""
     async with room.http("control") as http:
         for path in (*OPEN, "/", "/static/app.js", "/v1/state"):
             assert (await http.get(path)).status_code == 200

@@ -119,7 +119,7 @@ class Broker(StubBroker):
 
 
 def test_a_brokers_quotas_are_listed_without_origin() -> None:
-    """A broker reports neither an origin nor usage."""
+    """A broker reports neither an origin nor usage; any error but UNSUPPORTED_VERSION is reported as an error."""
     with at(Broker()) as remote:
         assert remote.quotas(EVERYONE) == [
             QuotaRow(QuotaEntity(DEFAULT_NAME, "c"), "request_percentage", 5.0, None)
@@ -127,9 +127,6 @@ def test_a_brokers_quotas_are_listed_without_origin() -> None:
         with pytest.raises(RefusedError, match="is the policy quota in its chain"):
             remote.usage(EVERYONE)
 
-
-def test_only_unsupported_version_means_a_plain_broker() -> None:
-    """Any other error code is reported as an error."""
     with at(Broker(31)) as remote:
         for ask in (remote.quotas, remote.usage):
             with pytest.raises(RefusedError, match="Custom entity type"):

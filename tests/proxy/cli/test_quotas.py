@@ -245,7 +245,7 @@ def test_a_quota_that_applies_to_no_client_is_set_with_a_warning(server: QuotaSe
 
 
 def test_explain_names_the_quotas_in_force_and_those_they_override(server: QuotaServer) -> None:
-    """It does so for one client and each kind of quota."""
+    """It does so for each kind of quota of one client; a default stands for many clients and is refused."""
     invoke(server, "set", "--default-user", f"{RATE}=1000")
     invoke(server, "set", "--client-id", "noisy", f"{RATE}=50", "producer_byte_rate=4096")
     result = invoke(server, "explain", "--user", "bob", "--client-id", "noisy")
@@ -259,9 +259,6 @@ def test_explain_names_the_quotas_in_force_and_those_they_override(server: Quota
         "consumer_byte_rate: no limit applies",
     ]
 
-
-def test_explain_is_about_one_client(server: QuotaServer) -> None:
-    """A default stands for many clients and is refused."""
     result = invoke(server, "explain", "--default-user")
     assert result.exit_code == 2
     assert "Name one client" in result.stderr
