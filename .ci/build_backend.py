@@ -7,6 +7,7 @@ Rules:
 - All of them are compiled or the build fails: they know each other's types, and half of them cannot be imported.
 - Bounds are checked, and integers divided, as Python does. A field that was never set is None in compiled code; its
   attributes raise AttributeError, as the field itself does in Python.
+- SLUICE_COMPILE=unoptimised leaves out the C compiler's optimisation, which takes most of the time: for tests.
 - Floats are equal in both builds: no product and sum are rounded as one, as processors with such an instruction would.
 - After a change of this file or of a twin everything is compiled again: the directives and flags may be others, and
   Cython does not notice that a module's C functions have changed.
@@ -71,12 +72,23 @@ def wants_compiled() -> bool:
     return os.environ.get("SLUICE_COMPILE", "") not in {"", "0"}
 
 
+def is_optimised() -> bool:
+    """Return whether the C compiler shall optimise."""
+    return os.environ.get("SLUICE_COMPILE") != "unoptimised"
+
+
+def build_folder() -> Path:
+    """Return where objects are kept: setuptools does not see that they were compiled with other flags."""
+    return ROOT / "build" if is_optimised() else ROOT / "build" / "unoptimised"
+
+
 def extensions() -> list[Any]:
     """Return what setuptools compiles; the C files are written into build/."""
     from Cython.Build import cythonize  # noqa: PLC0415 - only this build needs it
 
+    flags = [*FLAGS, *(() if is_optimised() else ("-O0",))]
     modules = [
-        setuptools.Extension(path[:-3].replace("/", "."), [path], extra_compile_args=list(FLAGS))
+        setuptools.Extension(path[:-3].replace("/", "."), [path], extra_compile_args=flags)
         for path in compiled_modules()
     ]
     return list(
@@ -135,6 +147,7 @@ class Backend(build_meta._BuildMetaBackend):  # noqa: SLF001 - setuptools' own b
         if self._compiles:
             more["ext_modules"] = extensions()
             more["options"] = {
+                "build": {"build_base": str(build_folder())},
                 "build_ext": {"parallel": _jobs()},
                 "egg_info": {"egg_base": "build"},  # the checkout's own may be in use
             }
@@ -155,7 +168,7 @@ class Backend(build_meta._BuildMetaBackend):  # noqa: SLF001 - setuptools' own b
     ) -> str:
         """See PEP 517."""
         self._compiles = wants_compiled()
-        drop_stale(ROOT / "build", compiled_modules() if self._compiles else ())
+        drop_stale(build_folder(), compiled_modules() if self._compiles else ())
         return super().build_wheel(wheel_directory, config_settings, metadata_directory)
 
 

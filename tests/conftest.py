@@ -12,6 +12,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 from proxy import admin_socket
@@ -23,3 +24,9 @@ _RUNTIME = tempfile.mkdtemp(prefix="sl")
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME
 admin_socket.ROOT_FOLDER = Path(_RUNTIME) / "root"
+
+
+@pytest.fixture(scope="session")
+def has_slow_tests(request: pytest.FixtureRequest) -> bool:
+    """Return whether this run has slow tests, as `make test-all`: then tests spare no effort."""
+    return any(item.get_closest_marker("slow") for item in request.session.items)

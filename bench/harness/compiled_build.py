@@ -26,20 +26,29 @@ def missing() -> str:
     return ""
 
 
-def unpack_compiled(folder: Path) -> None:
-    """Build the compiled wheel and unpack it into `folder`. Only changed modules are compiled again.
+def build_compiled(folder: Path, *, optimised: bool = True) -> Path:
+    """Build the compiled wheel into `folder`; return its path. Only changed modules are compiled again.
 
     Raises:
         BenchError: it cannot be built.
     """
-    wheels = folder.with_name(f"{folder.name}-wheel")
     command = [*(sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check")]
-    command += ["--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)]
-    environ = {**os.environ, "SLUICE_COMPILE": "1"}
+    command += ["--no-deps", "--no-build-isolation", "-w", str(folder), str(ROOT)]
+    environ = {**os.environ, "SLUICE_COMPILE": "1" if optimised else "unoptimised"}
     done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"the compiled wheel cannot be built: {done.stderr.strip()[-2000:]}")
-    (wheel,) = wheels.glob("*.whl")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def unpack_compiled(folder: Path, *, optimised: bool = True) -> None:
+    """Build the compiled wheel and unpack it into `folder`.
+
+    Raises:
+        BenchError: it cannot be built.
+    """
+    wheel = build_compiled(folder.with_name(f"{folder.name}-wheel"), optimised=optimised)
     with zipfile.ZipFile(wheel) as packed:
         packed.extractall(folder)
     # As pip does: a start that compiles modules takes more time and memory.

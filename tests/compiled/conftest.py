@@ -25,12 +25,12 @@ setup(name="twins", ext_modules=found, script_args=["-q", "build_ext", "-b", fol
 
 
 @pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the unpacked compiled wheel."""
+def compiled(tmp_path_factory: pytest.TempPathFactory, *, has_slow_tests: bool) -> Path:
+    """Return the folder of the unpacked compiled wheel: the one that is shipped, if slow tests run."""
     if reason := missing():
         pytest.skip(f"the compiled build is not tested: {reason}")
     folder = tmp_path_factory.mktemp("compiled") / "wheel"
-    unpack_compiled(folder)
+    unpack_compiled(folder, optimised=has_slow_tests)
     return folder
 
 
