@@ -1,8 +1,7 @@
 """Probes, metrics, the version and the dashboard's files: the paths that need no token."""
 
-from importlib.resources import files
-
 import threading
+from importlib.resources import files
 
 import pytest
 import trio
