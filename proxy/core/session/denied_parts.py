@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from policies.responses import Result
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.owner import Owner
-    from proxy.core.session.whole_judgement import JudgedOwner
     from wire.primitives import Buffer
     from wire.topic_refs import TopicRef
 
@@ -141,9 +140,7 @@ def without_denied(
     return with_body(frame, at, rest)
 
 
-def maybe_end_after(
-    owner: JudgedOwner, exchange: ObservedExchange, denials: tuple[Deny, ...]
-) -> None:
+def maybe_end_after(owner: Owner, exchange: ObservedExchange, denials: tuple[Deny, ...]) -> None:
     """End the session after its replies if the client will send a denied part again: see `Reject.close`."""
     name = exchange.plan.api.name
     codes = {code for denial in denials for code in denial.used_codes}
