@@ -11,9 +11,9 @@ _LOOK_SECONDS = 0.3
 
 @dataclass(slots=True)
 class ConnectionWatch:
-    """The processes that were seen with a connection to an address beginning with `prefix`."""
+    """The processes that were seen with a connection to one of these addresses (host, port)."""
 
-    prefix: str
+    addresses: set[tuple[str, int]]
     pids: set[int] = field(default_factory=set)
     _ending: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -31,11 +31,7 @@ class ConnectionWatch:
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_SECONDS):
             for connection in psutil.net_connections("tcp"):
-                if (
-                    connection.raddr
-                    and connection.raddr.ip.startswith(self.prefix)
-                    and connection.pid
-                ):
+                if connection.pid and connection.raddr in self.addresses:
                     self.pids.add(connection.pid)
 
 
