@@ -27,12 +27,41 @@ def paths(
     return [each.partition(":")[0] for each in hints(config)]
 
 
-def test_the_default_settings_have_no_hint() -> None:
-    """Neither have settings of TLS and SASL that protect each other."""
-    assert paths(REMOTE) == []
-    assert paths(REMOTE, OPEN) == []
-    assert paths({**REMOTE, "tls": {}, "sasl": PLAIN}) == []
-    assert paths(REMOTE, {**OPEN, "tls": FILES, "sasl": {**USERS, "mechanisms": ["PLAIN"]}}) == []
+ASKED = {**FILES, "client_ca_file": "ca"}
+BOTH = {**USERS, "mechanisms": ["SCRAM-SHA-512", "PLAIN"]}
+TOLD: tuple[tuple[dict[str, object], dict[str, object], str, str], ...] = (
+    # The default settings have no hint, and neither have settings of TLS and SASL that protect each other.
+    ({}, {}, "", ""),
+    ({}, OPEN, "", ""),
+    ({"tls": {}, "sasl": PLAIN}, {}, "", ""),
+    ({}, {**OPEN, "tls": FILES, "sasl": {**USERS, "mechanisms": ["PLAIN"]}}, "", ""),
+    # TLS without verification does not protect from a server in between.
+    ({"tls": {"verify": False}}, {}, "", "upstream.tls.verify"),
+    # Only PLAIN sends a client's password in clear text, and only a listener for other machines can be overheard.
+    ({}, {**OPEN, "sasl": BOTH}, "", "listen.sasl.mechanisms"),
+    ({}, {**OPEN, "sasl": USERS}, "", ""),
+    ({}, {"sasl": BOTH}, "", ""),
+    # With load balancers that may be anywhere, every client could write a header.
+    ({}, {"proxy_protocol": {"from": ["0.0.0.0/0"]}}, "", "listen.proxy_protocol.from"),
+    ({}, {"proxy_protocol": {"from": ["10.0.0.0/8"]}}, "", ""),
+    # client_auth decides whether clients show a certificate that the authority could judge.
+    ({}, {"tls": ASKED}, "", "listen.tls.client_ca_file"),
+    ({}, {"tls": {**ASKED, "client_auth": "requested"}}, "", ""),
+    # Where every client authenticates, it has the user of its own credentials, and never the fixed one.
+    ({}, {"sasl": USERS}, "billing", "identity.user"),
+    ({}, {"sasl": USERS}, "", ""),
+    ({}, {"tls": {**ASKED, "client_auth": "required"}}, "billing", "identity.user"),
+    ({}, {"tls": {**ASKED, "client_auth": "required"}}, "", ""),
+)
+"""Settings of the upstream and of the listener, the fixed user, and the key path that a hint begins with."""
+
+
+@pytest.mark.parametrize(("upstream", "listen", "user", "told"), TOLD)
+def test_what_is_probably_not_meant_is_told(
+    upstream: dict[str, object], listen: dict[str, object], user: str, told: str
+) -> None:
+    """And nothing else is; the reasons are beside the rows."""
+    assert paths({**REMOTE, **upstream}, listen, user) == ([told] if told else [])
 
 
 @pytest.mark.parametrize(("sasl", "word"), [(PLAIN, "password"), (TOKEN, "token")])
@@ -42,42 +71,6 @@ def test_a_password_in_clear_text_is_told(sasl: dict[str, str], word: str) -> No
     assert text == f"upstream.sasl: without upstream.tls the {word} travels in clear text"
     assert paths({**LOCAL, "sasl": sasl}) == []
     assert paths({**REMOTE, "sasl": SCRAM}) == []
-
-
-def test_a_broker_that_is_not_verified_is_told() -> None:
-    """TLS without verification does not protect from a server in between."""
-    assert paths({**REMOTE, "tls": {"verify": False}}) == ["upstream.tls.verify"]
-
-
-def test_passwords_of_clients_in_clear_text_are_told() -> None:
-    """Only PLAIN sends them, and only a listener for other machines can be overheard."""
-    plain = {**USERS, "mechanisms": ["SCRAM-SHA-512", "PLAIN"]}
-    assert paths(REMOTE, {**OPEN, "sasl": plain}) == ["listen.sasl.mechanisms"]
-    assert paths(REMOTE, {**OPEN, "sasl": USERS}) == []
-    assert paths(REMOTE, {"sasl": plain}) == []
-
-
-def test_load_balancers_that_may_be_anywhere_are_told() -> None:
-    """Every client could write a header."""
-    for network, told in (("0.0.0.0/0", ["listen.proxy_protocol.from"]), ("10.0.0.0/8", [])):
-        assert paths(REMOTE, {"proxy_protocol": {"from": [network]}}) == told
-
-
-def test_an_authority_for_certificates_that_are_not_asked_for_is_told() -> None:
-    """client_auth decides whether clients show one."""
-    asked = {**FILES, "client_ca_file": "ca"}
-    assert paths(REMOTE, {"tls": asked}) == ["listen.tls.client_ca_file"]
-    assert paths(REMOTE, {"tls": {**asked, "client_auth": "requested"}}) == []
-
-
-@pytest.mark.parametrize(
-    "listen",
-    [{"sasl": USERS}, {"tls": {**FILES, "client_ca_file": "ca", "client_auth": "required"}}],
-)
-def test_a_fixed_user_that_no_client_gets_is_told(listen: dict[str, object]) -> None:
-    """Every client authenticates, and has the user of its own credentials."""
-    assert paths(REMOTE, listen, "billing") == ["identity.user"]
-    assert paths(REMOTE, listen) == []
 
 
 @pytest.mark.parametrize(
