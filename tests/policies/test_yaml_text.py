@@ -38,6 +38,16 @@ def test_an_empty_file_is_valid(text: str) -> None:
     assert problems == []
 
 
+NOT_YAML = (
+    "a: [",
+    "a: b: c",
+    "\ta: 1",
+    b"a: \xff",
+    b"\x00",
+    "a: !!python/object/apply:os.getcwd []\n",
+)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -50,35 +60,17 @@ def test_an_empty_file_is_valid(text: str) -> None:
             "a[0] (f:1): found an alias that contains itself, expected a value without itself inside",
         ),
         ("? [k]\n: 1\n", "(f:1): found a key that is not text, expected a plain key"),
+        *((text, "this is not YAML: ") for text in NOT_YAML),
+        ("a: 1\nb: c: d\n", "(f:2:5): this is not YAML: "),
+        ("a: 2026-13-45\n", "(f): a value that cannot be read: "),
+        (f"a: {'1' * 5000}\n", "(f): a value that cannot be read: "),
     ],
+    ids=lambda each: repr(each)[:30],
 )
-def test_ambiguous_yaml_is_refused_with_its_line(text: str, words: str) -> None:
-    """A repeated key, an endless alias and a list as a key are refused."""
-    assert problems_of(text) == [words]
-
-
-@pytest.mark.parametrize("text", ["a: [", "a: b: c", "\ta: 1", b"a: \xff", b"\x00"])
-def test_a_file_that_is_not_yaml_is_one_problem(text: str | bytes) -> None:
-    """It may be malformed YAML or text with a wrong encoding."""
-    (words,) = problems_of(text)
-    assert "this is not YAML: " in words
-
-
-def test_a_yaml_error_has_its_line_and_column() -> None:
-    """An editor can jump to them."""
-    assert problems_of("a: 1\nb: c: d\n")[0].startswith("(f:2:5): this is not YAML: ")
-
-
-@pytest.mark.parametrize("value", ["2026-13-45", "1" * 5000], ids=["date", "number"])
-def test_a_value_that_cannot_be_read_is_a_problem(value: str) -> None:
-    """It looks like a date or a number and is none: a problem, not an exception."""
-    (words,) = problems_of(f"a: {value}\n")
-    assert words.startswith("(f): a value that cannot be read: ")
-
-
-def test_yaml_tags_create_no_objects() -> None:
-    """The file is data, not a program."""
-    assert "not YAML" in problems_of("a: !!python/object/apply:os.getcwd []\n")[0]
+def test_what_cannot_be_read_is_one_problem_with_its_place(text: str | bytes, words: str) -> None:
+    """Ambiguous or malformed YAML, a wrong encoding, tags that would create objects, and no date and no number."""
+    (found,) = problems_of(text)
+    assert words in found
 
 
 values = st.recursive(
