@@ -1,23 +1,33 @@
 """A changed configuration is applied whole or not at all, while requests are held and in flight."""
 
 import threading
+from pathlib import Path
 
 import pytest
 import structlog
 import trio
 import trio.testing
 
+from policies import registry
 from policies.api import Policy
-from policies.chain import Chain, Entry
+from policies.chain import Chain, Entry, PolicyFault
+from policies.credential_guard import NAME, with_guard
+from policies.registry import PolicyEntry
 from policies.validation import Problem, SettingsError
+from proxy.config import Config
 from proxy.config.sections import LogSettings
+from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.telemetry import MetricsSettings
+from proxy.config.upstream import UpstreamSettings
 from proxy.core.session.held_moves import MOVED_AT_ONCE
+from proxy.policy_services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.telemetry import log
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
+from tests.support.plugins.tool_user import ToolUser
 from tests.support.processes.admin_room import AdminRoom, config_of, quota_entry, roomy
+from wire.apis import ApiKey
 
 SLOW = {"quotas": [{"client_id": "tests", "request_rate": 0.01}], "burst_seconds": 1}
 FAST = {"quotas": [{"client_id": "tests", "request_rate": 1000}], "burst_seconds": 1}
@@ -246,3 +256,78 @@ def test_a_policy_that_raises_in_adopt_starts_without_the_old_state():
         adopting(room, {"a": Heir(), "b": Heir()}, {"a": Heir(raises=True), "b": Heir()})
         assert room.watcher.policy_errors == [("a", "adopt")]
         assert [entry.name for entry in room.engine.chain.entries] == ["a", "b"]
+
+
+def test_tools_follow_the_chain_in_force(tmp_path: Path) -> None:
+    """Counts are kept, and only the new policy watches its file. A chain that cannot be made watches none."""
+    file = tmp_path / "state"
+    file.write_bytes(b"one")
+    use, config = "tests.support.plugins.file_reader:FileReader", {"path": str(file)}
+    with roomy() as room:
+        services = PolicyServices()
+        services.attach(room.engine)
+        counting = PolicyEntry(use="tests.support.plugins.tool_user:ToolUser", name="counts")
+
+        def built() -> list[Entry]:
+            return registry.build(
+                [PolicyEntry(use=use, name="reads", config=config), counting], services
+            )
+
+        before, after, never = built(), built(), built()
+        room.engine.chain = Chain(before, room.watcher)
+        assert isinstance(before[1].policy, ToolUser)
+        before[1].policy.asked.add(3, "Fetch")
+        room.reloader._adopt(after)
+        never[0].policy.tick_ms = -1
+        with pytest.raises(PolicyFault):
+            room.reloader._adopt(never)
+
+        assert isinstance(after[1].policy, ToolUser)
+        assert after[1].policy.asked.series == {("Fetch",): 3}
+        reads = [each[0].tools for each in (before, after, never)]
+        assert [each is not None and each._is_retired for each in reads] == [True, False, True]
+
+
+SERVERS = ("kafka:9092",)
+SASL = UpstreamSasl(mechanism="PLAIN", username="u", forward_credential_apis=("DescribeAcls",))
+
+
+@pytest.mark.parametrize(
+    ("upstream", "names"),
+    [
+        (UpstreamSettings(bootstrap_servers=SERVERS), []),
+        (UpstreamSettings(bootstrap_servers=SERVERS, tls=UpstreamTls()), []),
+        (
+            UpstreamSettings(
+                bootstrap_servers=SERVERS, tls=UpstreamTls(cert_file="c", key_file="k")
+            ),
+            [NAME],
+        ),
+        (UpstreamSettings(bootstrap_servers=SERVERS, sasl=SASL), [NAME]),
+    ],
+)
+def test_a_login_or_a_certificate_of_sluice_has_a_guard(
+    upstream: UpstreamSettings, names: list[str]
+) -> None:
+    """Without them the brokers judge each client by its own."""
+    assert [each.name for each in with_guard([], upstream.forwarded_credential_apis())] == names
+
+
+async def test_a_reload_of_the_policies_keeps_the_guard_and_what_is_hidden() -> None:
+    """It stays last. With a quota its two APIs are offered; without one they are not."""
+    upstream = UpstreamSettings(bootstrap_servers=SERVERS, sasl=SASL)
+    quotas = {ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS}
+
+    def settings(*policies: PolicyEntry) -> Config:
+        return config_of(policies=policies, upstream=upstream)
+
+    with roomy(upstream=upstream) as room:
+        for policies in ((quota_entry(),), (), (PolicyEntry(use="limits"), quota_entry())):
+            room.settings = settings(*policies)
+            assert (await room.reloader.reload()).ok
+            names = [entry.name for entry in room.engine.chain.entries]
+            assert names == [*(each.name for each in policies), NAME]
+            hidden = room.engine.rewrites.hidden
+            assert {ApiKey.CREATE_ACLS, ApiKey.CREATE_DELEGATION_TOKEN} <= hidden
+            assert ApiKey.DESCRIBE_ACLS not in hidden
+            assert (quotas <= hidden) is (not policies)

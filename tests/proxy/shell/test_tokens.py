@@ -111,8 +111,10 @@ async def test_an_endpoint_gives_a_token_for_client_credentials(endpoint: Endpoi
     assert headers["Authorization"] == f"Basic {basic}"
 
 
-async def test_many_connections_share_one_request(endpoint: Endpoint) -> None:
-    """One request is under way at a time, and its token serves all that wait."""
+async def test_many_connections_share_one_request_and_a_refused_token_is_forgotten(
+    endpoint: Endpoint,
+) -> None:
+    """One request is under way at a time; a refused token is not used again, though it has not expired."""
     endpoint.gives("a.b.c", expires_in=3600)
     endpoint.pause_s = 0.05
     shared = source(endpoint)
@@ -121,9 +123,6 @@ async def test_many_connections_share_one_request(endpoint: Endpoint) -> None:
             nursery.start_soon(shared.token)
     assert len(endpoint.asked) == 1
 
-
-async def test_a_refused_token_is_not_used_again(endpoint: Endpoint) -> None:
-    """The next authentication asks for another one, although the first has not expired."""
     endpoint.gives("a.b.c", expires_in=3600)
     shared = source(endpoint)
     await shared.token()
@@ -178,15 +177,6 @@ async def test_a_lifetime_that_cannot_be_is_refused_and_asked_for_later(
             await shared.token()
     assert "a.b.c" not in str(caught.value)
     assert len(endpoint.asked) == 1
-
-
-@pytest.mark.parametrize(
-    ("told", "used_s"), [(1, 1.0), (1.5, 1.5), (86_401, 86_400.0), (315_360_000, 86_400.0)]
-)
-async def test_a_possible_lifetime_is_used_for_a_day_at_most(told: float, used_s: float) -> None:
-    """Fractions and years too."""
-    body = json.dumps({"access_token": "a.b.c", "expires_in": told}).encode()
-    assert tokens._read_answer(200, body).lifetime_s == used_s
 
 
 @pytest.mark.parametrize(
@@ -351,14 +341,19 @@ def test_the_expiry_in_a_token_is_only_a_hint(token: str, expiry: float | None) 
     assert expiry_hint(token) == expiry
 
 
-async def test_the_hint_counts_if_the_endpoint_names_no_expiry() -> None:
-    """A token that seems to have ended is used for a second, in which all connections share it."""
+async def test_the_time_that_is_told_counts_for_a_day_at_most_or_else_the_hint() -> None:
+    """Fractions and years too. A token that seems to have ended serves all connections for a second."""
     now_s = time.time()
-    for expiry, lowest_s, highest_s in (
-        (now_s - 5, tokens.MIN_USED_S, tokens.MIN_USED_S),
-        (now_s + 1000, 900, 1000),
-        (now_s + 1e6, tokens.MAX_USED_S, tokens.MAX_USED_S),
-        (None, tokens.USUAL_LIFETIME_S, tokens.USUAL_LIFETIME_S),
+    for told, expiry, lowest_s, highest_s in (
+        (1, now_s - 5, 1, 1),
+        (1.5, None, 1.5, 1.5),
+        (86_401, None, 86_400, 86_400),
+        (315_360_000, None, 86_400, 86_400),
+        (None, now_s - 5, tokens.MIN_USED_S, tokens.MIN_USED_S),
+        (None, now_s + 1000, 900, 1000),
+        (None, now_s + 1e6, tokens.MAX_USED_S, tokens.MAX_USED_S),
+        (None, None, tokens.USUAL_LIFETIME_S, tokens.USUAL_LIFETIME_S),
     ):
-        body = json.dumps({"access_token": jwt({"exp": expiry})}).encode()
-        assert lowest_s <= tokens._read_answer(200, body).lifetime_s <= highest_s
+        answer = {"access_token": jwt({"exp": expiry})} | ({"expires_in": told} if told else {})
+        lifetime_s = tokens._read_answer(200, json.dumps(answer).encode()).lifetime_s
+        assert lowest_s <= lifetime_s <= highest_s

@@ -136,7 +136,7 @@ def test_a_reply_in_the_brokers_place_is_counted_with_its_wait() -> None:
 
 
 def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
-    """It is counted while it is muted; the row of its second has the time."""
+    """It is counted while it is muted, also by a mute that is deferred; the row of its second has the time."""
     wire, metrics = listen([Recorder(lambda _: Throttle(400))])
     wire.client(f.beat(1)).broker(f.beat_reply(1))
     assert read(metrics)["sluice_connections_muted"]["throttled",] == 1
@@ -147,9 +147,6 @@ def test_a_throttled_connection_is_muted_and_its_user_throttled() -> None:
     assert found["sluice_user_throttled_requests_total"] == {("ANONYMOUS",): 1}
     assert found["sluice_user_throttle_seconds_total"] == {("ANONYMOUS",): 0.4}
 
-
-def test_a_connection_whose_mute_is_deferred_counts_as_muted() -> None:
-    """Its client is throttled, though no timer runs until it sends something."""
     wire, metrics = listen([Recorder(lambda request: Throttle(400 * (request.correlation_id > 1)))])
     wire.engine.try_expect_early = lambda _: True
     wire.client(f.beat(1)).client(f.beat(2))
