@@ -214,9 +214,9 @@ class Heir(Policy):
 
     Config = dict
 
-    def __init__(self, *, raises: bool = False) -> None:
-        super().__init__({}, None)  # type: ignore[arg-type]
-        self.raises = raises
+    def __init__(self, config: dict[str, object], host: object) -> None:
+        super().__init__(config, host)  # type: ignore[arg-type]
+        self.raises = "raises" in config
         self.adopted: list[Policy] = []
         self.closed = 0
 
@@ -233,27 +233,32 @@ class Stranger(Heir):
     """A policy of another class."""
 
 
-def adopting(room: AdminRoom, before: dict[str, Policy], after: dict[str, Policy]) -> None:
-    """Swap these entries as a reload does."""
-    room.engine.chain = Chain([Entry(*each) for each in before.items()], room.watcher)
-    room.reloader._adopt([Entry(*each) for each in after.items()])
+def heirs(**classes: type) -> tuple[PolicyEntry, ...]:
+    """Return an entry of each class by its name."""
+    return tuple(
+        PolicyEntry(use=f"{__name__}:{each.__name__}", name=name) for name, each in classes.items()
+    )
 
 
-def test_an_entry_adopts_the_policy_of_its_name_and_class():
+async def test_an_entry_adopts_the_policy_of_its_name_and_class():
     """An adopted policy is not closed, because its state is shared; all others are closed."""
-    same, heir, gone, other, stranger = Heir(), Heir(), Heir(), Heir(), Stranger()
-    with roomy() as room:
-        adopting(room, {"a": same, "b": gone, "c": other}, {"a": heir, "c": stranger, "d": Heir()})
-    assert heir.adopted == [same]
-    assert stranger.adopted == []
-    assert (same.closed, gone.closed, other.closed) == (0, 1, 1)
-    assert (heir.closed, stranger.closed) == (0, 0)
+    with roomy(policies=heirs(a=Heir, b=Heir, c=Heir)) as room:
+        same, gone, other = (each.policy for each in room.engine.chain.entries)
+        room.settings = config_of(policies=heirs(a=Heir, c=Stranger, d=Heir))
+        assert (await room.reloader.reload()).ok
+        heir, stranger, _ = (each.policy for each in room.engine.chain.entries)
+        assert heir.adopted == [same]
+        assert stranger.adopted == []
+        assert (same.closed, gone.closed, other.closed) == (0, 1, 1)
+        assert (heir.closed, stranger.closed) == (0, 0)
 
 
-def test_a_policy_that_raises_in_adopt_starts_without_the_old_state():
+async def test_a_policy_that_raises_in_adopt_starts_without_the_old_state():
     """The exception is reported, and the reload continues."""
-    with roomy() as room:
-        adopting(room, {"a": Heir(), "b": Heir()}, {"a": Heir(raises=True), "b": Heir()})
+    raising = PolicyEntry(use=f"{__name__}:Heir", name="a", config={"raises": True})
+    with roomy(policies=heirs(a=Heir, b=Heir)) as room:
+        room.settings = config_of(policies=(raising, *heirs(b=Heir)))
+        assert (await room.reloader.reload()).ok
         assert room.watcher.policy_errors == [("a", "adopt")]
         assert [entry.name for entry in room.engine.chain.entries] == ["a", "b"]
 

@@ -61,9 +61,12 @@ async def test_a_policy_whose_interests_cannot_be_read_again_refuses_the_reload(
 async def test_a_bug_in_what_applies_a_setting_ends_no_process():
     """It is reported as ours."""
     with roomy() as room:
-        room.reloader._dynamic = {"log": lambda _: 1 // 0}
-        room.settings = config_of(log=LogSettings(level="debug"))
-        result = await room.reloader.reload()
+        settings = config_of(log=LogSettings(level="debug"))
+        dynamic = {"log": lambda _: 1 // 0}
+        reloader = Reloader(
+            config_of(), lambda: settings, room.engine, room, room.watcher, dynamic, room.clock
+        )
+        result = await reloader.reload()
         assert result.problems == ("it cannot be applied: ZeroDivisionError",)
         assert [type(error) for error in room.watcher.internal] == [ZeroDivisionError]
 

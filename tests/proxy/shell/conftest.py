@@ -1,11 +1,12 @@
 """Fixtures of the tests of the event loop."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 import trio
 
 from proxy.shell import event_loop
+from proxy.shell.acceptor import Acceptor
 from proxy.shell.driver import drive
 from tests.support.shell.sockets import Bench
 
@@ -31,3 +32,24 @@ def start_driver(bench: Bench, nursery: trio.Nursery) -> Iterator[Callable[..., 
     nursery.cancel_scope.cancel()
     for each in driven:
         each.close()
+
+
+@pytest.fixture
+def may_accept_of() -> Callable[[Acceptor], Awaitable[Callable[[], bool]]]:
+    """Return a function that returns what an acceptor's listeners ask before each accept."""
+
+    async def asked(acceptor: Acceptor) -> Callable[[], bool]:
+        found: list[Callable[[], bool]] = []
+
+        class Asking:
+            async def serve(
+                self, _accept: object, may_accept: Callable[[], bool], *_: object
+            ) -> None:
+                found.append(may_accept)
+
+        until = trio.Event()
+        until.set()
+        await acceptor.serve(Asking(), until)  # type: ignore[arg-type] # all that it uses of them
+        return found[0]
+
+    return asked

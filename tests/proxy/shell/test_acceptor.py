@@ -24,16 +24,17 @@ from tests.support.messages import frames as f
 from tests.support.shell.tls import Contexts
 
 
-def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench):
+async def test_a_client_counts_towards_the_limit_before_its_broker_is_dialled(bench, may_accept_of):
     """The limit holds while brokers are being dialled."""
     delays = Delays()
     acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, 1)
-    assert acceptor._may_accept()
+    may_accept = await may_accept_of(acceptor)
+    assert may_accept()
     session = bench.engine.connect("10.0.0.9", 40000, None)
-    assert not acceptor._may_accept()
+    assert not may_accept()
     assert delays.told == [("max_connections", 1)]
     acceptor.max_connections = 2
-    assert acceptor._may_accept()
+    assert may_accept()
     session.release(0)
 
 
@@ -49,36 +50,38 @@ def test_the_proxy_is_full_of_clients_that_have_sent_a_request(bench):
 
 
 @pytest.mark.parametrize("limit", ["max_connections", "max_unauthenticated_connections"])
-def test_the_oldest_client_without_a_request_yields_its_place(bench, limit):
+async def test_the_oldest_client_without_a_request_yields_its_place(bench, may_accept_of, limit):
     """After two seconds, and at once: its sockets are closed. Clients that have sent a request keep theirs."""
     most = {"max_connections": 3}.get(limit, 100)
     if limit != "max_connections":
         bench.engine.limit_connections(ConnectionLimits(max_unauthenticated=2))
     delays = Delays()
     acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, most)
+    may_accept = await may_accept_of(acceptor)
     speaker, _, spoken = bench.link()
     speaker.sendall(f.heartbeat(1))
     bench.run()
     silent, _, first = bench.link()
     _, _, second = bench.link()
-    assert not acceptor._may_accept()
+    assert not may_accept()
     assert delays.told == [(limit, {"max_connections": 3}.get(limit, 2))]
     bench.clock.now_ms += EVICTION_MS
-    assert acceptor._may_accept()
+    assert may_accept()
     assert first.reason is CloseReason.EVICTED
     assert bench.engine.sessions == {spoken, second}
     assert silent.recv(1) == b""
 
 
-def test_a_rate_of_connections_delays_the_next_client(bench):
+async def test_a_rate_of_connections_delays_the_next_client(bench, may_accept_of):
     """It waits in the kernel until its second's share has come."""
     bench.engine.limit_connections(ConnectionLimits(max_rate=2))
     delays = Delays()
     acceptor = Acceptor(bench.engine, bench.event_loop, delays, bench.clock, 100)
-    assert [acceptor._may_accept() for _ in range(3)] == [True, True, False]
+    may_accept = await may_accept_of(acceptor)
+    assert [may_accept() for _ in range(3)] == [True, True, False]
     assert delays.told == [("max_connection_creation_rate", 2)]
     bench.clock.now_ms += 500
-    assert acceptor._may_accept()
+    assert may_accept()
 
 
 class Delays(Observer):
@@ -135,15 +138,16 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
         await stream.aclose()
 
 
-async def test_a_silent_client_yields_its_place(bench):
+async def test_a_silent_client_yields_its_place(bench, may_accept_of):
     """At once: no broker is dialled for it, so nothing has to end first."""
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1)
+    may_accept = await may_accept_of(acceptor)
     async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
         while not bench.engine.sessions:
             await trio.lowlevel.checkpoint()
-        assert not acceptor._may_accept()
+        assert not may_accept()
         bench.clock.now_ms += EVICTION_MS
-        assert acceptor._may_accept()
+        assert may_accept()
         with suppress(trio.BrokenResourceError):
             assert await client.receive_some(1) == b""
     assert bench.engine.observer.closed == [
@@ -164,7 +168,7 @@ async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_pa
     assert (handshakes._places._limit, acceptor.max_connections) == (5, 7)
 
 
-async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_path):
+async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, may_accept_of, tmp_path):
     """It has said nothing; its socket is closed and the place is free."""
     listener = TlsListener(
         Contexts.make(tmp_path).server,
@@ -173,13 +177,13 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, tmp_pat
         bench.clock,
     )
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1, listener)
+    may_accept = await may_accept_of(acceptor)
     async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
-        while not acceptor._handshaking:
+        while not bench.engine.connections.handshaking:
             await trio.lowlevel.checkpoint()
-        assert bench.engine.connections.handshaking == 1
-        assert not acceptor._may_accept()
+        assert not may_accept()
         bench.clock.now_ms += EVICTION_MS
-        assert acceptor._may_accept()
+        assert may_accept()
         with suppress(trio.BrokenResourceError):
             assert await client.receive_some(1) == b""
     assert not bench.engine.sessions

@@ -169,15 +169,16 @@ async def closed_after(bench, seconds: float) -> list[tuple[CloseReason, str]]:
     return bench.engine.observer.closed
 
 
-async def test_a_client_without_its_header_yields_its_place(bench):
+async def test_a_client_without_its_header_yields_its_place(bench, may_accept_of):
     """As one in its TLS handshake does: the places of clients without a request are not held by silence."""
     async with accepting(bench, places=1) as (acceptor, connect):
+        may_accept = await may_accept_of(acceptor)
         client = await connect(b"PROXY")
         while not acceptor._handshaking:
             await trio.lowlevel.checkpoint()
-        assert not acceptor._may_accept()
+        assert not may_accept()
         bench.clock.now_ms += EVICTION_MS
-        assert acceptor._may_accept()
+        assert may_accept()
         ((reason, detail),) = await closed(bench, 1)
         assert (reason, detail) == (
             CloseReason.PROXY_HEADER,
