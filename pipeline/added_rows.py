@@ -21,10 +21,9 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from pipeline.batches import chunks_of
 from pipeline.histograms import merged
 from pipeline.schema import FAMILIES
-from pipeline.table_files import ALL_TIME
+from pipeline.table_files import ALL_TIME, chunks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from pipeline.table_files import RowSource
-    from pipeline.time_range import TimeRange
+    from pipeline.tables import TimeRange
 
     Ints = NDArray[np.int64]
     Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]

@@ -1,9 +1,13 @@
-"""Jars of a lock file: found on this machine or downloaded, and used only with the sha256 of the lock.
+"""Jars of a lock file, among them Spark's Kafka connector: found on this machine or downloaded.
 
-A lock has one jar a line, `group:artifact:version[:classifier] sha256`. Nothing is resolved: each jar is looked for in
-the folder that is asked for, then in the local Maven repository, and only then downloaded by jgo from its default
-repository. The jars end in one flat folder, so that a class path is `folder/*`. A file lock lets several processes
-share the folder.
+Rules:
+- A lock has one jar a line, `group:artifact:version[:classifier] sha256`. A jar is used only with the sha256 of the
+  lock. Spark's own `spark.jars.packages` checks none, and asks for jars that Spark has.
+- Nothing is resolved: each jar is looked for in the folder that is asked for, then in the local Maven repository, and
+  only then downloaded by jgo from its default repository.
+- The jars end in one flat folder, so that a class path is `folder/*`. A file lock lets several processes share it.
+- Those of the connector are kept in `sluice/connector` below XDG_CACHE_HOME; a machine without network gets that folder
+  as a copy.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +26,8 @@ from pipeline.errors import PipelineError
 
 _THREADS: Final = 8
 _TIMEOUT_SECONDS: Final = 60
+
+LOCK: Final = "connector.lock"
 
 
 class JarsUnavailableError(PipelineError):
@@ -130,3 +137,22 @@ def _is(path: Path, sha256: str) -> bool:
         return False
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest() == sha256
+
+
+def connector_jars(folder: Path | None = None) -> list[Path]:
+    """Return the jars, in `folder` or in the cache of this user. Raises JarsUnavailableError with the ways out."""
+    lock = files("pipeline").joinpath(LOCK).read_text("utf-8")
+    folder = folder or _cache()
+    try:
+        return provide_jars(lock, folder)
+    except (JarsUnavailableError, OSError) as error:
+        names = ", ".join(jar.file_name for jar in read_lock(lock))
+        raise JarsUnavailableError(
+            f"Spark's Kafka connector: {error}. On a machine with network run "
+            f"`sluice-pipeline package FOLDER --kafka`, and copy the jars to {folder}: {names}"
+        ) from error
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "sluice" / "connector"

@@ -18,10 +18,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # as above
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline import tables
-from pipeline.batches import BATCH_ROWS
 from pipeline.errors import PipelineError
 from pipeline.schema import FAMILIES
-from pipeline.time_range import TimeRange
+from pipeline.tables import TimeRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,10 +29,28 @@ if TYPE_CHECKING:
 
     Batches: TypeAlias = Iterable[pa.RecordBatch]
     Job: TypeAlias = Callable[[Batches], Iterator[pa.RecordBatch]]
+    from collections.abc import Iterable, Iterator
+
+
+BATCH_ROWS: Final = 1 << 20
 
 MAX_FILE_BYTES: Final = 64 << 20
 ALL_TIME: Final = TimeRange()
 _FOREVER_MS: Final = 1 << 62
+
+
+def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of the batches as tables of at least BATCH_ROWS rows, the last one with what is left."""
+    some: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        some.append(batch)
+        count += batch.num_rows
+        if count >= BATCH_ROWS:
+            yield pa.Table.from_batches(some)
+            some, count = [], 0
+    if count:
+        yield pa.Table.from_batches(some)
 
 
 class RowSource(Protocol):

@@ -4,20 +4,26 @@ Rules:
 - A table has the columns of its family (`pipeline.schema`) and the partition columns `dt` and `hour`.
 - A table of a later Sluice may have more columns, which are left out. One that lacks a column, or has it with another
   type, is refused with the column's name.
+- Every job prints one line about rows that are missing (`MissingRows`), because its figures lack them.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import functions as sf
 
 from pipeline.errors import PipelineError
 from pipeline.schema import FAMILIES, RECORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
+
 
 PARTITIONS = ("dt", "hour")
 
@@ -65,3 +71,73 @@ def check_columns(uri: str, found: StructType, expected: StructType) -> None:
                 f"{uri}: expected a column {field.name!r} of type {field.dataType.simpleString()}, "
                 f"the table {have}. Was it written by another version of Sluice?"
             )
+
+
+class TimeRange(NamedTuple):
+    """Rows from `first_ms` to before `end_ms`; None is open."""
+
+    first_ms: int | None = None
+    end_ms: int | None = None
+
+    def of(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of the span, of a table with its columns `ts_ms` and `dt`."""
+        rows = self.days_of(rows)
+        if self.first_ms is not None:
+            rows = rows.where(sf.col("ts_ms") >= self.first_ms)
+        if self.end_ms is not None:
+            rows = rows.where(sf.col("ts_ms") < self.end_ms)
+        return rows
+
+    def days_of(self, rows: DataFrame) -> DataFrame:
+        """Return the rows of the days of the span, by the column `dt`; folders of other days are not read."""
+        if self.first_ms is not None:
+            rows = rows.where(sf.col("dt") >= _day(self.first_ms))
+        if self.end_ms is not None:
+            rows = rows.where(sf.col("dt") <= _day(self.end_ms))
+        return rows
+
+    def overlaps(self, first_ms: int, last_ms: int) -> bool:
+        """Return whether a row between these times, both included, may be of the span."""
+        return (self.first_ms is None or last_ms >= self.first_ms) and (
+            self.end_ms is None or first_ms < self.end_ms
+        )
+
+
+def _day(ms: int) -> date:
+    return datetime.fromtimestamp(ms / 1000, UTC).date()
+
+
+class MissingRows(NamedTuple):
+    """Rows that are missing in all time, and lines in quarantine by reason, of the families of a job."""
+
+    lost: int
+    gaps: int
+    quarantined: Mapping[str, int]
+
+    @property
+    def line(self) -> str | None:
+        """Return a line for a person; None if nothing is missing."""
+        parts = []
+        if self.lost:
+            parts.append(f"{self.lost:,} rows lost in {self.gaps:,} gaps of seq")
+        if self.quarantined:
+            each = ", ".join(
+                f"{reason} {count:,}" for reason, count in sorted(self.quarantined.items())
+            )
+            parts.append(f"{sum(self.quarantined.values()):,} lines in quarantine ({each})")
+        return f"data quality: {'; '.join(parts)}" if parts else None
+
+
+def read_missing_rows(spark: SparkSession, uri: str, families: Sequence[str]) -> MissingRows:
+    """Return the quality of these families, from the tables `gaps` and `quarantine`."""
+    gaps = maybe_read(spark, uri, "gaps")
+    quarantine = maybe_read(spark, uri, "quarantine")
+    lost = count = 0
+    if gaps is not None:
+        found = gaps.where(sf.col("family").isin(*families))
+        ((count, lost),) = found.agg(sf.count("*"), sf.sum("lost")).collect()
+    reasons: dict[str, int] = {}
+    if quarantine is not None:
+        refused = quarantine.where(sf.col("family").isin(*families))
+        reasons = {str(row[0]): int(row[1]) for row in refused.groupBy("reason").count().collect()}
+    return MissingRows(int(lost or 0), count, reasons)

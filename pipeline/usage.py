@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.time_range import TimeRange
+    from pipeline.tables import TimeRange
 
 KEYS: Final = ("user", "client_id", "api", "topic", "instance", "hour", "day")
 """The columns that a report may be by."""

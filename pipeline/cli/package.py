@@ -16,7 +16,7 @@ _MAIN: Final = "from pipeline.cli.main import main\n\nmain()\n"
 def package(folder: Path, *, kafka: bool) -> None:
     """Write to FOLDER the files for spark-submit: the code, the program, and with --kafka the jars in FOLDER/jars."""
     from pipeline.code_zip import write_code_zip  # noqa: PLC0415 - --help need not wait
-    from pipeline.connector import connector_jars  # noqa: PLC0415 - as above
+    from pipeline.jars import connector_jars  # noqa: PLC0415 - as above
 
     folder.mkdir(parents=True, exist_ok=True)
     code, program = folder / "sluice.zip", folder / "main.py"

@@ -59,8 +59,7 @@ def usage(
     By topic: records and bytes. By API: how requests ended and where they waited. All times are UTC.
     """
     from pipeline.cli.usage_table import print_usage  # noqa: PLC0415 - Spark, which --help need not wait for
-    from pipeline.missing_rows import read_missing_rows  # noqa: PLC0415 - as above
-    from pipeline.time_range import TimeRange  # noqa: PLC0415 - as above
+    from pipeline.tables import TimeRange, read_missing_rows  # noqa: PLC0415 - as above
     from pipeline.usage import families_for, read_usage, sorted_by  # noqa: PLC0415 - as above
 
     columns = [each.strip() for each in by.split(",") if each.strip()]

@@ -74,8 +74,7 @@ def whatif(
     A client that is throttled sends later, not less: the prediction is a closed loop. Without --capture it is made
     from one-second rows, with it from every request. Exit code 1: a replay gave other delays than were recorded.
     """
-    from pipeline.missing_rows import read_missing_rows  # noqa: PLC0415 - Spark, which --help need not wait for
-    from pipeline.tables import read  # noqa: PLC0415 - as above
+    from pipeline.tables import read, read_missing_rows  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.whatif import jobs  # noqa: PLC0415 - as above
     from pipeline.whatif.predict import Candidate  # noqa: PLC0415 - as above
     from pipeline.whatif.sweep import curve  # noqa: PLC0415 - as above

@@ -1,6 +1,10 @@
-"""Reads files of one family once, into a staged copy of checked rows and refused lines.
+"""The files of a usage log: which of them are new, and their lines, read once into a staged copy.
 
 Rules:
+- A file is `.../FAMILY/dt=DAY/NAME.jsonl`, or the same with `.gz` or `.zst`. Others are not read. Hidden ones, which
+  Sluice is still writing, are skipped.
+- The table `files` remembers path, size and time of every file that was read. A file with the same three is skipped;
+  one that grew is read again as a whole.
 - A file that cannot be read (a broken archive, no permission, deleted meanwhile) is left out as a whole and named. The
   next run tries it again.
 """
@@ -10,17 +14,61 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
+from pyspark.sql.functions import col, lit, nullif, regexp_extract, unix_millis
 
+from pipeline.errors import PipelineError
+from pipeline.hadoop import SPARK_ERRORS, cause_of
 from pipeline.ingest.quality import parsed
-from pipeline.spark_errors import SPARK_ERRORS, cause_of
+from pipeline.schema import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+
+_NAMES: Final = "*.{jsonl,jsonl.gz,jsonl.zst}"
+_LAYOUT: Final = rf"/({'|'.join(FAMILIES)})/dt=(\d{{4}}-\d{{2}}-\d{{2}})/[^/]+$"
+IDENTITY: Final = ("path", "size_bytes", "modified_ms")
+"""The columns that say whether a file was read already."""
+
 _CODEC: Final = "lz4"
+
+
+def list_files(spark: SparkSession, usage_log: str) -> DataFrame:
+    """Return the files of a usage log: family and day (null outside the layout), path, size_bytes, modified_ms.
+
+    Raises PipelineError if there is no such path.
+    """
+    try:
+        found = (
+            spark.read.format("binaryFile")
+            .option("recursiveFileLookup", "true")
+            .option("pathGlobFilter", _NAMES)
+            .load(usage_log)
+        )
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise PipelineError(
+                f"{usage_log}: no such path; expected a folder with files FAMILY/dt=DAY/*.jsonl"
+            ) from error
+        raise
+    return found.select(
+        nullif(regexp_extract("path", _LAYOUT, 1), lit("")).alias("family"),
+        nullif(regexp_extract("path", _LAYOUT, 2), lit("")).alias("day"),
+        "path",
+        col("length").alias("size_bytes"),
+        unix_millis("modificationTime").alias("modified_ms"),
+    )
+
+
+def new_files(listed: DataFrame, read_before: DataFrame | None) -> DataFrame:
+    """Return the listed files that were not read yet, or have changed since."""
+    if read_before is None:
+        return listed
+    return listed.join(read_before.select(*IDENTITY), list(IDENTITY), "left_anti")
 
 
 class Staged(NamedTuple):

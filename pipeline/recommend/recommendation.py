@@ -22,7 +22,7 @@ from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
 from pipeline.recommend.packed import COLUMNS, OTHER, packed, with_uses
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
 from pipeline.table_files import TableFiles
-from pipeline.time_range import TimeRange
+from pipeline.tables import TimeRange
 from pipeline.whatif.client_rows import packed_clients
 from policies.api import ANONYMOUS
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE, QuotaEntity

@@ -19,10 +19,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import altair as alt
 import vl_convert
 
-from pipeline.report.labels import width
+from pipeline.report.labels import time_format, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from pipeline.report.facts import Scope
+
 
 INK, INK_2, RULE, GROUND = "var(--ink)", "var(--ink-2)", "var(--rule)", "var(--ground)"
 FLOW, THROTTLED, BOUND = "var(--flow)", "var(--throttled)", "var(--bound)"
@@ -44,6 +47,12 @@ FONT: Final = "Liberation Sans, Arial, Helvetica, sans-serif"
 TEXT_PX, SMALL_PX = 12, 11
 _COLUMN_PX = 7.2
 """One column of a label at TEXT_PX, in a wide font."""
+
+_TAG = re.compile(r"<[^>]+>")
+_ATTRIBUTE = re.compile(
+    r' (?:role|aria-\w+|class|pointer-events|font-family|xmlns(?::\w+)?|version|width|height)="[^"]*"| opacity="1"'
+)
+"""Attributes of Vega's SVG that the page does not need, or says once for the whole chart. (Its text has no `>`.)"""
 
 
 class ChartSize(NamedTuple):
@@ -135,16 +144,25 @@ def finished(chart: alt.Chart | alt.LayerChart, size: ChartSize, height: int) ->
     return done
 
 
-_TAG = re.compile(r"<[^>]+>")
-_ATTRIBUTE = re.compile(
-    r' (?:role|aria-\w+|class|pointer-events|font-family|xmlns(?::\w+)?|version|width|height)="[^"]*"| opacity="1"'
-)
-"""Attributes of Vega's SVG that the page does not need, or says once for the whole chart. (Its text has no `>`.)"""
-
-
 def svg_of(chart: alt.TopLevelMixin, description: str, size: ChartSize) -> str:
     """Return the chart as an SVG element that scales with its container."""
     drawn: str = vl_convert.vegalite_to_svg(chart.to_dict(), allowed_base_urls=[])
     plain = _TAG.sub(lambda tag: _ATTRIBUTE.sub("", tag[0]), drawn)
     opening = f'<svg class="{size.name}" role="img" aria-label="{escape(description)}"'
     return opening + plain.removeprefix("<svg")
+
+
+def time_axis(scope: Scope, size: ChartSize, field: str) -> alt.X:
+    """Return the encoding of a time, over the whole scope."""
+    axis = alt.Axis(
+        title=None,
+        format=time_format(scope.start_ms, scope.end_ms),
+        tickCount=size.ticks,
+        grid=False,
+        labelFlush=True,
+        labelFontSize=SMALL_PX,
+        labelColor=INK_2,
+    )
+    return alt.X(
+        field, scale=alt.Scale(type="utc", domain=[scope.start_ms, scope.end_ms]), axis=axis
+    )

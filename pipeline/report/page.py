@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 from pipeline.report.headline import caution, findings, headline
 from pipeline.report.labels import count, duration, percent, period
 from pipeline.report.markup import name_of
-from pipeline.report.sections import sections
+from pipeline.report.quota_sections import needs_section, sweep_section
+from pipeline.report.traffic_sections import throttled_section, traffic_section
+from pipeline.report.wait_sections import (
+    pools_section,
+    slowest_section,
+    stages_section,
+    waits_section,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,3 +86,15 @@ def _quality(facts: ReportFacts) -> str:
         f'<section><h2>Data quality: <span class="verdict {kind}">{words}</span></h2>'
         f'<dl class="quality">{listed}</dl></section>'
     )
+
+
+def sections(facts: ReportFacts) -> Iterator[str]:
+    """Yield the sections that have something to show, in the order of the page."""
+    yield from traffic_section(facts)
+    yield from throttled_section(facts)
+    yield from needs_section(facts)
+    yield from sweep_section(facts)
+    yield from waits_section(facts)
+    yield from stages_section(facts)
+    yield from slowest_section(facts)
+    yield from pools_section(facts)

@@ -20,10 +20,19 @@ from pipeline.recommend.needs import ALL, Question, needs
 from pipeline.recommend.packed import packed
 from pipeline.recommend.recommendation import Wishes, recommend
 from pipeline.recommend.rules import RecordedNeed, Sizing
-from pipeline.report.collect import usage_facts
-from pipeline.report.facts import CAPTURE, ROWS
+from pipeline.report.facts import CAPTURE, ROWS, ReportFacts
+from pipeline.report.labels import client_names
 from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
-from pipeline.report.trace_facts import slowest_of, with_limits
+from pipeline.report.traffic_charts import MAX_THROTTLED
+from pipeline.report.usage_facts import (
+    clients_of,
+    scope_of,
+    slowest_of,
+    throttling_of,
+    traffic_of,
+    with_limits,
+)
+from pipeline.report.wait_facts import by_api, by_client, pools_of, quality_of, stages_of, waits_of
 from pipeline.table_files import TableFiles
 from pipeline.traces.findings import slowest
 from pipeline.traces.otlp import read_spans
@@ -37,7 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.report.facts import EntityNeed, ReportFacts
+    from pipeline.report.facts import EntityNeed
     from policies.quota.config import QuotaLine
     from policies.quota.quota_file import QuotaFile
 
@@ -47,6 +56,44 @@ MAX_CAPTURED: Final = 1_000_000
 CAPTURED_SHARE: Final = 0.99
 MAX_NEEDS: Final = 100
 """Largest needs, and as many of entities with quotas."""
+
+
+def usage_facts(
+    spark: SparkSession, uri: str, now_ms: int, duplicates: int | None = None
+) -> ReportFacts:
+    """Return what the tables say, without predictions and traces. `duplicates` is the number that `ingest` removed.
+
+    Raises PipelineError if there are no rows of the family `entity`.
+    """
+    entity = tables.read(spark, uri, "entity")
+    api, instance = (tables.maybe_read(spark, uri, family) for family in ("api", "instance"))
+    written_at = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    scope = scope_of(entity, uri, written_at)
+    clients = clients_of(entity)
+    families = {"entity": entity, "api": api, "instance": instance}
+    shown = sorted(clients, key=lambda each: -each.throttled)[:MAX_THROTTLED]
+    names = client_names(each.client for each in clients)
+    of_apis = by_api(api) if api is not None else []
+    of_clients = (
+        by_client(api, {each.client: names[each.client] for each in shown})
+        if api is not None
+        else []
+    )
+    return ReportFacts(
+        scope=scope,
+        quality=quality_of(
+            {family: rows for family, rows in families.items() if rows is not None},
+            tables.maybe_read(spark, uri, "gaps"),
+            tables.maybe_read(spark, uri, "quarantine"),
+            duplicates,
+        ),
+        clients=clients,
+        traffic=traffic_of(entity, scope),
+        throttling=throttling_of(entity, scope, clients),
+        waits=(*waits_of("client", of_clients), *waits_of("api", of_apis)),
+        stages=stages_of(of_apis),
+        pools=pools_of(instance, scope) if instance is not None else (),
+    )
 
 
 class ReportJob:

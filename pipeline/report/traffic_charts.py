@@ -21,11 +21,11 @@ from pipeline.report.chart_style import (
     layered,
     names_axis,
     share_axis,
+    time_axis,
 )
 from pipeline.report.facts import OTHER
 from pipeline.report.headline import most_throttled
 from pipeline.report.labels import client_names, labels_of, percent
-from pipeline.report.time_axis import time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

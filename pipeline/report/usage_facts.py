@@ -1,17 +1,26 @@
-"""The figures of traffic and throttling, from the rows of the family `entity`."""
+"""The figures of traffic and throttling, from the rows of the family `entity`; and the slowest requests, by traces."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import functions as sf
 
-from pipeline.report.facts import OTHER, ClientName, ClientUse, Scope, ThrottledBin, TrafficBin
+from pipeline.report.facts import (
+    OTHER,
+    ClientName,
+    ClientUse,
+    Scope,
+    ThrottledBin,
+    TracedRequest,
+    TrafficBin,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
+
 
 MAX_CLIENTS: Final = 30
 """With most requests, and as many with most throttled ones."""
@@ -40,6 +49,8 @@ _STEPS_S: Final = (
     86400,
 )
 CLIENT: Final = ("user", "client_id")
+
+_DURATIONS = ("total_ms", "throttle_ms", "purgatory_ms", "memory_ms", "upstream_ms")
 
 
 def scope_of(entity: DataFrame, source: str, written_at: str) -> Scope:
@@ -162,3 +173,33 @@ def of_clients(rows: DataFrame, clients: Iterable[ClientName]) -> DataFrame:
 def _bin(scope: Scope, step_ms: int) -> Column:
     since = sf.col("ts_ms") - scope.start_ms
     return (sf.col("ts_ms") - since % step_ms).alias("at_ms")
+
+
+def slowest_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TracedRequest, ...]:
+    """Return the requests of `pipeline.traces.findings.slowest`."""
+    return tuple(
+        TracedRequest(
+            row["trace_id"],
+            ClientName(row["user"] or "", row["client_id"] or ""),
+            row["api"] or "",
+            *(float(row[name] or 0.0) for name in _DURATIONS),
+        )
+        for row in rows
+    )
+
+
+def with_limits(clients: Sequence[ClientUse], requests: DataFrame) -> tuple[ClientUse, ...]:
+    """Return the clients with the limit that delayed most of their traced requests (`pipeline.traces.requests`)."""
+    counts = (
+        requests.where("quota_name is not null").groupBy("user", "client_id", "quota_name").count()
+    )
+    by_client = counts.groupBy("user", "client_id").agg(
+        sf.max_by("quota_name", sf.struct("count", "quota_name")).alias("limit")
+    )
+    if not clients:
+        return ()
+    rows = of_clients(by_client, (each.client for each in clients)).collect()
+    limits: dict[ClientName, str] = {
+        ClientName(row["user"], row["client_id"]): row["limit"] for row in rows
+    }
+    return tuple(each._replace(limit=limits.get(each.client, each.limit)) for each in clients)

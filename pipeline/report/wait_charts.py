@@ -19,9 +19,9 @@ from pipeline.report.chart_style import (
     log_marks,
     names_axis,
     share_axis,
+    time_axis,
 )
 from pipeline.report.labels import duration, labels_of, percent
-from pipeline.report.time_axis import time_axis
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Follows running queries: tells of their batches, and ends all when one fails.
+"""Follows running queries: tells of each batch in one line, and ends all queries when one fails.
 
 Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine that
 is too short, so a query that fails by it is started again.
@@ -10,18 +10,58 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import JobFailedError
-from pipeline.spark_errors import SPARK_ERRORS, cause_of
-from pipeline.stream.batch_summary import Summaries
+from pipeline.hadoop import SPARK_ERRORS, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.errors import StreamingQueryException
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 MAX_STARTS: Final = 10
 _POLL_SECONDS: Final = 0.5
 _SLOW_PYTHON: Final = "Python worker failed to connect back"
+
+
+class Summaries:
+    """The lines of a query's batches, each told once."""
+
+    def __init__(self) -> None:
+        self._told: dict[str, str] = {}
+
+    def new_lines(self, query: StreamingQuery) -> list[str]:
+        """Return the lines of the batches since the last call."""
+        lines = []
+        for progress in query.recentProgress:
+            at = progress.timestamp
+            if at <= self._told.get(query.name, ""):
+                continue
+            self._told[query.name] = at
+            counts = counted(progress)
+            if any(counts.values()):
+                lines.append(f"{query.name}, batch {progress.batchId}: {in_words(counts)}")
+        return lines
+
+
+def counted(progress: StreamingQueryProgress) -> dict[str, int]:
+    """Return the counts of a batch by name: lines read, lines in quarantine, duplicates, late rows, observed counts."""
+    counts = {"lines read": progress.numInputRows or 0}
+    for observed in progress.observedMetrics.values():
+        counts |= {name: value or 0 for name, value in observed.asDict().items()}
+    operators = progress.stateOperators
+    counts["late rows dropped"] = max(
+        (each.numRowsDroppedByWatermark for each in operators), default=0
+    )
+    counts["duplicates dropped"] = sum(
+        each.customMetrics.get("numDroppedDuplicateRows", 0) for each in operators
+    )
+    return counts
+
+
+def in_words(counts: dict[str, int]) -> str:
+    """Return the counts that are not zero, in words."""
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
 class _Running:

@@ -15,7 +15,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import col, count_if, struct, to_json
+from pyspark.sql.functions import (
+    col,
+    count_if,
+    least,
+    lit,
+    struct,
+    to_date,
+    to_json,
+    try_divide,
+    when,
+    window,
+)
+from pyspark.sql.functions import count as count_of
+from pyspark.sql.functions import sum as sum_of
 from pyspark.sql.types import DateType, StructField, StructType
 
 from pipeline.ingest.quality import Reason
@@ -23,16 +36,28 @@ from pipeline.schema import KEY
 from pipeline.stream.alerts import ALERT, throttle_alerts, throttled
 from pipeline.stream.checkpoints import check_checkpoint
 from pipeline.stream.follow import follow
-from pipeline.stream.kafka import connector_options
 from pipeline.stream.lines import checked, quarantined, rows_of
-from pipeline.stream.rollups import by_minute
+from pipeline.stream.sources import connector_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+CLIENT: Final = ("user", "client_id", "instance")
+SUMS: Final = (
+    "requests",
+    "charged",
+    "request_bytes",
+    "charged_bytes",
+    "response_bytes",
+    "throttled",
+    "throttle_ms",
+    "blocked_ms",
+)
 
 FAMILY: Final = "entity"
 _SETTINGS: Final = {
@@ -47,6 +72,31 @@ _SETTINGS: Final = {
 Spark would refuse a checkpoint whose first offsets were being written when the job was killed: they are in a file with
 a temporary name. `check_checkpoint` tells such a checkpoint from one that has lost its offsets.
 """
+
+
+def by_minute(rows: DataFrame) -> DataFrame:
+    """Return a row for each minute (UTC), user, client id and instance.
+
+    `rows` are of the family `entity` with `ts`, their time. `seconds` counts them, `connection_ms` sums up how long
+    connections were open. `blocked_share` is the part of it that throttles muted them, 0 to 1; null without connection.
+    """
+    open_ms = (col("connections") * col("window_ms")).alias("open_ms")
+    minutes = rows.groupBy(window("ts", "1 minute").alias("minute"), *CLIENT).agg(
+        count_of(lit(1)).alias("seconds"),
+        *(sum_of(name).alias(name) for name in SUMS),
+        sum_of(open_ms).alias("connection_ms"),
+    )
+    blocked = least(lit(1.0), try_divide(col("blocked_ms"), col("connection_ms")))
+    start: Column = col("minute.start")
+    return minutes.select(
+        start.alias("minute"),
+        *CLIENT,
+        "seconds",
+        *SUMS,
+        "connection_ms",
+        when(col("connection_ms") > 0, blocked).alias("blocked_share"),
+        to_date(start).alias("dt"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
 from pipeline.hadoop import FileSystem
-from pipeline.stream.kafka import connector_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+
 
 MAX_FILE_AGE: Final = "7d"
 """Spark forgets the names of files that are older than the newest by this much, and reads no other file as old."""
@@ -71,3 +71,16 @@ def read_topic(
         col("value").cast("string").alias("value"),
         concat_ws("-", "topic", "partition", "offset").alias("file"),
     )
+
+
+def client_properties(spark: SparkSession, bootstrap: str | None, text: str) -> dict[str, str]:
+    """Return the properties in a file's `text`, as Java reads it, and `bootstrap` as their bootstrap.servers."""
+    read = spark._jvm.java.util.Properties()  # type: ignore[union-attr]  # noqa: SLF001 - the format is Java's
+    read.load(spark._jvm.java.io.StringReader(text))  # type: ignore[union-attr]  # noqa: SLF001 - as above
+    properties = {str(name): str(read.getProperty(name)) for name in read.stringPropertyNames()}
+    return properties | ({} if bootstrap is None else {"bootstrap.servers": bootstrap})
+
+
+def connector_options(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return Kafka's properties as options of Spark's connector."""
+    return {f"kafka.{name}": value for name, value in properties.items()}

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 
-from pipeline.batches import chunks_of
-from pipeline.table_files import ALL_TIME
+from pipeline.table_files import ALL_TIME, chunks_of
 from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.table_files import RowSource
-    from pipeline.time_range import TimeRange
+    from pipeline.tables import TimeRange
 
     Ints = NDArray[np.int64]
 

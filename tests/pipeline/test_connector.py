@@ -7,13 +7,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from pipeline import connector
-from pipeline.jars import JarsUnavailableError, read_lock
+from pipeline.jars import LOCK, JarsUnavailableError, connector_jars, read_lock
 
 
 def test_the_connector_is_that_of_the_pinned_spark() -> None:
     """The lock names four jars; the connector has the version of pyspark."""
-    jars = read_lock(files("pipeline").joinpath(connector.LOCK).read_text("utf-8"))
+    jars = read_lock(files("pipeline").joinpath(LOCK).read_text("utf-8"))
 
     assert {jar.artifact for jar in jars} == {
         "spark-sql-kafka-0-10_2.13",
@@ -33,7 +32,7 @@ def test_without_network_the_error_names_the_folder_and_the_jars(
     monkeypatch.setitem(sys.modules, "jgo.maven", None)
 
     with pytest.raises(JarsUnavailableError) as raised:
-        connector.connector_jars()
+        connector_jars()
     said = str(raised.value)
     assert str(tmp_path / "cache" / "sluice" / "connector") in said
     assert "sluice-pipeline package FOLDER --kafka" in said
@@ -45,4 +44,4 @@ def test_a_folder_that_cannot_be_made_is_the_same_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     with pytest.raises(JarsUnavailableError, match=r"connector: .*file"):
-        connector.connector_jars(tmp_path / "file" / "folder")
+        connector_jars(tmp_path / "file" / "folder")

@@ -1,6 +1,6 @@
 """The line about rows that are missing."""
 
-from pipeline.missing_rows import MissingRows
+from pipeline.tables import MissingRows
 
 
 def test_the_line_names_what_is_missing() -> None:

@@ -16,7 +16,7 @@ from pipeline.errors import PipelineError
 from pipeline.recommend.packed import COLUMNS
 from pipeline.schema import API, ENTITY
 from pipeline.table_files import TableFiles, rows_of_files
-from pipeline.time_range import TimeRange
+from pipeline.tables import TimeRange
 from pipeline.whatif.client_rows import packed_clients, unpack_rows
 from tests.support.telemetry.usage_rows import START_MS, Row, frame, numbered, usage_row
 

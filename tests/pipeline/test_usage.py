@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import hour, timestamp_millis, to_date
 
 from pipeline.errors import PipelineError
-from pipeline.time_range import TimeRange
+from pipeline.tables import TimeRange
 from pipeline.usage import families_for, sorted_by, usage
 from proxy.core.stats import histogram
 from tests.support.telemetry.usage_rows import START_MS, Row, frame, numbered, usage_row

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.connector import connector_jars
-from pipeline.jars import JarsUnavailableError
+from pipeline.jars import JarsUnavailableError, connector_jars
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.pipeline import streamed_log

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.connector import connector_jars
-from pipeline.jars import JarsUnavailableError
+from pipeline.jars import JarsUnavailableError, connector_jars
 from tests.support.kafka.counting_client import CountingClient, Counts
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.ingest.job import Ingest
-from pipeline.time_range import TimeRange
+from pipeline.tables import TimeRange
 from pipeline.usage import read_usage
 from tests.support.kafka.counting_client import CountingClient, Counts
 from tests.support.kafka.kafka_cluster import KafkaCluster

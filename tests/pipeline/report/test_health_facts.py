@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from pipeline.report.facts import PoolUse
-from pipeline.report.health_facts import pools_of, quality_of
+from pipeline.report.wait_facts import pools_of, quality_of
 from pipeline.schema import GAPS, QUARANTINE
 from tests.support.pipeline.report_facts import empty_facts
 from tests.support.telemetry.usage_rows import START_MS, frame, usage_row

@@ -3,7 +3,7 @@
 from pyspark.sql import SparkSession
 
 from pipeline.report.facts import ClientName, ClientUse, TracedRequest
-from pipeline.report.trace_facts import slowest_of, with_limits
+from pipeline.report.usage_facts import slowest_of, with_limits
 
 ALICE, BOB = ClientName("alice", "report"), ClientName("bob", "batch")
 

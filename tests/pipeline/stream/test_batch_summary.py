@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from pyspark.sql import Row
 
-from pipeline.stream.batch_summary import Summaries, in_words
+from pipeline.stream.follow import Summaries, in_words
 
 
 def batch(number: int, rows: int, late: int = 0, **observed: int) -> SimpleNamespace:

@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from pipeline.stream.kafka import client_properties, connector_options
+from pipeline.stream.sources import client_properties, connector_options
 
 FILE = r"""
 # for Sluice

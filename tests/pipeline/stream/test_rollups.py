@@ -5,7 +5,7 @@ from datetime import date, datetime
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.stream.rollups import by_minute
+from pipeline.stream.queries import by_minute
 from tests.support.telemetry.usage_rows import START_MS, frame, numbered, usage_row
 
 
