@@ -22,7 +22,7 @@ from policies.registry import digests
 from policies.validation import SettingsError
 from proxy import admin_socket, hangup
 from proxy.client_authentication import ClientAuthentication
-from proxy.config.sizing import budget_of
+from proxy.config.budget import budget_of
 from proxy.config.small_files import FileError
 from proxy.config_volume import ConfigVolume
 from proxy.core.errors import CloseReason

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.config.sizing import budget_of
+from proxy.config.budget import budget_of
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits

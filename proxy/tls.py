@@ -68,8 +68,7 @@ class Tls:
         from proxy.shell.tls.certificate_principals import CertificatePrincipals  # noqa: PLC0415 - see above
         from proxy.shell.tls.connector import TlsConnector  # noqa: PLC0415 - see above
         from proxy.shell.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
-        from proxy.shell.tls.listener import TlsListener  # noqa: PLC0415 - see above
-        from proxy.shell.tls.server_names import ServerNames  # noqa: PLC0415 - see above
+        from proxy.shell.tls.listener import ServerNames, TlsListener  # noqa: PLC0415 - see above
 
         loaded = self._load()
         self.expires_ms = loaded.expires_ms

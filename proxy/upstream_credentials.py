@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE, read_secret
+from proxy.config.small_files import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE, read_secret
 from proxy.shell.driver import nudge
 
 if TYPE_CHECKING:

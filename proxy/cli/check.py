@@ -38,8 +38,8 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
     invalid, or with --connect a bootstrap server does not answer, or a broker has no port here.
     """
     from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
-    from proxy.config.login_lines import login_lines  # noqa: PLC0415 - as above
-    from proxy.config.sizing import budget_of  # noqa: PLC0415 - as above
+    from proxy.config.budget import budget_of  # noqa: PLC0415 - as above
+    from proxy.config.hints import login_lines  # noqa: PLC0415 - as above
 
     try:
         effective = given.read(preflight=True)

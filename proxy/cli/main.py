@@ -95,14 +95,9 @@ def run(given: GivenSettings, *, dev: bool) -> None:
 
     stderr.install()
     gc.disable()  # until `app.run` has collected once: a tenth of the start
-    from proxy.config_volume import ConfigVolume  # noqa: PLC0415 - see the module
+    from proxy.config_volume import ConfigVolume, SourceWatch  # noqa: PLC0415 - see the module
 
-    if dev:
-        from proxy.source_watch import SourceWatch  # noqa: PLC0415 - only for authors of policies
-
-        volume: ConfigVolume = SourceWatch(given.file)
-    else:
-        volume = ConfigVolume(given.file)
+    volume = SourceWatch(given.file) if dev else ConfigVolume(given.file)
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
     from policies.validation import SettingsError  # noqa: PLC0415 - see the module
     from proxy import app  # noqa: PLC0415 - see the module

@@ -1,13 +1,17 @@
-"""Settings that are valid and probably not meant: credentials without protection, without effect, a small pool."""
+"""Settings that are valid and probably not meant: credentials without protection, without effect, a small pool.
+
+Also lines of `sluice check` about logins: the APIs that are refused beside credentials of Sluice, names not told.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from proxy.config.login_lines import QUOTA
+from policies.credential_guard import guarded_apis
 from proxy.config.values import is_loopback
 from proxy.core.session.identity import UNKNOWN
 from proxy.host_port import host_port
+from wire.apis import Concern, concern_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +21,12 @@ if TYPE_CHECKING:
 
 _UNNAMED: Final = frozenset({"<default>", UNKNOWN})
 """The users in a quota's lines that hold for clients without a name."""
+
+QUOTA: Final = frozenset({"quota", "policies.quota.policy:Quota"})
+_RIGHTS: Final = (
+    "Sluice's user at the brokers needs the rights of its clients on topics, groups and transactional ids, and on the "
+    "cluster Describe at most: not ClusterAction, Alter or AlterConfigs. It should be no super user."
+)
 
 
 def hints(config: Config) -> Iterator[str]:
@@ -108,3 +118,39 @@ def _authenticates(config: Config) -> bool:
     """Return whether every client authenticates to Sluice."""
     tls = config.listen.tls
     return config.listen.sasl is not None or (tls is not None and tls.client_auth == "required")
+
+
+def login_lines(config: Config) -> Iterator[str]:
+    """Yield a sentence or two for each."""
+    forwarded = config.upstream.forwarded_credential_apis()
+    if forwarded is not None:
+        refused = [name for name, key in guarded_apis().items() if key not in forwarded]
+        shown = [_shown(name) for name in refused if not _is_answered(config, name)]
+        yield f"Refused to clients, because the brokers would judge it by Sluice's credentials: {', '.join(shown)}."
+        if forwarded:
+            names = ", ".join(map(name_of, sorted(forwarded)))
+            yield f"Forwarded by Sluice's credentials all the same: {names}."
+        yield _RIGHTS
+    if config.passes_logins and config.policies:
+        yield f"A client whose login tells no name (a delegation token, GSSAPI) is the user {_unnamed(config)}."
+
+
+def _shown(name: str) -> str:
+    """Return the name of an API, and the part of it that is refused."""
+    is_part = concern_of(guarded_apis()[name]) is Concern.CONFIGS
+    return f"{name} (but of topics and groups)" if is_part else name
+
+
+def _is_answered(config: Config, name: str) -> bool:
+    """Return whether Sluice answers requests of this API itself, for its own quotas."""
+    is_about_quotas = concern_of(guarded_apis()[name]) is Concern.CLIENT_QUOTAS
+    return is_about_quotas and any(
+        each.use in QUOTA and each.mode == "enforce" for each in config.policies
+    )
+
+
+def _unnamed(config: Config) -> str:
+    tls = config.listen.tls
+    if tls is not None and tls.client_auth == "required":
+        return "of its certificate"
+    return config.identity.user or UNKNOWN

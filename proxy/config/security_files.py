@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from policies.validation import Problem
 from proxy.config import certificates
-from proxy.config.secret import (
+from proxy.config.small_files import (
     CLIENT_SECRET_VARIABLE,
     PASSWORD_VARIABLE,
+    FileError,
+    is_open_to_others,
     read_secret,
 )
-from proxy.config.small_files import FileError, is_open_to_others
 from proxy.config.users_file import load_text, users_of
 from proxy.core.auth.mechanisms import TOKEN
 from proxy.core.auth.users_text import has_stand_in_key

@@ -1,11 +1,26 @@
-"""Small files that settings name: secrets, certificates, keys. They are read whole, and their size is bounded."""
+"""Small files that settings name: certificates, keys and secrets. They are read whole, and their size is bounded.
+
+- No setting has a secret as its value: it names the file, or an environment variable has it.
+- A FileError names the file or the variable, never a part of the content.
+- Kubernetes replaces the file of a secret when it changes: a caller that reads it again gets the new content.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from typing import TYPE_CHECKING, Final
 
+from proxy.core.auth.secret_text import Secret
 from proxy.shell import files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PASSWORD_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_PASSWORD"  # noqa: S105 - the name of a variable
+CLIENT_SECRET_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_CLIENT_SECRET"  # noqa: S105 - as above
+MAX_SECRET_BYTES: Final = 64 << 10
+_EXPECTED: Final = f"one line of text (UTF-8), 1..{MAX_SECRET_BYTES} bytes"
 
 
 class FileError(ValueError):
@@ -35,3 +50,29 @@ def is_open_to_others(path: str) -> bool:
         return bool(os.stat(path).st_mode & stat.S_IROTH)  # noqa: PTH116 - one call, and the path is a text
     except (OSError, ValueError):
         return False
+
+
+def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.environ) -> Secret:
+    """Return the secret in `file`, or in the environment variable if no file is named.
+
+    One line break at its end is ignored. Raises FileError if there is none, and if it is empty, has several lines or
+    exceeds MAX_SECRET_BYTES.
+    """
+    if file:
+        where, content = repr(file), read_small_file(file, MAX_SECRET_BYTES, _EXPECTED)
+    elif environ.get(variable):
+        where, content = variable, os.fsencode(environ[variable])
+        if len(content) > MAX_SECRET_BYTES:
+            raise FileError(f"{where}, which has more than {MAX_SECRET_BYTES} bytes", _EXPECTED)
+    else:
+        raise FileError("nothing", f"a file, or the variable {variable}" if variable else "a file")
+    line = content.removesuffix(b"\n").removesuffix(b"\r")
+    if not line:
+        raise FileError(f"{where}, which is empty", _EXPECTED)
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        raise FileError(f"{where}, which is not UTF-8 at byte {error.start}", _EXPECTED) from None
+    if any(each in text for each in "\n\r\0"):
+        raise FileError(f"{where}, which has several lines or a NUL character", _EXPECTED)
+    return Secret(text)

@@ -36,7 +36,7 @@ from proxy.config import Config
 from proxy.config.container import VARIABLE
 from proxy.config.hints import hints
 from proxy.config.kafka_names import find as kafka_name
-from proxy.config.secret import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE
+from proxy.config.small_files import CLIENT_SECRET_VARIABLE, PASSWORD_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The contexts of TLS, made from the files of the settings.
+"""The contexts of TLS, made from the files of the settings; OpenSSL's errors in words, and the chains it has verified.
 
 Rules:
 - TLS 1.2 or later, ephemeral keys and authenticated ciphers only, no renegotiation, no compression.
@@ -7,19 +7,20 @@ Rules:
   another server's port (ALPACA).
 - Each load makes a new context, with new keys for session tickets: no session outlives the certificates and
   authorities that it was made with.
+- A resumed session has no chain: its peer was verified when the session was made.
 """
 
 from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from proxy.openssl.certificate import expiry_ms
-from proxy.openssl.reasons import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 T = TypeVar("T")
 _CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
@@ -36,6 +37,28 @@ _VERIFY: Final = {
 _OURS: Final = "kafka"
 WEB_PROTOCOLS: Final = ("h2", "http/1.1", "http/1.0", "spdy/3", "h3")
 """Chosen only if the client offers nothing else, so that it can be refused."""
+
+ENDED: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""OpenSSL's errors at the end of the stream."""
+_OWN_CERTIFICATE: Final = "upstream.tls.cert_file"
+_DEMANDS: Final = frozenset(
+    {
+        "TLSV13_ALERT_CERTIFICATE_REQUIRED",  # OpenSSL
+        "SSLV3_ALERT_BAD_CERTIFICATE",  # Java
+        "SSLV3_ALERT_HANDSHAKE_FAILURE",  # OpenSSL by TLS 1.2
+    }
+)
+"""Alerts for a client that has shown no certificate."""
+_REFUSES: Final = frozenset(
+    {
+        *("SSLV3_ALERT_BAD_CERTIFICATE", "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE"),
+        *("SSLV3_ALERT_CERTIFICATE_REVOKED", "SSLV3_ALERT_CERTIFICATE_EXPIRED"),
+        *("SSLV3_ALERT_CERTIFICATE_UNKNOWN", "TLSV1_ALERT_UNKNOWN_CA"),
+    }
+)
+"""Alerts for a client whose certificate does not do."""
+_DER: Final = 2
+"""ENCODING_DER of the module below ssl."""
 
 
 class ClientContext(ssl.SSLContext):
@@ -137,3 +160,43 @@ def _load(setting: str, path: str, load: Callable[[str], T]) -> T:
         raise CertificateFileError(f"{setting} {path}: {error.strerror or error}") from error
     except ValueError as error:
         raise CertificateFileError(f"{setting} {path}: {error}") from error
+
+
+def words_of(error: ssl.SSLError) -> str:
+    """Return the reason of OpenSSL in words, such as "sslv3 alert bad certificate"."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed: {error.verify_message}"
+    if isinstance(error, ENDED):
+        return "the connection was closed"
+    return (error.reason or str(error)).lower().replace("_", " ")
+
+
+def words_of_broker(error: ssl.SSLError, tls: ssl.SSLObject) -> str:
+    """Return the reason for a connection to a broker; an alert about Sluice's own certificate is explained."""
+    words = words_of(error)
+    if tls.cipher() is None:  # nothing was agreed on yet, so it is about ciphers or versions
+        return words
+    shows_certificate = getattr(tls.context, "shows_certificate", True)
+    if not shows_certificate and error.reason in _DEMANDS:
+        return f"{words}: the broker demands a client certificate ({_OWN_CERTIFICATE})"
+    if shows_certificate and error.reason in _REFUSES:
+        return f"{words}: the broker refuses Sluice's certificate ({_OWN_CERTIFICATE})"
+    return words
+
+
+def chain_end_ms(tls: ssl.SSLObject) -> int | None:
+    """Return when the first certificate of the peer's chain ends, in ms since the epoch; None without a certificate.
+
+    Raises CertificateError for a certificate that cannot be read.
+    """
+    shown = tls.getpeercert(binary_form=True)
+    return None if shown is None else min(map(expiry_ms, (shown, *_verified(tls))))
+
+
+def _verified(tls: ssl.SSLObject) -> list[bytes]:
+    public: Any = tls
+    if hasattr(public, "get_verified_chain"):  # since Python 3.13
+        chain: list[bytes] = public.get_verified_chain()
+        return chain
+    found = public._sslobj.get_verified_chain() or ()  # noqa: SLF001 - there is no other way before
+    return [each.public_bytes(_DER) for each in found]

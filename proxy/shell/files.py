@@ -1,4 +1,12 @@
-"""The files of policies: state, which is replaced atomically, and files that others write; both are read whole."""
+"""The files of policies: state, which is replaced atomically, and files that others write; both are read whole.
+
+Code of a policy is only read if no other user may change it, because it would run with the rights of Sluice:
+- Every link on the way, every folder and the end are judged: who may change one of them chooses the code.
+- Each must belong to root or to the user of this process, and no other user may write to it. A folder with the sticky
+  bit (/tmp) may stand on the way: its entries are their owners', and are judged themselves.
+- A folder of root that is mounted read-only here may have any mode: the kubelet makes the folder of a ConfigMap with
+  0777. All below it must be root's then, because another container may have the same folder mounted for writing.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +15,15 @@ import stat
 from contextlib import suppress
 from errno import EFBIG, EINVAL
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISVTX, S_IWOTH
+from typing import TYPE_CHECKING, Final
 
-from proxy.shell.trusted_paths import why_untrusted as why_untrusted  # noqa: PLC0414 - a part of these
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT: Final = 0
+MAX_LINKS: Final = 40
+"""As in the kernel."""
 
 
 def load(path: str) -> bytes | None:
@@ -64,3 +79,58 @@ def save(path: str, data: bytes, *, keeps_access: bool = False) -> None:
         os.fsync(directory)  # the rename is on the disk before the caller is told
     finally:
         os.close(directory)
+
+
+def is_read_only(place: Path) -> bool:
+    """Return whether no process that sees this mount may write to it."""
+    return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+
+
+def why_untrusted(
+    path: str, user: int | None = None, is_fixed: Callable[[Path], bool] = is_read_only
+) -> str:
+    """Return why the code that this path leads to is another user's as well; "" if it is not. Raises OSError.
+
+    `user` is that of the process; `is_fixed` tells whether a folder is mounted read-only.
+    """
+    trusted = {ROOT, os.geteuid() if user is None else user}
+    places = list(_places(path))
+    for place in places:
+        said = place.lstat()
+        if said.st_uid not in trusted:
+            owners = " or ".join(f"{each}" for each in sorted(trusted))
+            return f"{place} belongs to user {said.st_uid}, expected {owners}"
+        if S_ISLNK(said.st_mode) or not said.st_mode & S_IWOTH:
+            continue
+        if S_ISDIR(said.st_mode) and said.st_mode & S_ISVTX and place != places[-1]:
+            continue
+        if said.st_uid != ROOT or not is_fixed(place):
+            return f"{place} may be written by any user (o+w)"
+        trusted = {ROOT}
+    return ""
+
+
+def _places(path: str) -> Iterator[Path]:
+    """Yield each folder and link on the way, and the end. Raises OSError."""
+    here, links = Path("/"), 0
+    left = list(reversed(Path(path).absolute().parts[1:]))
+    yield here
+    while left:
+        part = left.pop()
+        if part == "..":
+            here = here.parent
+            continue
+        place = here / part
+        yield place
+        if not place.is_symlink():
+            here = place
+            continue
+        links += 1
+        if links > MAX_LINKS:
+            raise OSError(f"{path} has too many links")
+        target = place.readlink()
+        if target.is_absolute():
+            here = Path("/")
+            left.extend(reversed(target.parts[1:]))
+        else:
+            left.extend(reversed(target.parts))

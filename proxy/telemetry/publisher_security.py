@@ -8,7 +8,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.config.secret import PASSWORD_VARIABLE, read_secret
+from proxy.config.small_files import PASSWORD_VARIABLE, read_secret
 from proxy.openssl.contexts import client_context
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from proxy.config_volume import ConfigVolume
-from proxy.source_watch import POLL_S, SourceWatch
+from proxy.config_volume import SOURCE_POLL_S, ConfigVolume, SourceWatch
 from proxy.testing import LiveSluice, sluice_with  # noqa: F401 - a fixture
 
 PLUGIN = '''
@@ -152,13 +151,13 @@ async def test_a_file_is_reloaded_once_it_rests(tmp_path: Path, autojump_clock, 
     nursery.start_soon(watch.watch, lambda: changes.append(1), lambda: [str(file)])
 
     # Between two looks: tasks that wake together run in either order.
-    await trio.sleep(2.5 * POLL_S)
+    await trio.sleep(2.5 * SOURCE_POLL_S)
     file.write_text("22")
-    await trio.sleep(POLL_S)
+    await trio.sleep(SOURCE_POLL_S)
     file.write_text("333")
-    await trio.sleep(4 * POLL_S)
+    await trio.sleep(4 * SOURCE_POLL_S)
     assert changes == [1]
     file.unlink()
-    await trio.sleep(4 * POLL_S)
+    await trio.sleep(4 * SOURCE_POLL_S)
     assert changes == [1, 1]
     nursery.cancel_scope.cancel()

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.secret import PASSWORD_VARIABLE
 from proxy.config.security import UpstreamSasl
-from proxy.config.small_files import FileError
+from proxy.config.small_files import PASSWORD_VARIABLE, FileError
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
 from proxy.upstream_credentials import credentials_of, custody_of, fetch_token

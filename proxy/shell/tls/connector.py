@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.openssl.certificate import CertificateError, subject_of
-from proxy.openssl.verified_chain import chain_end_ms
+from proxy.openssl.contexts import chain_end_ms
 
 if TYPE_CHECKING:
     import socket

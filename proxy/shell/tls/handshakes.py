@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from proxy.core.protocol_sniffer import guess_at_tls_port
-from proxy.openssl.contexts import WEB_PROTOCOLS
-from proxy.openssl.reasons import words_of, words_of_broker
+from proxy.openssl.contexts import WEB_PROTOCOLS, words_of, words_of_broker
 from proxy.shell.tls.client_hello import HANDSHAKE, UNEXPECTED_MESSAGE, ClientHello, HelloError
 from proxy.shell.tls.places import Places
 from proxy.shell.tls.tls_transport import ShakeState, TlsTransport

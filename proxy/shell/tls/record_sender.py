@@ -10,7 +10,7 @@ import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.reasons import words_of
+from proxy.openssl.contexts import words_of
 from proxy.shell.transport import TlsError
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.reasons import ENDED, words_of, words_of_broker
+from proxy.openssl.contexts import ENDED, words_of, words_of_broker
 from proxy.shell.tls.record_sender import RECORD_BYTES, RecordSender
 from proxy.shell.transport import Security, TlsError, address_of, prepare
 

@@ -8,7 +8,7 @@ import pytest
 from proxy.admin import live_state
 from proxy.admin.live_state import KEPT_MS, LiveState, memory_limit_bytes
 from proxy.admin.schemas import Event, State
-from proxy.config import container, sizing
+from proxy.config import budget, container
 from proxy.config.container import MemoryLimit
 from tests.support.messages import frames as f
 from tests.support.processes.admin_room import quota_entry, roomy
@@ -137,7 +137,7 @@ def test_the_dashboard_shows_the_limit_that_the_memory_budget_is_made_for(monkey
     memory_limit_bytes.cache_clear()
     assert memory_limit_bytes() == limit_bytes
     memory_limit_bytes.cache_clear()
-    assert sizing.memory_limit is container.memory_limit
+    assert budget.memory_limit is container.memory_limit
 
 
 async def test_a_broker_that_owes_replies_and_sends_nothing_is_shown_silent(room, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config import sizing
+from proxy.config import budget
 from proxy.config.container import MemoryLimit
 from tests.support.processes.command_line import invoke, written
 from tests.support.shell.certificates import Authority
@@ -56,7 +56,7 @@ def test_a_configuration_that_exceeds_its_container_is_refused_with_the_figures(
 ) -> None:
     """`check` ends with 1, `run` with 2; both list the terms of the sum."""
     limit = MemoryLimit(128 << 20, "memory.max")
-    monkeypatch.setattr(sizing, "memory_limit", lambda: limit)
+    monkeypatch.setattr(budget, "memory_limit", lambda: limit)
     big = {"SLUICE_MEMORY_QUEUED_MAX_REQUEST_BYTES": str(200 << 20)}
     for command, code in (("check", 1), ("run", 2)):
         result = invoke(command, "--upstream", "a:1", **big)

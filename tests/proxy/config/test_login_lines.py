@@ -4,8 +4,7 @@ import pytest
 
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.hints import hints
-from proxy.config.login_lines import login_lines
+from proxy.config.hints import hints, login_lines
 
 SERVERS = {"bootstrap_servers": ["127.0.0.1:9092"]}
 SASL = {"mechanism": "SCRAM-SHA-512", "username": "u"}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxy.config.secret import MAX_SECRET_BYTES, read_secret
-from proxy.config.small_files import FileError
+from proxy.config.small_files import MAX_SECRET_BYTES, FileError, read_secret
 
 if TYPE_CHECKING:
     from pathlib import Path

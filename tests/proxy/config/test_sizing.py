@@ -9,8 +9,8 @@ from policies import discovery
 from policies.api import Need, Policy
 from policies.validation import try_convert
 from proxy.config import Config
+from proxy.config.budget import MAX_REFUSED_BYTES, budget_within
 from proxy.config.container import MemoryLimit
-from proxy.config.sizing import MAX_REFUSED_BYTES, budget_within
 from proxy.core.session import request_stream
 from wire.apis import ApiKey
 

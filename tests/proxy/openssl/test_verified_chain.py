@@ -11,8 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from proxy.openssl.contexts import client_context, server_context
-from proxy.openssl.verified_chain import chain_end_ms
+from proxy.openssl.contexts import chain_end_ms, client_context, server_context
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config.secret import read_secret
+from proxy.config.small_files import read_secret
 from proxy.core.auth.mechanisms import OAuthBearerClient, PlainClient, ScramClient
 from proxy.core.auth.secret_text import Secret
 from proxy.core.errors import UpstreamAuthenticationError

@@ -13,8 +13,7 @@ from urllib.parse import parse_qs
 import pytest
 import trio
 
-from proxy.config.secret import read_secret
-from proxy.config.small_files import FileError
+from proxy.config.small_files import FileError, read_secret
 from proxy.core.auth.secret_text import Secret
 from proxy.shell import tokens
 from proxy.shell.tokens import MAX_ANSWER_BYTES, TokenEndpoint, TokenError, TokenFile, expiry_hint

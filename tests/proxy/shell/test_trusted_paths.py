@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.shell.trusted_paths import why_untrusted
+from proxy.shell.files import why_untrusted
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to other users")
 OTHER = 4321
-PROGRAM = "from proxy.shell.trusted_paths import why_untrusted; print(why_untrusted({!r}))"
+PROGRAM = "from proxy.shell.files import why_untrusted; print(why_untrusted({!r}))"
 
 
 @pytest.fixture

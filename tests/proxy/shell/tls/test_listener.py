@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from proxy.openssl.contexts import server_context
-from proxy.shell.tls.server_names import ServerNames
+from proxy.shell.tls.listener import ServerNames
 from proxy.shell.transport import HandshakeError
 from tests.support.shell.sockets import tcp_pair
 from tests.support.shell.tls import hello_asking_for
