@@ -2,6 +2,7 @@
 
 - A package whose files have changed is imported again, as new modules: a policy that runs keeps its old ones. If the
   import fails, the old modules stay, and the error says why.
+- A module is a cycle: its functions refer to it. So an old one stays in memory until the collector has found it.
 - Sluice's own modules are never imported again.
 """
 
@@ -12,12 +13,28 @@ from hashlib import blake2b
 from importlib import invalidate_caches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from policies.replaced_modules import note_replaced
+from weakref import ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
+
+
+_replaced: Final[list[ref[ModuleType]]] = []
+
+
+def note_replaced(module: ModuleType) -> None:
+    """Note that no configuration will use this module again."""
+    _replaced.append(ref(module))
+
+
+def any_left() -> bool:
+    """Return whether a replaced module is still in memory: a policy that serves may have come from it."""
+    for each in tuple(_replaced):  # a thread may add another one
+        if each() is None:
+            _replaced.remove(each)
+    return bool(_replaced)
+
 
 _OWN: Final = frozenset({"policies", "proxy", "wire"})
 

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from policies.api import Policy
-from policies.replaced_modules import note_replaced
+from policies.plugin_sources import note_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -29,8 +29,7 @@ from policies import listings
 from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError, Reject
 from policies.denial import Deny
 from policies.name_patterns import NamePatterns
-from policies.topic_access import ANY, MANAGE, OPEN, access_needed
-from policies.topic_settings import Access, TopicsConfig
+from policies.topic_settings import ANY, MANAGE, OPEN, Access, TopicsConfig, access_needed
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode

@@ -367,9 +367,8 @@ def _load_admin() -> Callable[..., Awaitable[None]]:
     """Import the admin server and the telemetry that it shows; return `serve`."""
     from proxy.admin import service  # noqa: F401, PLC0415 - only with an admin server
     from proxy.admin.server import serve  # noqa: PLC0415 - as above
-    from proxy.telemetry.setup import import_monitoring  # noqa: PLC0415 - as above
+    from proxy.telemetry import monitoring  # noqa: F401, PLC0415 - as above
 
-    import_monitoring()
     gc.freeze()  # as at the start
     return serve
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import ref
 
 from policies.hooks import give_up_alarms
-from policies.replaced_modules import any_left
+from policies.plugin_sources import any_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

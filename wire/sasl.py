@@ -1,5 +1,5 @@
 """Reads SASL messages as an observer: the mechanism, the user's name, and whether the exchange is complete. Writes the
-requests by which Sluice itself authenticates.
+requests by which Sluice itself authenticates, and the replies of a server: bodies only.
 
 - A client's messages are only read, never judged: the broker alone decides whether a password is right.
 - They are read as the broker reads them, no stricter. A user that the broker accepts as alice must be alice here too;
@@ -14,16 +14,18 @@ Sources: KIP-43, KIP-152, KIP-368; RFC 4616 (PLAIN), RFC 5802 (SCRAM); Kafka's `
 from __future__ import annotations
 
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wire.api_keys import ApiKey
-from wire.errors import WireError
+from wire.errors import ErrorCode, WireError
 from wire.metadata import CLIENT_ID
 from wire.primitives import (
+    INT16,
     Buffer,
     array_count,
     bytes_length,
     compact_length,
+    encode_compact,
     encode_count,
     encode_string,
     int16_at,
@@ -33,6 +35,10 @@ from wire.primitives import (
     skip_string,
     string_length,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 SCRAM_FINAL: Final = b"v="
 """The first bytes of the server's last SCRAM message, its signature: the exchange is complete."""
@@ -59,6 +65,8 @@ _LARGEST_TOKEN_BYTES: Final = {
 _HEADER: Final = Struct(">hhi").pack
 _FLEXIBLE_FROM: Final = 2  # SaslAuthenticate
 _LIFETIME_FROM: Final = 1
+_LIFETIME: Final = Struct(">q").pack
+_NO_TAGS: Final = b"\0"
 
 
 class HandshakeReply(NamedTuple):
@@ -229,3 +237,26 @@ def _text(data: Buffer) -> str:
     except UnicodeDecodeError as error:
         at = f"byte {error.start} of {len(data)}"
         raise WireError(f"SASL name is not valid UTF-8, at {at}") from error
+
+
+def handshake_body(error_code: int, mechanisms: Sequence[str] = ()) -> bytes:
+    """Return the body of a SaslHandshake response (v0, v1) that offers `mechanisms`."""
+    names = b"".join(encode_string(name.encode()) for name in mechanisms)
+    return INT16.pack(error_code) + encode_count(len(mechanisms)) + names
+
+
+def authenticate_body(
+    version: int,
+    auth_bytes: bytes = b"",
+    session_lifetime_ms: int = 0,
+    *,
+    error_code: int = ErrorCode.NONE,
+    message: str | None = None,
+) -> bytes:
+    """Return the body of a SaslAuthenticate response (v0 to v2). The lifetime is left out of v0, which has none."""
+    head = INT16.pack(error_code)
+    words = None if message is None else message.encode(errors="replace")
+    lifetime = _LIFETIME(session_lifetime_ms) if version >= _LIFETIME_FROM else b""
+    if version >= _FLEXIBLE_FROM:
+        return head + encode_compact(words) + encode_compact(auth_bytes) + lifetime + _NO_TAGS
+    return head + encode_string(words) + encode_count(len(auth_bytes)) + auth_bytes + lifetime

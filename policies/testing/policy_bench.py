@@ -12,7 +12,7 @@ from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Th
 from policies.chain import Chain, Entry
 from policies.hooks import adopt_metrics, retire
 from policies.responses import Replace, Result
-from policies.testing.bench_host import BenchHost, BenchReporter
+from policies.testing.bench_host import BenchHost, BenchReporter, BenchThreads
 from policies.testing.bench_request import (
     BENCH_PEER,
     BenchRequest,
@@ -21,7 +21,6 @@ from policies.testing.bench_request import (
     refusals,
     response_to,
 )
-from policies.testing.bench_threads import BenchThreads
 from policies.testing.client_view import ClientView, client_view
 from policies.testing.message_builder import request_body, topic_fields
 from policies.testing.record_writer import record_batch

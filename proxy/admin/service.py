@@ -22,8 +22,7 @@ from proxy.core.errors import CloseReason
 from proxy.reload import ReloadRunningError
 from proxy.shell.driver import nudge
 from proxy.telemetry import log
-from proxy.telemetry.facts import Facts, QuotaEntities, Reloads
-from proxy.telemetry.process import read_process
+from proxy.telemetry.facts import Facts, QuotaEntities, Reloads, read_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,8 +32,7 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.shell.event_loop import EventLoop
     from proxy.telemetry.audit_log import AuditLog
-    from proxy.telemetry.client_activity import ClientActivity
-    from proxy.telemetry.connection_times import ConnectionTimes
+    from proxy.telemetry.client_activity import ClientActivity, ConnectionTimes
     from proxy.telemetry.decisions import Decisions
     from proxy.telemetry.golden_signals import GoldenSignals
     from proxy.telemetry.history import History

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from policies.decision import PolicyDecision
     from proxy.core.observer import AuthenticationFailure
     from proxy.core.stats.request_trace import RequestTrace
-    from proxy.telemetry.last_counts import LastCounts
+    from proxy.telemetry.line_limits import LastCounts
 
 LINES_PER_SECOND: Final = 100
 

@@ -1,4 +1,4 @@
-"""The requests of each client in the last second, and its throttle times in the last minute.
+"""The requests of each client in the last second, its throttle times in the last minute, and when it connected.
 
 Rules:
 - The rows of a second are kept as they come and are read on request only.
@@ -18,10 +18,13 @@ from proxy.core.stats.usage import WINDOW_MS
 from proxy.telemetry.decisions import delayed_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from policies.api import Peer
+    from proxy.core.errors import CloseReason
     from proxy.core.stats.request_trace import RequestTrace
     from proxy.core.stats.usage import UsageRow
+
 
 MAX_KEYS = 1000
 HALF_MS = 30_000
@@ -110,3 +113,19 @@ class ClientActivity(Observer):
 
 def _rank(row: UsageRow) -> tuple[bool, int, int]:
     return row.blocked_ms > 0, row.requests, row.blocked_ms
+
+
+class ConnectionTimes(Observer):
+    """Keeps in `opened_ms` the time at which each open session began, by session id."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        self.opened_ms: dict[int, int] = {}
+        self._now_ms = now_ms
+
+    def on_session_opened(self, peer: Peer) -> None:
+        """See Observer."""
+        self.opened_ms[peer.session_id] = self._now_ms()
+
+    def on_session_closed(self, peer: Peer, reason: CloseReason, detail: str) -> None:
+        """See Observer."""
+        self.opened_ms.pop(peer.session_id, None)

@@ -3,11 +3,13 @@
 Rules:
 - Every event is in LIMITS, with its possible causes. Any other has the limit UNKNOWN; a test finds it.
 - Lines beyond the limit are counted; the next line of that event has their number in `suppressed`. If none comes until
-  the period has ended, `take_counts` has it.
+  the period has ended, `take_counts` has it, and `LastCounts` has it written.
 - An event with `by` has a limit for each value of these fields; only fields whose values our own code or the
   configuration chooses may be named.
 - At level debug each event has DEBUG_LINES a second.
 - Texts are cut: a field at MAX_FIELD_CHARS, a traceback at MAX_TRACEBACK_CHARS, a list at MAX_LIST_ITEMS.
+- Nothing wakes while no line is left out. After the first one, `LastCounts.run` asks once a second, until all is told.
+  Any thread and task may leave out a line, so it is Trio that wakes, and no timer of the event loop.
 """
 
 from __future__ import annotations
@@ -15,8 +17,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import trio
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
 
 MAX_FIELD_CHARS: Final = 1_000
 MAX_TRACEBACK_CHARS: Final = 16_000
@@ -195,3 +200,38 @@ def cut(value: object, max_chars: int = MAX_FIELD_CHARS) -> object:
         more = len(value) - len(shown)
         return [*shown, f"and {more} more"] if more else shown
     return value
+
+
+EVERY_S: Final = 1.0
+
+
+class LastCounts:
+    """Calls functions that write counts, each of which returns whether it still keeps some."""
+
+    def __init__(self, tell: Callable[[], bool]) -> None:
+        self._tell = [tell]
+        self._wake: Callable[[], None] | None = None
+        self._is_noted = False
+
+    def add(self, tell: Callable[[], bool]) -> None:
+        """Call this function too."""
+        self._tell.append(tell)
+
+    def note(self) -> None:
+        """Wake `run`: a line was left out. Any thread may call this."""
+        self._is_noted = True
+        if self._wake is not None:
+            self._wake()
+
+    async def run(self) -> None:
+        """Tell the counts until cancelled."""
+        token = trio.lowlevel.current_trio_token()
+        while True:
+            noted = trio.Event()
+            self._wake = lambda event=noted: token.run_sync_soon(event.set, idempotent=True)
+            if not self._is_noted:
+                await noted.wait()
+            self._wake, self._is_noted = None, False
+            await trio.sleep(EVERY_S)
+            for tell in self._tell:
+                self._is_noted |= tell()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from proxy.telemetry import stderr
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.last_counts import LastCounts
+from proxy.telemetry.line_limits import LastCounts
 from proxy.telemetry.log import LogObserver, tell_suppressed
 from proxy.telemetry.traces.resource import wants_traces
 
@@ -32,42 +32,12 @@ if TYPE_CHECKING:
     from proxy.core.stats.topic_usage import TopicUsage
     from proxy.telemetry.audit_log import AuditLog
     from proxy.telemetry.facts import FactsSource
-    from proxy.telemetry.metrics.push import MetricPush
+    from proxy.telemetry.monitoring import Monitoring
     from proxy.telemetry.traces.tracer import Tracer
     from proxy.telemetry.usage_log.usage_log import UsageLogObserver
 
 CLOSE_S = 2.0
 """The time that all parts together may take to close."""
-
-
-class Monitoring:
-    """The observers that the metrics and the admin server read."""
-
-    def __init__(self, config: Config, now_ms: Callable[[], int]) -> None:
-        from proxy.telemetry.client_activity import ClientActivity  # noqa: PLC0415 - see the module
-        from proxy.telemetry.connection_times import ConnectionTimes  # noqa: PLC0415 - see the module
-        from proxy.telemetry.decisions import Decisions  # noqa: PLC0415 - see the module
-        from proxy.telemetry.golden_signals import GoldenSignals  # noqa: PLC0415 - see the module
-        from proxy.telemetry.history import History  # noqa: PLC0415 - see the module
-        from proxy.telemetry.loop_lag import LoopLag  # noqa: PLC0415 - see the module
-        from proxy.telemetry.metrics.metrics_observer import MetricsObserver  # noqa: PLC0415 - see the module
-
-        self.push = _push() if config.metrics.otlp else None
-        of = config.metrics
-        self.metrics = MetricsObserver(of.max_users, self.push, of.max_quota_entities)
-        self.decisions = Decisions()
-        self.history = History()
-        self.principals = ClientActivity()
-        self.signals = GoldenSignals()
-        self.connection_times = ConnectionTimes(now_ms)
-        self.loop_lag = LoopLag()
-
-    def observers(self) -> list[Observer]:
-        """Return the observers in the order in which they are called."""
-        return [
-            *(self.metrics, self.decisions, self.history, self.principals, self.connection_times),
-            self.signals,  # after the history, which reads the errors of the second that ends
-        ]
 
 
 class Telemetry:
@@ -89,7 +59,7 @@ class Telemetry:
         self.log = LogObserver(clock, call_at, self.last_counts.note)
         self.tracer = _tracer(config.traces)
         is_monitored = config.admin.is_served or config.metrics.otlp
-        self.monitoring = Monitoring(config, clock) if is_monitored else None
+        self.monitoring = _monitoring(config, clock) if is_monitored else None
         self.audit = _audit(config.audit, self.last_counts)
         self.keeps_traces = any((self.tracer, self.monitoring, self.audit))
         self.capture: Capture | None = None
@@ -109,7 +79,7 @@ class Telemetry:
     def monitor(self) -> Monitoring:
         """Return the monitoring; start it if it is off, and then call `attach_monitoring`."""
         if self.monitoring is None:
-            self.monitoring = Monitoring(self._config, self._clock)
+            self.monitoring = _monitoring(self._config, self._clock)
             self.broadcast.add(self.monitoring.observers())
         return self.monitoring
 
@@ -202,25 +172,6 @@ class Telemetry:
         )
 
 
-def import_monitoring() -> None:
-    """Import the modules of `Monitoring`; any thread may call this."""
-    from proxy.telemetry import (  # noqa: F401, PLC0415 - see the module
-        client_activity,
-        connection_times,
-        decisions,
-        golden_signals,
-        history,
-        loop_lag,
-    )
-    from proxy.telemetry.metrics import metrics_observer  # noqa: F401, PLC0415 - see the module
-
-
-def _push() -> MetricPush:
-    from proxy.telemetry.metrics.push import MetricPush  # noqa: PLC0415 - see the module
-
-    return MetricPush(_version())
-
-
 def _audit(audit: AuditSettings, counts: LastCounts) -> AuditLog | None:
     if not audit.file:
         return None
@@ -241,6 +192,12 @@ def _tracer(traces: TracesSettings) -> Tracer | None:
         max_spans_per_second=traces.max_spans_per_second,
         version=_version(),
     )
+
+
+def _monitoring(config: Config, clock: Callable[[], int]) -> Monitoring:
+    from proxy.telemetry.monitoring import Monitoring  # noqa: PLC0415 - see the module
+
+    return Monitoring(config, clock)
 
 
 def _version() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from proxy.telemetry.metrics.metric import MetricKind
+from proxy.telemetry.metrics.families import MetricKind
 from proxy.telemetry.metrics.names import ALL
 from tests.support.telemetry.prometheus import program
 

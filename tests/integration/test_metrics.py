@@ -11,11 +11,10 @@ from policies.api import FORWARD, Hold, Peer, Reject, Throttle
 from policies.decision import PolicyDecision
 from policies.quota.sensors import BucketMetrics
 from proxy.core.stats.histogram import bucket_of
-from proxy.telemetry.facts import Facts, Feature, QuotaEntities, Reloads
+from proxy.telemetry.facts import Facts, Feature, QuotaEntities, Reloads, read_process
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
 from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.push import MetricPush
-from proxy.telemetry.process import read_process
 from tests.support.core.holding import Holding
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.kafka.kafka_cluster import KafkaCluster

@@ -10,7 +10,7 @@ from tests.support.messages.kafka_messages import api_of
 from wire import codec, sasl, versions
 from wire.apis import OFFERED, ApiKey
 from wire.errors import ErrorCode
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import authenticate_body, handshake_body
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 LIFETIME_MS = st.integers(0, 2**40)

@@ -26,7 +26,7 @@ from proxy.core.errors import CloseReason, PrincipalChangedError, SessionFault
 from wire import sasl
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import authenticate_body, handshake_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from proxy.core.session.local_replies import answer
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
-from wire.sasl import UNSAID_TOKEN_BYTES
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import UNSAID_TOKEN_BYTES, authenticate_body, handshake_body
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange

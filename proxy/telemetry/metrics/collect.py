@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from proxy.core.stats.meters import Meter, MeterBook
     from proxy.telemetry.facts import Facts
     from proxy.telemetry.metrics.exemplars import Wait
-    from proxy.telemetry.metrics.families import Exemplars
-    from proxy.telemetry.metrics.metric import Metric
+    from proxy.telemetry.metrics.families import Exemplars, Metric
     from proxy.telemetry.metrics.users import Tally, UserSeries
 
 _MUTES = {getattr(Mute, name): name.lower() for name in vars(Mute) if not name.startswith("_")}

@@ -6,8 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from policies.custom_metrics import HistogramSeries
-from proxy.telemetry.metrics.families import Distribution, Family, MetricPoint
-from proxy.telemetry.metrics.metric import Metric, MetricKind
+from proxy.telemetry.metrics.families import Distribution, Family, Metric, MetricKind, MetricPoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

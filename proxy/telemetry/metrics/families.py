@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +13,34 @@ from proxy.core.stats.histogram import BUCKETS, PER_DOUBLING, edge_us
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from proxy.telemetry.metrics.metric import Metric
+
+class MetricKind(Enum):
+    """The types of OpenMetrics."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    INFO = "info"
+
+
+class Metric(NamedTuple):
+    """One metric under its Prometheus name. Upper bounds: `buckets`, or 2^n microseconds for each n in `edges`."""
+
+    name: str
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+    unit: str = ""
+    edges: range = range(0)
+    buckets: tuple[float, ...] = ()
+
+    @property
+    def family(self) -> str:
+        """Return the name of the OpenMetrics family, without the suffix of its samples."""
+        if self.kind is MetricKind.COUNTER:
+            return self.name.removesuffix("_total")
+        return self.name.removesuffix("_info") if self.kind is MetricKind.INFO else self.name
+
 
 # For sums a duration counts as the middle of its bucket.
 _MIDDLES_S = (

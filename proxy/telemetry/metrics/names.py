@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from proxy.telemetry.metrics.metric import Metric, MetricKind
+from proxy.telemetry.metrics.families import Metric, MetricKind
 
 _COUNTER, _GAUGE, _HISTOGRAM, _INFO = MetricKind
 _S, _B = "seconds", "bytes"

@@ -31,15 +31,14 @@ from opentelemetry.sdk.metrics.export import (
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from proxy.telemetry.metrics.families import Distribution, bounds_of
-from proxy.telemetry.metrics.metric import MetricKind
-from proxy.telemetry.process import STARTED_S
+from proxy.telemetry.facts import STARTED_S
+from proxy.telemetry.metrics.families import Distribution, MetricKind, bounds_of
 from proxy.telemetry.traces.resource import TIMEOUT_MS, resource_of, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from proxy.telemetry.metrics import metric
+    from proxy.telemetry.metrics import families as of
     from proxy.telemetry.metrics.families import Family, MetricPoint
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "": "1"}
@@ -78,7 +77,7 @@ def metrics_data(families: Iterable[Family], at_ms: int, resource: Resource) -> 
 
 
 def _data(
-    metric: metric.Metric, points: Sequence[MetricPoint], times: tuple[int, int]
+    metric: of.Metric, points: Sequence[MetricPoint], times: tuple[int, int]
 ) -> Sum | Gauge | Histogram:
     if metric.kind is MetricKind.HISTOGRAM:
         histograms = [_histogram(metric, point, times) for point in points]
@@ -93,9 +92,7 @@ def _data(
     return Gauge(numbers)
 
 
-def _histogram(
-    metric: metric.Metric, point: MetricPoint, times: tuple[int, int]
-) -> HistogramDataPoint:
+def _histogram(metric: of.Metric, point: MetricPoint, times: tuple[int, int]) -> HistogramDataPoint:
     value = point.value
     assert isinstance(value, Distribution)  # noqa: S101 - points of a histogram are Distributions
     below = (0, *value.below, value.total)

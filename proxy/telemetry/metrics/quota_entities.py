@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from proxy.telemetry.facts import EntityFigures, QuotaEntities
-    from proxy.telemetry.metrics.metric import Metric
+    from proxy.telemetry.metrics.families import Metric
 
 MAX_READ: Final = 2000
 

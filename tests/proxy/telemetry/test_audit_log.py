@@ -17,7 +17,7 @@ from policies.testing import PolicyBench
 from policies.testing.message_builder import request_body, response_body
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.last_counts import LastCounts
+from proxy.telemetry.line_limits import LastCounts
 from proxy.telemetry.rotating_file import RotatingFile
 from proxy.telemetry.stderr import MAX_LINE_BYTES
 from tests.support.core.ledger import Ledger

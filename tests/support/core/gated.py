@@ -10,7 +10,7 @@ from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
 from tests.support.shell.sasl_service import OFFERED, password_of, sasl_server
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import authenticate_body, handshake_body
 
 ALICE = plain("alice", password_of("alice"))
 SHAKEN = f.reply(1, handshake_body(0, OFFERED))

@@ -43,8 +43,7 @@ from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.client_activity import ClientActivity
-from proxy.telemetry.connection_times import ConnectionTimes
+from proxy.telemetry.client_activity import ClientActivity, ConnectionTimes
 from proxy.telemetry.decisions import Decisions
 from proxy.telemetry.golden_signals import GoldenSignals
 from proxy.telemetry.history import History

@@ -22,7 +22,7 @@ from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
 from tests.support.shell.sasl_service import OFFERED, password_of, sasl_server
 from tests.support.shell.sockets import arrived, tcp_pair
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import authenticate_body, handshake_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -7,10 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from policies.api import Policy
 from proxy.core.engine import Engine
-from proxy.telemetry.facts import Facts, QuotaEntities
+from proxy.telemetry.facts import Facts, ProcessFacts, QuotaEntities
 from proxy.telemetry.metrics.exposition import render
 from proxy.telemetry.metrics.metrics_observer import MetricsObserver
-from proxy.telemetry.process import ProcessFacts
 from tests.support.core.sessions import Wire, make_engine
 
 PROCESS = ProcessFacts(50_000_000, 1.5, 12, 1024, 1.7e9)

@@ -12,8 +12,7 @@ from policies.api import Policy
 from proxy.core.observer import Observer
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.client_activity import ClientActivity
-from proxy.telemetry.connection_times import ConnectionTimes
+from proxy.telemetry.client_activity import ClientActivity, ConnectionTimes
 from proxy.telemetry.decisions import Decisions
 from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver

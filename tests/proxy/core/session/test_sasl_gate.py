@@ -27,8 +27,7 @@ from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import Scram, plain
 from tests.support.shell.sasl_service import password_of
-from wire.sasl import authenticate_reply
-from wire.sasl_replies import authenticate_body
+from wire.sasl import authenticate_body, authenticate_reply
 
 # --- what passes -------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
 from tests.support.shell.sasl_service import OFFERED, credentials, password_of
-from wire.sasl_replies import authenticate_body, handshake_body
+from wire.sasl import authenticate_body, handshake_body
 
 # --- failure -----------------------------------------------------------------------------------
 

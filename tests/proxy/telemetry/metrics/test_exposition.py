@@ -20,8 +20,7 @@ from proxy.telemetry.metrics.exposition import (
     render,
     wants_openmetrics,
 )
-from proxy.telemetry.metrics.families import Distribution, Exemplar, Family, MetricPoint
-from proxy.telemetry.metrics.metric import MetricKind
+from proxy.telemetry.metrics.families import Distribution, Exemplar, Family, MetricKind, MetricPoint
 from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.otlp_metrics import metrics_data
 from tests.support.plugins.tool_user import ToolUser

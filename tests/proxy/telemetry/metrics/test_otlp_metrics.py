@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AGGREGATION_TEMPORALITY_CUMULATIVE
 
+from proxy.telemetry.facts import STARTED_S
 from proxy.telemetry.metrics import names
 from proxy.telemetry.metrics.families import Distribution, Family, MetricPoint
 from proxy.telemetry.metrics.otlp_metrics import OtlpMetricExporter
 from proxy.telemetry.metrics.push import load_otlp
-from proxy.telemetry.process import STARTED_S
 from tests.support.telemetry.metrics_collector import Heard, attributes, listening
 
 AT_MS = 1_700_000_000_123
