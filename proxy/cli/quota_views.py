@@ -1,4 +1,4 @@
-"""Shows quotas and their usage as columns, as JSON or as a live table.
+"""Shows quotas and their usage as columns or as JSON.
 
 - Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
 - JSON has the same figures, with names unchanged and null where an entity has no such part.
@@ -11,14 +11,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from proxy.cli import live, tables
 from proxy.cli.views import format_name
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.text import Text
 
     from policies.quota.sensors import BucketMetrics
     from proxy.cli.kafka_quotas import QuotaRow
@@ -120,10 +117,3 @@ def usage_json(rows: Sequence[BucketMetrics]) -> str:
         ],
         indent=1,
     )
-
-
-def usage_picture(rows: Sequence[BucketMetrics], title: str, width: int, height: int) -> Text:
-    """Return the live table of `sluice quotas usage --watch`; rows over their limit or with held requests are red."""
-    head = tables.wrap(escaped(title), width)
-    cells = [(usage_cells(row), bool(row.waiting or row.rate > row.limit)) for row in rows]
-    return live.draw_table(head, USAGE_COLUMNS, cells, width, height)

@@ -13,21 +13,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from proxy.cli import live, options, tables
+from proxy.cli import options, tables
 from proxy.cli.apply_quotas import apply_quotas
 from proxy.cli.errors import FAILED
 from proxy.cli.quota_options import connected, with_quota_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from policies.quota.entity import QuotaEntity
-    from policies.quota.sensors import BucketMetrics
     from proxy.cli.kafka_quotas import KafkaQuotas, QuotaRow
     from proxy.cli.quota_options import Where
-
-WATCH_SECONDS = 1.0
 
 
 @click.group()
@@ -139,18 +136,8 @@ def explain_quotas(where: Where, entity: QuotaEntity) -> None:
 
 @quotas.command("usage")
 @with_quota_options
-@click.option("--watch", is_flag=True, help="Update the table until Ctrl-C. On a terminal only.")
-@click.option(
-    "--interval",
-    type=click.FloatRange(min=0.3, max=3600),
-    default=WATCH_SECONDS,
-    show_default=True,
-    help="Seconds between two updates.",
-)
 @options.JSON
-def quota_usage(
-    where: Where, entity: QuotaEntity, *, watch: bool, interval: float, as_json: bool
-) -> None:
+def quota_usage(where: Where, entity: QuotaEntity, *, as_json: bool) -> None:
     """List how much of each quota is used, the busiest first.
 
     Rates are those of the last ten seconds, throttle times those of the last minute.
@@ -159,40 +146,19 @@ def quota_usage(
 
     with connected(where) as server:
         rows, message = server.usage(entity)
-        if as_json:
-            click.echo(quota_views.usage_json(rows))
-        elif watch and live.is_terminal():
-            live.watch(_frames(server, entity, (rows, message), interval))
-        else:
-            if rows:
-                used = list(map(quota_views.usage_cells, rows))
-                click.echo(tables.format_table(quota_views.USAGE_COLUMNS, used, terminal_width()))
-            else:
-                click.echo("No client with a quota has connected.")
-            if message:
-                click.echo(message, err=True)
+    if as_json:
+        click.echo(quota_views.usage_json(rows))
+        return
+    if rows:
+        used = list(map(quota_views.usage_cells, rows))
+        click.echo(tables.format_table(quota_views.USAGE_COLUMNS, used, terminal_width()))
+    else:
+        click.echo("No client with a quota has connected.")
+    if message:
+        click.echo(message, err=True)
 
 
 quotas.add_command(apply_quotas)
-
-
-def _frames(
-    server: KafkaQuotas,
-    entity: QuotaEntity,
-    first: tuple[list[BucketMetrics], str | None],
-    interval: float,
-) -> Iterator[live.Frame]:
-    import time  # noqa: PLC0415 - start-up of other commands
-    from functools import partial  # noqa: PLC0415 - as above
-
-    from proxy.cli import quota_views  # noqa: PLC0415 - as above
-
-    rows, message = first
-    while True:
-        title = time.strftime("%H:%M:%S") + (f"  {message}" if message else "")
-        yield partial(quota_views.usage_picture, rows, title)
-        time.sleep(interval)
-        rows, message = server.usage(entity)
 
 
 def _quota_lines(found: Sequence[QuotaRow]) -> str:

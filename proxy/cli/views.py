@@ -1,4 +1,4 @@
-"""Shows answers of the admin server as columns, and the live table of `sluice top`.
+"""Shows answers of the admin server as columns.
 
 - Plain output has no colour; in a pipe each row is one line (`proxy.cli.tables`).
 - A missing figure is a dash. Control characters in names, which clients choose, are shown as escapes.
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from proxy.cli import live, tables
+from proxy.cli import tables
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.text import Text
 
     Row = dict[str, Any]
 
@@ -184,12 +182,6 @@ def pool(row: Row) -> str:
         else ""
     )
     return f"{row['name']} {format_size(row['used_bytes'])}{of}{dry}"
-
-
-def state_picture(event: Row, width: int, height: int) -> Text:
-    """Return the live table of `sluice top`; throttled clients are red."""
-    head = status(event["now"], event["purgatory"], width)
-    return live.draw_table(head, PRINCIPALS, principals(event), width, height)
 
 
 def format_name(text: str | None) -> str:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from click.testing import CliRunner, Result
 from bench.harness.ports import free_ports
 from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.sensors import BucketMetrics
-from proxy.cli import live, options
+from proxy.cli import options
 from proxy.cli.main import main
 from tests.support.quotas.quota_book import QuotaServer
 
@@ -117,10 +116,9 @@ def test_list_prints_all_quotas_or_those_of_one_entity(server: QuotaServer) -> N
 
 
 def test_usage_is_printed_once(server: QuotaServer) -> None:
-    """It is plain text, without a terminal also with --watch, or JSON."""
-    for watch in (["--watch"], []):
-        shown = invoke(server, "usage", *watch).stdout.splitlines()
-        assert shown[1].split() == ["alice", "-", RATE, "10", "5", "50%", "-", "-", "2"]
+    """It is plain text or JSON."""
+    shown = invoke(server, "usage").stdout.splitlines()
+    assert shown[1].split() == ["alice", "-", RATE, "10", "5", "50%", "-", "-", "2"]
     (told,) = json.loads(invoke(server, "usage", "--json").stdout)
     assert (told["user"], told["limit"], told["waiting"]) == ("alice", 10.0, 2)
     server.book.rows.clear()
@@ -129,25 +127,6 @@ def test_usage_is_printed_once(server: QuotaServer) -> None:
         BucketMetrics(f"u{n}", "", RATE, 1.0, 1.0, None, None, 0) for n in range(1001)
     ]
     assert invoke(server, "usage").stderr == "The busiest 1000 of 1001.\n"
-
-
-def test_a_watched_usage_is_updated_until_ctrl_c(
-    server: QuotaServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a terminal it asks again after every interval."""
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        if len(slept) == 3:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    monkeypatch.setattr(live, "is_terminal", lambda: True)
-    result = invoke(server, "usage", "--watch", "--interval", "0.5")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert slept == [0.5] * 3
-    assert server.book.usages == 3
 
 
 @pytest.mark.parametrize(
@@ -164,7 +143,6 @@ def test_a_watched_usage_is_updated_until_ctrl_c(
         ("list", ["--bootstrap", "here"], "expected HOST:PORT"),
         ("list", ["--password-file", "-"], "needs --login"),
         ("list", ["--config", "no-such.yaml"], "no-such.yaml"),
-        ("usage", ["--interval", "0"], "--interval"),
     ],
 )
 def test_options_that_cannot_be_used_are_refused(

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from proxy.cli import tables, views
+from proxy.cli.top import state_picture
 from tests.support.pages.made_up_states import made_up
 
 
@@ -90,7 +91,7 @@ def test_every_table_and_the_status_fit_their_terminal(width):
 def test_the_live_display_fits_its_terminal(connections, width):
     """It prints the number of rows that are left out."""
     console = Console(width=width, height=40, record=True, file=io.StringIO())
-    console.print(views.state_picture(made_up(connections), width, console.height))
+    console.print(state_picture(made_up(connections), width, console.height))
     lines = console.export_text().splitlines()
     assert len(lines) <= console.height
     assert max(map(len, lines)) <= width
