@@ -28,8 +28,7 @@ from policies.api import FORWARD, Host, Need, Policy
 from policies.audit_facts import AuditFacts, AuditItem
 from policies.decision import error_name
 from wire import reply_steps, request_names
-from wire.administrative import ADMINISTRATIVE
-from wire.apis import OFFERED, known
+from wire.apis import ADMINISTRATIVE, OFFERED, known
 from wire.errors import WireError
 from wire.request_layouts import names_anything
 

@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from wire.apis import Api
     from wire.batch_heads import BatchHead
     from wire.codec import Message
-    from wire.fetch import FetchHead
+    from wire.fetch import FetchHead, ShareFetchHead
     from wire.produce import ProduceWalker
-    from wire.share_fetch import ShareFetchHead
     from wire.topic_refs import TopicRef
 
 ANONYMOUS = "ANONYMOUS"

@@ -20,8 +20,7 @@ from proxy.openssl.certificate import CertificateError, expiry_ms, subject_of
 from proxy.openssl.contexts import client_context
 from proxy.shell.clock import Clock
 from proxy.shell.custody import converse
-from proxy.shell.dial import DialError, dial
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import DialError, dial, receive_some, send_all
 from proxy.shell.tls.connector import TlsConnector
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.tls_transport import TlsTransport

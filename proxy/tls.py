@@ -65,10 +65,13 @@ class Tls:
         if not self._is_on:
             return
         from proxy.core.auth.principal_mapping import PrincipalMapper  # noqa: PLC0415 - see above
-        from proxy.shell.tls.certificate_principals import CertificatePrincipals  # noqa: PLC0415 - see above
         from proxy.shell.tls.connector import TlsConnector  # noqa: PLC0415 - see above
         from proxy.shell.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
-        from proxy.shell.tls.listener import ServerNames, TlsListener  # noqa: PLC0415 - see above
+        from proxy.shell.tls.listener import (  # noqa: PLC0415 - see above
+            CertificatePrincipals,
+            ServerNames,
+            TlsListener,
+        )
 
         loaded = self._load()
         self.expires_ms = loaded.expires_ms

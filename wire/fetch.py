@@ -1,4 +1,4 @@
-"""Fetch requests: the fixed-width head, the offsets for patches, and the rules of fetch sessions.
+"""Fetch requests: the fixed-width head, the offsets for patches, and the rules of fetch sessions; waits of ShareFetch.
 
 - v15 moved the replica id into a tag; before v15 every field of the head is 4 bytes further on.
 - The pair (session id, epoch) says what a fetch means (KIP-227; Kafka: `FetchMetadata`): (0, -1) no session;
@@ -8,6 +8,8 @@
   refuse the next one (error 71), and the partitions that the request added or removed would be lost. So the empty
   reply has session id 0 and throttle_time_ms > 0, for a full fetch and for an incremental one: clients treat it as a
   throttle and start again with a full fetch.
+- In a ShareFetch (KIP-932) the names of the group and of the member come before the wait and the sizes, so their
+  offsets differ from request to request.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.primitives import INT16, INT32, Buffer, encode_compact_count, encode_count
+from wire.primitives import INT16, INT32, Buffer, encode_compact_count, encode_count, skip_compact
+
+if TYPE_CHECKING:
+    from wire.primitives import Buffer
+
 
 INVALID_SESSION_ID: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -32,6 +38,9 @@ _HEAD_V3: Final = Struct(">iii")  # ..., max bytes
 _HEAD_V4: Final = Struct(">iiib")  # ..., isolation level
 _HEAD_V7: Final = Struct(">iiibii").unpack_from  # ..., session id, session epoch
 _new_head: Final = tuple.__new__  # its own __new__ takes twice the time
+
+_FIELDS: Final = Struct(">iii")
+_EPOCH_BYTES: Final = 4
 
 
 class FetchKind(Enum):
@@ -132,3 +141,31 @@ def _without_partitions(api: Api, throttle_time_ms: int, code: int) -> bytes:
     if api.flexible:
         return body + encode_compact_count(0) + b"\x00"
     return body + encode_count(0)
+
+
+class ShareFetchHead(NamedTuple):
+    """The head of a ShareFetch request; times in ms, sizes in bytes."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    min_bytes_at: int
+    """Offset in bytes of `min_bytes` from the body's start."""
+    max_bytes_at: int
+    """The same of `max_bytes`."""
+
+
+def read_share_head(buf: Buffer, body_at: int, end: int) -> ShareFetchHead | None:
+    """Return the head of the ShareFetch body at `body_at`, of any version; None if `end` comes before the head's end.
+
+    A name whose length is malformed looks like one that has not arrived.
+    """
+    try:
+        at = skip_compact(buf, skip_compact(buf, body_at, end), end) + _EPOCH_BYTES
+    except WireError:
+        return None
+    if at + _FIELDS.size > end:
+        return None
+    max_wait_ms, min_bytes, max_bytes = _FIELDS.unpack_from(buf, at)
+    offset = at - body_at
+    return ShareFetchHead(max_wait_ms, min_bytes, max_bytes, offset + 4, offset + 8)

@@ -17,9 +17,8 @@ from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, raise_descriptor_limit, today
 from bench.harness.markdown import read_results, write_results
 from bench.memory import burst, container, mixed, slow, slowloris, unread
-from bench.memory.figures import Case
+from bench.memory.figures import Case, with_cases
 from bench.memory.kafka import Kafka, running_kafka
-from bench.memory.report import with_cases
 from tests.support.kafka.kafka_jars import KAFKA_VERSION
 
 CASES: Final[dict[str, Callable[[Kafka, Path], Case]]] = {

@@ -24,8 +24,7 @@ from bench.harness.markdown import write_section
 from bench.measure import Bench, running_bench
 from bench.running import Running
 from bench.soak.load import LOOPBACK, THROTTLED_RATE, running_load
-from bench.soak.report import Soak, goals, section
-from bench.soak.verdict import Held, between, read
+from bench.soak.report import Held, Soak, between, goals, read, section
 from bench.variants import SLUICE, Place, Variant, first_line
 from proxy.telemetry.history import POINTS
 

@@ -1,12 +1,41 @@
-"""The section of RESULTS.md about the soak, and its goals."""
+"""The section of RESULTS.md about the soak, and its goals: whether a process leaks, from what it held over time.
 
-from collections.abc import Callable, Sequence
+Rules:
+- A slope is fitted through the means of ten equal parts of the time, so that noise inside a part, which is related,
+  counts once. Its bound is that of 95 % confidence.
+- A series grows if the whole interval of its slope is above zero, and the growth over the time is more than a share of
+  its mean. It is flat if such a growth is excluded. Otherwise the series is too noisy, or too short, to tell.
+- Objects are counted at rest before and after the load, too: there the noise is small.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from bench.goals import MB, Goal, goal_table, max_goal
 from bench.harness.markdown import facts_line, table
-from bench.soak.verdict import GROWS, Growth, Held, growing_types, growth
+from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT
+
+PARTS: Final = 10
+T_95: Final = 2.306
+"""Student's t for PARTS - 2 degrees of freedom, 95 % on both sides."""
+MAX_SHARE: Final = 0.02
+"""A growth over the time by a smaller share of the mean is none."""
+FEW: Final = 20
+"""So many objects of a type come and go at rest: caches, tasks of Trio."""
+BOUNDED: Final = {
+    "proxy.telemetry.decisions.PolicyDecision": KEPT + OBSERVED_KEPT,
+    "proxy.core.stats.request_trace.RequestTrace": KEPT + FEW,
+    "proxy.core.stats.request_trace.Stage": KEPT + FEW,
+    "policies.api.QuotaViolation": KEPT + OBSERVED_KEPT + FEW,
+}
+"""Objects that Sluice keeps on purpose, and the most of each type: the traces of this load have one stage each."""
+FLAT, GROWS, UNKNOWN = "flat", "GROWS", "not known"
 
 METHOD: Final = """\
 Made by `make soak`. One Sluice with a quota, metrics and the admin server, before the broker stub, has a mixed load:
@@ -14,6 +43,76 @@ small requests and bulk both ways, idle connections (for the ten minutes that Sl
 clients, slow readers, and connections that come, ask and end in different ways. Every few seconds it collects cycles
 and counts its objects. A slope is fitted through the means of ten parts of the time, without the start, in which
 histories and caches fill up; its bound has 95 % confidence. At rest there are no clients."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The memory and objects of a process at a time: `types` are the objects of each type."""
+
+    at_s: float
+    resident_bytes: int
+    blocks: int
+    types: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The slope of a series and the bound of its error, for an hour; `mean` of the values, `hours` they span."""
+
+    per_hour: float
+    bound: float
+    mean: float
+    hours: float
+
+    @property
+    def word(self) -> str:
+        """Return the verdict on the series."""
+        least, most = self.per_hour - self.bound, self.per_hour + self.bound
+        allowed = MAX_SHARE * self.mean / self.hours
+        if least > 0 and self.per_hour > allowed:
+            return GROWS
+        return FLAT if most <= allowed else UNKNOWN
+
+
+def read(file: Path) -> list[Held]:
+    """Return what `bench.soak.counted` has written."""
+    return [Held(**json.loads(line)) for line in file.read_text().splitlines()]
+
+
+def between(samples: Iterable[Held], first_s: float, last_s: float) -> list[Held]:
+    """Return the samples of this time."""
+    return [each for each in samples if first_s <= each.at_s <= last_s]
+
+
+def growth(times_s: Sequence[float], values: Sequence[float]) -> Growth:
+    """Fit a line through the means of the parts.
+
+    Raises:
+        ValueError: there are fewer than two values for each part, or one has none.
+    """
+    began_s, span_s = times_s[0], times_s[-1] - times_s[0]
+    parts: list[list[tuple[float, float]]] = [[] for _ in range(PARTS)]
+    for at_s, value in zip(times_s, values, strict=True):
+        parts[min(PARTS - 1, int((at_s - began_s) / span_s * PARTS))].append((at_s, value))
+    if len(values) < 2 * PARTS or not all(parts):
+        raise ValueError(f"{len(values)} samples are too few for {PARTS} parts")
+    xs = [statistics.fmean(at_s for at_s, _ in part) / 3600 for part in parts]
+    ys = [statistics.fmean(value for _, value in part) for part in parts]
+    slope, middle = statistics.linear_regression(xs, ys)
+    left = sum((y - middle - slope * x) ** 2 for x, y in zip(xs, ys, strict=True))
+    spread = sum((x - statistics.fmean(xs)) ** 2 for x in xs)
+    error = (left / (PARTS - 2) / spread) ** 0.5
+    return Growth(slope, T_95 * error, statistics.fmean(ys), span_s / 3600)
+
+
+def growing_types(before: dict[str, int], after: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """Return the types with more objects at rest after the load than before it, with both counts."""
+    found = {}
+    for name, count in after.items():
+        known = before.get(name, 0)
+        if count > max(known + FEW, known * (1 + MAX_SHARE), BOUNDED.get(name, 0)):
+            found[name] = (known, count)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

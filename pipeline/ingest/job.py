@@ -18,11 +18,19 @@ from pyspark.sql.types import StringType, StructField, StructType
 from pipeline import tables
 from pipeline.errors import JobFailedError, PipelineError
 from pipeline.hadoop import SPARK_ERRORS, FileSystem, cause_of
-from pipeline.ingest.merge import WRITER, clustered, count_repeats, without_repeats
 from pipeline.ingest.quality import Reason
 from pipeline.ingest.reading import list_files, new_files, stage
 from pipeline.ingest.records import Records
-from pipeline.ingest.sequences import clock_jumps, gaps, overlaps, ranges
+from pipeline.ingest.sequences import (
+    WRITER,
+    clock_jumps,
+    clustered,
+    count_repeats,
+    gaps,
+    overlaps,
+    ranges,
+    without_repeats,
+)
 from pipeline.ingest.staging import Staging
 from pipeline.ingest.summary import Summary, as_time
 from pipeline.schema import FAMILIES

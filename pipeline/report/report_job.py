@@ -34,9 +34,8 @@ from pipeline.report.usage_facts import (
 )
 from pipeline.report.wait_facts import by_api, by_client, pools_of, quality_of, stages_of, waits_of
 from pipeline.table_files import TableFiles
-from pipeline.traces.findings import slowest
+from pipeline.traces.findings import requests_of, slowest
 from pipeline.traces.otlp import read_spans
-from pipeline.traces.requests import requests_of
 from pipeline.whatif.jobs import read_quota_file, whatif_capture, whatif_tables
 from pipeline.whatif.predict import Candidate
 from policies.quota.entity import REQUEST_RATE, ClientQuotas

@@ -189,7 +189,7 @@ def slowest_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TracedRequest, ...]:
 
 
 def with_limits(clients: Sequence[ClientUse], requests: DataFrame) -> tuple[ClientUse, ...]:
-    """Return the clients with the limit that delayed most of their traced requests (`pipeline.traces.requests`)."""
+    """Return the clients with the limit that delayed most of their traced requests (`pipeline.traces.findings`)."""
     counts = (
         requests.where("quota_name is not null").groupBy("user", "client_id", "quota_name").count()
     )

@@ -1,6 +1,9 @@
 """The time of traced requests by part: latencies by group, shares, the slowest requests, and the missing spans.
 
 Rules:
+- A row is one traced request: its SERVER span, and how long each part of it took. The children of a SERVER span cover
+  it without a gap. Time that they do not cover is `missing_ns`: lost spans. A span that occurs twice counts once.
+- `mute_ns` is the time after the reply in which the client was throttled. It is no part of `took_ns`.
 - Traces are a sample of notable requests. A share is one of the time of the traced requests of its group.
 - Requests that were sampled at random (`sampled`) are a fair sample of all requests, save for dropped spans.
 - A percentile of a part is that of the requests that have this part; it is the duration of one of them.
@@ -15,12 +18,23 @@ from pyspark.sql import functions as f
 
 from pipeline.errors import PipelineError
 from pipeline.traces.otlp import OTHER_PROGRAM
-from pipeline.traces.requests import MUTE, STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pyspark.sql import Column, DataFrame
+
+
+STAGES: Final = ("receive", "memory", "throttle", "purgatory", "turn", "upstream")
+"""The parts of a request, in their order."""
+MUTE: Final = "mute"
+_MAX_NS: Final = 10**18
+"""More than any request takes; sums of made-up durations stop here and do not overflow."""
+_SERVER: Final = (
+    *("start_ns", "took_ns", "service", "user", "client_id", "api", "topic", "outcome", "error"),
+    *("reasons", "quota_entity", "quota_name", "throttle_time_ms"),
+)
+"""The columns of the SERVER span."""
 
 TOTAL: Final = "total"
 MISSING: Final = "missing"
@@ -30,6 +44,43 @@ GROUPINGS: Final = ("user", "client_id", "api", "topic", "hour", "service")
 SAMPLED: Final = "sampled"
 _ACCURACY: Final = 10_000
 _PERCENTILES: Final = {"p50_ms": 0.5, "p90_ms": 0.9, "p99_ms": 0.99}
+
+
+def requests_of(spans: DataFrame) -> DataFrame:
+    """Return the requests of the spans that have no `reason`.
+
+    The columns of the SERVER span are null if it is missing. `duplicates` counts spans that occurred again.
+    """
+    is_server = f.col("part") == "server"
+    grouped = (
+        spans.where("reason is null")
+        .groupBy("request")
+        .agg(
+            f.max(f.when(is_server, f.struct(*_SERVER))).alias("server"),
+            f.collect_set(f.when(~is_server, f.struct("id", "part", "took_ns"))).alias("parts"),
+            f.count("*").alias("spans"),
+        )
+    )
+    found = grouped.select(
+        f.col("request").alias("trace_id"),
+        "server.*",
+        *(_took(stage).alias(f"{stage}_ns") for stage in (*STAGES, MUTE)),
+        f.col("server").isNotNull().alias("has_server"),
+        f.exists("parts", lambda part: part["part"] == MUTE).alias("has_mute"),
+        (f.col("spans") - f.size("parts") - f.col("server").isNotNull().cast("int")).alias(
+            "duplicates"
+        ),
+    )
+    covered = sum((f.col(f"{stage}_ns") for stage in STAGES), start=f.lit(0))
+    return found.withColumn("missing_ns", f.greatest(f.lit(0), f.col("took_ns") - covered))
+
+
+def _took(stage: str) -> Column:
+    return f.aggregate(
+        f.filter("parts", lambda part: part["part"] == stage),
+        f.lit(0).cast("bigint"),
+        lambda total, part: f.least(total + part["took_ns"], f.lit(_MAX_NS)),
+    )
 
 
 def latencies(requests: DataFrame, by: Sequence[str] = ()) -> DataFrame:

@@ -10,8 +10,8 @@ from pyspark.storagelevel import StorageLevel
 
 from pipeline.errors import PipelineError
 from pipeline.traces import findings
+from pipeline.traces.findings import requests_of
 from pipeline.traces.otlp import read_spans
-from pipeline.traces.requests import requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

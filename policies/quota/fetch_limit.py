@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from policies.api import FORWARD, Forward, Patch
-from wire.fetch import FetchHead, head_offsets
+from wire.fetch import FetchHead, ShareFetchHead, head_offsets
 from wire.primitives import INT32
-from wire.share_fetch import ShareFetchHead
 
 if TYPE_CHECKING:
     from policies.api import Request

@@ -23,7 +23,7 @@ from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.bucket_status import bucket_statuses
-from policies.quota.config import QuotaConfig
+from policies.quota.config import QuotaConfig, ineffective_limits
 from policies.quota.entity import (
     CONSUMER_BYTE_RATE,
     PRODUCER_BYTE_RATE,
@@ -31,7 +31,6 @@ from policies.quota.entity import (
     ClientQuotas,
     tags_text,
 )
-from policies.quota.ineffective_limits import ineffective_limits
 from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule

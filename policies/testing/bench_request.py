@@ -14,11 +14,10 @@ from policies.responses import PolicyRefusal
 from policies.testing.message_builder import response_body
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.fetch import read_head
+from wire.fetch import read_head, read_share_head
 from wire.produce import ProduceWalker
 from wire.reply_errors import ReplyErrors
 from wire.request_names import read_names
-from wire.share_fetch import read_share_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from policies.messages import Fields
     from wire.apis import Api
     from wire.codec import Message
-    from wire.fetch import FetchHead
+    from wire.fetch import FetchHead, ShareFetchHead
     from wire.request_names import RequestNames
-    from wire.share_fetch import ShareFetchHead
 
 
 BENCH_PEER = Peer(session_id=1, host="127.0.0.1", port=50000, client_id="bench")

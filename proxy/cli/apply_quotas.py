@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from proxy.cli import options, tables
-from proxy.cli.quota_options import connected, with_server_options
+from proxy.cli.kafka_options import connected, with_server_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from policies.quota.entity import QuotaEntity
     from policies.quota.quota_file import QuotaFile
+    from proxy.cli.kafka_options import Where
     from proxy.cli.kafka_quotas import QuotaRow
-    from proxy.cli.quota_options import Where
 
 COLUMNS = ("change", "user", "client id", "quota", "now", "new")
 UNUSABLE = 2

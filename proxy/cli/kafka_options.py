@@ -1,22 +1,32 @@
-"""The options of a connection over Kafka: the server, TLS and the login."""
+"""The options of a connection over Kafka: the server, TLS and the login; and those of every command of `sluice quotas`.
+
+Without `--bootstrap` it is the Sluice that `--config` describes, else the default port of this machine.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 import click
 
+from proxy.admin.errors import UnreachableError
 from proxy.cli import options
+from proxy.cli.errors import exits_on_failure
 from proxy.host_port import host_port
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from proxy.cli.kafka_client import Login
+    from proxy.cli.kafka_quotas import KafkaQuotas
     from proxy.config import Config
     from proxy.config.security import UpstreamTls
+
 
 MECHANISMS: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 _FILE: Final = click.Path(dir_okay=False)
@@ -146,3 +156,76 @@ def _server_of_config(config: Config, tls: UpstreamTls | None) -> Server:
             server_name=listen.advertised_host,
         ),
     )
+
+
+class Where(NamedTuple):
+    """The options that name the Sluice."""
+
+    kafka: KafkaOptions
+    file: Path | None
+
+
+def with_server_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that name the Sluice to a command, which gets them as a Where."""
+
+    @wraps(command)
+    def asked(*, file: Path | None, **others: object) -> None:
+        kafka = KafkaOptions(**{name: others.pop(name) for name in KafkaOptions._fields})  # type: ignore[arg-type] # click has checked them
+        command(Where(kafka, file), **others)
+
+    return options.add_options(asked, *OPTIONS, options.LOCAL_CONFIG)
+
+
+def with_quota_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add those options and the entity's to a command, which gets them as a Where and a QuotaEntity."""
+
+    @wraps(command)
+    def asked(
+        where: Where,
+        *,
+        user: str | None,
+        default_user: bool,
+        client_id: str | None,
+        default_client_id: bool,
+        **others: object,
+    ) -> None:
+        from policies.quota.entity import QuotaEntity  # noqa: PLC0415 - start-up of other commands
+
+        entity = QuotaEntity(
+            _name("user", user, is_default=default_user),
+            _name("client-id", client_id, is_default=default_client_id),
+        )
+        command(where, entity, **others)
+
+    return options.add_options(with_server_options(asked), *options.ENTITY)
+
+
+def _name(kind: str, name: str | None, *, is_default: bool) -> str | None:
+    from policies.quota.entity import DEFAULT_NAME  # noqa: PLC0415 - start-up of other commands
+
+    if name is not None and is_default:
+        raise click.UsageError(f"--{kind} and --default-{kind} exclude each other.")
+    if name == "":
+        raise click.BadParameter("found nothing, expected a name", param_hint=f"--{kind}")
+    return DEFAULT_NAME if is_default else name
+
+
+@contextmanager
+def connected(where: Where) -> Iterator[KafkaQuotas]:
+    """Connect to the Sluice; an error of it ends the program. Raises click.UsageError for incomplete options."""
+    from proxy.cli.kafka_client import Connection  # noqa: PLC0415 - start-up of other commands
+    from proxy.cli.kafka_quotas import KafkaQuotas  # noqa: PLC0415 - as above
+
+    server, login = (
+        server_of(where.kafka, where.file),
+        login_of(where.kafka),
+    )
+    with exits_on_failure():
+        try:
+            connection = Connection(server.address, login, server.tls)
+        except UnreachableError as error:
+            if where.kafka.bootstrap is None and where.file is None:  # the address is a default
+                error.args = (f"{error} Name a Sluice by --bootstrap or --config.",)
+            raise
+        with connection:
+            yield KafkaQuotas(connection)

@@ -92,7 +92,7 @@ def _directories(file: Path | None) -> tuple[str, ...]:
     if file is None:
         return ()
     from policies.validation import try_convert  # noqa: PLC0415 - others' start-up
-    from proxy.config.file import read_file  # noqa: PLC0415 - as above
+    from proxy.config.small_files import read_file  # noqa: PLC0415 - as above
 
     data, _, problems = read_file(file)
     found, _ = try_convert(

@@ -2,7 +2,7 @@
 
 `apply_quotas` has the command that sets those of a file.
 
-It asks over Kafka, which works from any client machine (`proxy.cli.quota_options`).
+It asks over Kafka, which works from any client machine (`proxy.cli.kafka_options`).
 Exit codes: 0 done, 1 refused or unreachable, 2 invalid options.
 """
 
@@ -16,15 +16,15 @@ import click
 from proxy.cli import options, tables
 from proxy.cli.apply_quotas import apply_quotas
 from proxy.cli.errors import FAILED
-from proxy.cli.quota_options import connected, with_quota_options
+from proxy.cli.kafka_options import connected, with_quota_options
 from proxy.cli.tables import terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.quota.entity import QuotaEntity
+    from proxy.cli.kafka_options import Where
     from proxy.cli.kafka_quotas import KafkaQuotas, QuotaRow
-    from proxy.cli.quota_options import Where
 
 
 @click.group()

@@ -1,4 +1,4 @@
-"""Small files that settings name: certificates, keys and secrets. They are read whole, and their size is bounded.
+"""Files that settings name, and the file of the settings itself. They are read whole, and their size is bounded.
 
 - No setting has a secret as its value: it names the file, or an environment variable has it.
 - A FileError names the file or the variable, never a part of the content.
@@ -11,11 +11,15 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
+from policies.validation import Problem
+from policies.yaml_text import MAX_BYTES, read_yaml
 from proxy.core.auth.secret_text import Secret
 from proxy.shell import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
+
 
 PASSWORD_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_PASSWORD"  # noqa: S105 - the name of a variable
 CLIENT_SECRET_VARIABLE: Final = "SLUICE_UPSTREAM_SASL_CLIENT_SECRET"  # noqa: S105 - as above
@@ -76,3 +80,17 @@ def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.e
     if any(each in text for each in "\n\r\0"):
         raise FileError(f"{where}, which has several lines or a NUL character", _EXPECTED)
     return Secret(text)
+
+
+def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
+    """Return the data, the origin (`file:line`) of every key path, and the problems of the YAML."""
+    try:
+        with file.open("rb") as opened:
+            text = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        words = f"the file cannot be read: {error.strerror or error}"
+        return {}, {}, [Problem("", words, origin=str(file))]
+    if len(text) > MAX_BYTES:
+        words = f"more than {MAX_BYTES} bytes"
+        return {}, {}, [Problem("", words, f"at most {MAX_BYTES} bytes", origin=str(file))]
+    return read_yaml(text, str(file))

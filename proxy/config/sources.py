@@ -138,7 +138,7 @@ class _Merge:
     unreadable: bool = False
 
     def take_file(self, file: Path) -> None:
-        from proxy.config.file import read_file  # noqa: PLC0415 - start-up: only with a file
+        from proxy.config.small_files import read_file  # noqa: PLC0415 - start-up: only with a file
 
         self.data, self.origins, problems = read_file(file)
         self.problems += problems

@@ -20,8 +20,7 @@ import trio
 
 from proxy.core.errors import CloseReason, OverloadedError, SessionFault
 from proxy.core.versions_lookup import VersionsLookup, take_question
-from proxy.shell.dial import DialError
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import DialError, receive_some, send_all
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine

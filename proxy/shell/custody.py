@@ -19,7 +19,7 @@ import trio
 
 from proxy.core.auth.upstream_authentication import UpstreamAuthentication
 from proxy.core.errors import UpstreamAuthenticationError
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import receive_some, send_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

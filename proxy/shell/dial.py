@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import trio
 
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
     IsOwn = Callable[[socket.socket], bool]
 
+
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
+
+READ_BYTES: Final = 16 << 10
+"""The most that one read takes: no decrypted bytes remain after it (a TLS record)."""
 
 
 class DialError(Exception):
@@ -91,3 +95,22 @@ def _cause(error: OSError | UnicodeError) -> BaseException:
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     return cause if isinstance(cause, OSError) and cause.strerror else error
+
+
+async def send_all(connection: Transport, data: bytes) -> None:
+    """Send all of the data. Raises OSError."""
+    while data:
+        try:
+            data = data[connection.send(data) :]
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(connection.fileno())
+
+
+async def receive_some(connection: Transport) -> bytes:
+    """Return the next bytes, b"" at the end of the stream. Raises OSError."""
+    area = bytearray(READ_BYTES)
+    while True:
+        try:
+            return bytes(area[: connection.recv_into(memoryview(area))])
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(connection.fileno())

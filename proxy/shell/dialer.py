@@ -22,8 +22,7 @@ import trio
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
 from proxy.host_port import host_port
-from proxy.shell.dial import DialError, dial, never_own
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import DialError, dial, never_own, receive_some, send_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

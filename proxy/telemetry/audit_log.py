@@ -1,7 +1,7 @@
 """The audit log: JSON lines about administrative requests and refusals, with user, time and address.
 
 Rules:
-- One line when an administrative request (`wire.administrative`) has ended, when any request that a policy refused
+- One line when an administrative request (`wire.apis`) has ended, when any request that a policy refused
   has ended, when a client is refused at its connect, and when one fails to authenticate to Sluice. Names and figures
   come from headers; those of a body only from a policy (`policies.audit`), as names and error codes. Of an
   authentication there are only the mechanism and the claimed user.

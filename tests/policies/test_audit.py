@@ -14,8 +14,7 @@ from policies.testing.policy_bench import BenchEntry
 from policies.testing.watched_calls import reachable_objects
 from tests.support.messages.every_case import for_each
 from wire import reply_steps, request_names
-from wire.administrative import ADMINISTRATIVE
-from wire.apis import OFFERED, ApiKey, name_of
+from wire.apis import ADMINISTRATIVE, OFFERED, ApiKey, name_of
 from wire.errors import ErrorCode
 
 

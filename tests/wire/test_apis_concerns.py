@@ -3,8 +3,7 @@
 import pytest
 
 from wire import apis
-from wire.administrative import ADMINISTRATIVE
-from wire.apis import OFFERED, ApiKey, name_of
+from wire.apis import ADMINISTRATIVE, OFFERED, ApiKey, name_of
 
 ON_THE_CLUSTER = {
     "AddRaftVoter", "AlterClientQuotas", "AlterConfigs", "AlterPartitionReassignments", "AlterReplicaLogDirs",

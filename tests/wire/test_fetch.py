@@ -17,9 +17,15 @@ from tests.support.messages.kafka_messages import api_of, messages_of
 from wire import codec, fetch
 from wire.apis import OFFERED, ApiKey
 from wire.errors import WireError
-from wire.fetch import FetchHead, FetchKind, empty_reply, head_offsets
+from wire.fetch import (
+    FetchHead,
+    FetchKind,
+    ShareFetchHead,
+    empty_reply,
+    head_offsets,
+    read_share_head,
+)
 from wire.primitives import INT32, encode_compact
-from wire.share_fetch import ShareFetchHead, read_share_head
 
 VERSIONS = range(19)
 

@@ -14,8 +14,8 @@ from proxy.core.turns import MAX_WALK_STEPS
 from wire import header
 from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
+from wire.fetch import read_share_head
 from wire.produce import ProduceWalker
-from wire.share_fetch import read_share_head
 from wire.topic_names import TopicNames
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from proxy.core.stats.capture import Seen
     from proxy.core.stats.request_trace import RequestTrace
     from wire.apis import Api
-    from wire.fetch import FetchHead
+    from wire.fetch import FetchHead, ShareFetchHead
     from wire.produce import ProduceWalker
     from wire.request_names import RequestNames
-    from wire.share_fetch import ShareFetchHead
 
 
 SESSION_SHIFT = 40

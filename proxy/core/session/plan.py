@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from policies.api import Need
 from proxy.core.stats.histogram import FINE_US
 from wire import addresses, throttle
-from wire.administrative import ADMINISTRATIVE
-from wire.apis import SIGN_ON, ApiKey
+from wire.apis import ADMINISTRATIVE, SIGN_ON, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,27 +6,38 @@ On the loop it takes about a millisecond, and one more per thousand connections.
 from __future__ import annotations
 
 import platform
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from policies.api import Outcome
+from policies.custom_metrics import HistogramSeries
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
 from proxy.core.session.mutes import mute_reasons
 from proxy.core.stats.meters import STAGES, summed
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.families import Family, MetricPoint, distribution
+from proxy.telemetry.metrics.families import (
+    Distribution,
+    Family,
+    Metric,
+    MetricKind,
+    MetricPoint,
+    distribution,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from policies.chain import Entry
+    from policies.custom_metrics import MetricSpec
     from policies.hook_runner import HookTime
     from proxy.core.engine import Engine
     from proxy.core.stats.meters import Meter, MeterBook
     from proxy.telemetry.facts import Facts
-    from proxy.telemetry.metrics.exemplars import Wait
-    from proxy.telemetry.metrics.families import Exemplars, Metric
+    from proxy.telemetry.metrics.families import Exemplars, Wait
     from proxy.telemetry.metrics.users import Tally, UserSeries
+
 
 _MUTES = {getattr(Mute, name): name.lower() for name in vars(Mute) if not name.startswith("_")}
 _DIAL_FAILURES = (
@@ -35,6 +46,14 @@ _DIAL_FAILURES = (
     CloseReason.BROKER_TLS,
     CloseReason.UPSTREAM_AUTHENTICATION_FAILED,
     CloseReason.UNKNOWN_NODE,
+)
+
+_USER_COUNTS: tuple[tuple[Metric, Callable[[Tally], float]], ...] = (
+    (names.USER_REQUESTS, lambda tally: tally.requests),
+    (names.USER_THROTTLED, lambda tally: tally.throttled),
+    (names.USER_THROTTLE_SECONDS, lambda tally: tally.throttle_ms / 1000),
+    (names.USER_REQUEST_BYTES, lambda tally: tally.request_bytes),
+    (names.USER_RESPONSE_BYTES, lambda tally: tally.response_bytes),
 )
 
 
@@ -96,15 +115,6 @@ def turns(book: MeterBook) -> Iterator[Family]:
     """Yield the durations of the loop's turns and of the pauses between them."""
     for metric, counts in ((names.STEP, book.step_us), (names.AWAY, book.away_us)):
         yield Family(metric, (MetricPoint((), distribution(counts, metric.edges)),))
-
-
-_USER_COUNTS: tuple[tuple[Metric, Callable[[Tally], float]], ...] = (
-    (names.USER_REQUESTS, lambda tally: tally.requests),
-    (names.USER_THROTTLED, lambda tally: tally.throttled),
-    (names.USER_THROTTLE_SECONDS, lambda tally: tally.throttle_ms / 1000),
-    (names.USER_REQUEST_BYTES, lambda tally: tally.request_bytes),
-    (names.USER_RESPONSE_BYTES, lambda tally: tally.response_bytes),
-)
 
 
 def users(
@@ -202,3 +212,32 @@ def process(facts: Facts) -> Iterator[Family]:
     yield single(names.OPEN_FDS, own.open_fds)
     yield single(names.MAX_FDS, own.max_fds)
     yield single(names.STARTED, own.started_s)
+
+
+def custom_metrics(entries: Iterable[Entry]) -> Iterator[Family]:
+    """Yield a family for each metric that has values; entries that define the same metric are its label `policy`."""
+    points: dict[MetricSpec, list[MetricPoint]] = {}
+    for entry in entries:
+        if entry.tools is None:
+            continue
+        for metric in entry.tools.metrics.by_name.values():
+            for labels, value in metric.series.items():
+                shown = _distribution(value) if isinstance(value, HistogramSeries) else value
+                point = MetricPoint((entry.name, *labels), shown)
+                points.setdefault(metric.spec, []).append(point)
+    for spec, found in points.items():
+        yield Family(_metric(spec), found)
+
+
+def _metric(spec: MetricSpec) -> Metric:
+    kind = MetricKind(spec.kind)
+    ending = "_total" if kind is MetricKind.COUNTER else ""
+    labels = ("policy", *spec.labels)
+    return Metric(
+        f"sluice_custom_{spec.name}{ending}", kind, spec.help, labels, buckets=spec.buckets
+    )
+
+
+def _distribution(series: HistogramSeries) -> Distribution:
+    *below, total = accumulate(series.counts)
+    return Distribution(tuple(below), total, series.sum, {})

@@ -13,6 +13,14 @@ from proxy.core.stats.histogram import BUCKETS, PER_DOUBLING, edge_us
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+# For sums a duration counts as the middle of its bucket.
+_MIDDLES_S = (
+    0.0,
+    *((edge_us(place) + edge_us(place - 1)) / 2e6 for place in range(1, BUCKETS)),
+)
+Wait = tuple[str, str]
+"""The name of an API and a stage."""
+
 
 class MetricKind(Enum):
     """The types of OpenMetrics."""
@@ -40,13 +48,6 @@ class Metric(NamedTuple):
         if self.kind is MetricKind.COUNTER:
             return self.name.removesuffix("_total")
         return self.name.removesuffix("_info") if self.kind is MetricKind.INFO else self.name
-
-
-# For sums a duration counts as the middle of its bucket.
-_MIDDLES_S = (
-    0.0,
-    *((edge_us(place) + edge_us(place - 1)) / 2e6 for place in range(1, BUCKETS)),
-)
 
 
 class Exemplar(NamedTuple):

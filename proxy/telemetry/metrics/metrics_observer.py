@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from proxy.core.observer import Observer
 from proxy.telemetry.metrics import collect, names
-from proxy.telemetry.metrics.custom import custom_metrics
-from proxy.telemetry.metrics.exemplars import ExemplarStore
-from proxy.telemetry.metrics.families import Family, MetricPoint
+from proxy.telemetry.metrics.collect import custom_metrics
+from proxy.telemetry.metrics.families import Exemplar, Family, MetricPoint, Wait, place_of
 from proxy.telemetry.metrics.pools import Pools
 from proxy.telemetry.metrics.quota_entities import quota_entities
 from proxy.telemetry.metrics.users import MAX_FOLDED, OTHER, UserBook
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
 
 FOLD_EVERY_MS = 3
 """Milliseconds between two batches of rows."""
+
+
+EXEMPLARY = frozenset(("throttle", "purgatory"))
+"""The stages whose histograms have the latest traced request of each bucket."""
 
 
 class MetricsObserver(Observer):
@@ -174,3 +177,26 @@ class MetricsObserver(Observer):
         self._folding = self._users.fold(MAX_FOLDED)
         if self._folding:
             self._engine.timers.arm(self._engine.now_ms + FOLD_EVERY_MS, self._fold)
+
+
+class ExemplarStore:
+    """Keeps one exemplar per API, stage and bucket. Called on the request path, for requests that waited."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Wait, dict[int, Exemplar]] = {}
+
+    def note(self, trace: RequestTrace) -> None:
+        """Keep an ended request as exemplar if it has a trace."""
+        trace_id = trace.trace_id
+        if not trace_id:
+            return
+        for stage in trace.stages:
+            if stage.kind in EXEMPLARY:
+                took_us = stage.ended_us - stage.began_us
+                kept = self._kept.setdefault((trace.api.name, stage.kind), {})
+                place = place_of(took_us, names.STAGE.edges)
+                kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
+
+    def copy(self) -> dict[Wait, dict[int, Exemplar]]:
+        """Return a copy of all exemplars, by API and stage."""
+        return {wait: dict(kept) for wait, kept in self._kept.items()}

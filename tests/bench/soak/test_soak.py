@@ -7,8 +7,7 @@ import pytest
 from bench.harness import ROOT
 from bench.measure import running_bench
 from bench.soak.__main__ import SESSION, soak, target
-from bench.soak.report import Soak, goals
-from bench.soak.verdict import Held
+from bench.soak.report import Held, Soak, goals
 
 
 def held(at_s: float, size_bytes: int, **types: int) -> Held:

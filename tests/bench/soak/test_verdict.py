@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from bench.soak.verdict import (
+from bench.soak.report import (
     FEW,
     FLAT,
     GROWS,

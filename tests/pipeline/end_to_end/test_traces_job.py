@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
+from pipeline.traces.findings import STAGES
 from pipeline.traces.otlp import TORN
-from pipeline.traces.requests import STAGES
 from pipeline.traces.traces_job import find
 from tests.support.faults.stub_broker import StubBroker
 from tests.support.messages import frames as f

@@ -5,8 +5,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import PipelineError
 from pipeline.traces import findings
+from pipeline.traces.findings import requests_of
 from pipeline.traces.otlp import read_spans
-from pipeline.traces.requests import requests_of
 from policies.api import Peer
 from tests.support.telemetry.request_traces import EPOCH_US, trace, waits
 from tests.support.telemetry.trace_files import spans_with_mute, write_traces

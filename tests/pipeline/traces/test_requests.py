@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from pipeline.traces.findings import STAGES, requests_of
 from pipeline.traces.otlp import read_spans
-from pipeline.traces.requests import STAGES, requests_of
 from proxy.telemetry.traces.spans import Span
 from tests.support.telemetry.request_traces import trace, waits
 from tests.support.telemetry.trace_files import spans_with_mute, write_traces

@@ -5,9 +5,8 @@ import math
 import pytest
 
 from policies.api import PolicyConfigError
-from policies.quota.config import QuotaConfig, QuotaLine
+from policies.quota.config import MAX_HINTS, QuotaConfig, QuotaLine, ineffective_limits
 from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
-from policies.quota.ineffective_limits import MAX_HINTS, ineffective_limits
 from policies.quota.policy import Quota
 from policies.quota.quota_file import MAX_PROBLEMS
 from policies.testing import BenchHost

@@ -9,8 +9,7 @@ from policies.testing.watched_calls import reachable_objects
 from tests.support.messages.golden import cases
 from tests.support.quotas.quota_policies import bench, fetch, peer, released
 from wire.apis import ApiKey, find
-from wire.fetch import FetchHead
-from wire.share_fetch import ShareFetchHead
+from wire.fetch import FetchHead, ShareFetchHead
 
 CASE = cases("quota.combine")["fetch-max-bytes-capped-by-quota"]
 BIG = CASE["clipped"].to_bytes(4, "big")

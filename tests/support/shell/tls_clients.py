@@ -6,9 +6,8 @@ import trio
 
 from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.clock import Clock
-from proxy.shell.tls.certificate_principals import CertificatePrincipals
 from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import SecureClient, TlsListener
+from proxy.shell.tls.listener import CertificatePrincipals, SecureClient, TlsListener
 from tests.support.shell.sockets import tcp_pair
 
 

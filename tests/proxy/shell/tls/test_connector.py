@@ -12,8 +12,7 @@ import trio
 from proxy.core.errors import CloseReason
 from proxy.openssl.contexts import client_context
 from proxy.shell.clock import Clock
-from proxy.shell.dial import DialError, dial
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import DialError, dial, receive_some, send_all
 from proxy.shell.tls.connector import TlsConnector
 from proxy.shell.tls.handshakes import Handshakes
 

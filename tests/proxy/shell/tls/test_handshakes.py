@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from proxy.openssl.contexts import client_context, server_context
-from proxy.shell.direct_io import receive_some
+from proxy.shell.dial import receive_some
 from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.tls.places import HOLD_S
 from proxy.shell.tls.tls_transport import TlsTransport

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from proxy.core.stats.histogram import BUCKETS, FINE_US, bucket_of
 from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.exemplars import ExemplarStore
-from proxy.telemetry.metrics.families import distribution, place_of
-from proxy.telemetry.metrics.metric import MetricKind
+from proxy.telemetry.metrics.families import MetricKind, distribution, place_of
+from proxy.telemetry.metrics.metrics_observer import ExemplarStore
 from proxy.telemetry.metrics.names import ALL, STAGE, STEP
 from tests.support.messages.kafka_messages import api_of
 from wire.apis import ApiKey
