@@ -44,7 +44,7 @@ def chart(title: str, note: str, groups: list[Group]) -> str:
     names = list(dict.fromkeys(name for group in groups for name in group.bars))
     limit = _limit(bar for group in groups for bar in group.bars.values())
     scale = (WIDTH - LEFT - RIGHT) / limit
-    height = TOP + sum(_group_height(group) for group in groups) + 34
+    height = TOP + sum(len(group.bars) * (BAR + GAP) + GROUP_GAP for group in groups) + 34
     parts = [*_legend(names), *_axis(limit, scale, height)]
     y = TOP
     for group in groups:
@@ -61,10 +61,6 @@ def _limit(bars: Iterable[Spread]) -> float:
     """Return the end of the axis: the next quarter above every bar, at least 1.25."""
     greatest = max((bar.greatest for bar in bars), default=1.0)
     return max(1.25, (int(greatest * 4) + 1) / 4)
-
-
-def _group_height(group: Group) -> int:
-    return len(group.bars) * (BAR + GAP) + GROUP_GAP
 
 
 def _legend(names: list[str]) -> list[str]:

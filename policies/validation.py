@@ -115,7 +115,7 @@ def join_path(path: str, key: str) -> str:
 def _walk(
     kind: object, data: object, path: str, problems: list[Problem], types: FieldTypes
 ) -> None:
-    if _is_object(kind):
+    if _strip_annotation(kind) is object:
         return
     info = types.info_of(kind)
     bare, kind_bare = strip(info), _strip_annotation(kind)
@@ -233,7 +233,3 @@ def _check_leaf(
 
 def _strip_annotation(kind: object) -> object:
     return _strip_annotation(get_args(kind)[0]) if get_origin(kind) is Annotated else kind
-
-
-def _is_object(kind: object) -> bool:
-    return _strip_annotation(kind) is object

@@ -164,10 +164,6 @@ def _coordinators(buf: bytearray, start: int, end: int, advertise: Advertise) ->
     return None if is_unchanged(buf, at, pos, parts) else splice(buf, start, end, parts, at, pos)
 
 
-def _describe_quorum(_version: int) -> Rewriter:
-    return _quorum
-
-
 def _quorum(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
     """Rewrite v2+: the listeners of the controllers, each advertised under its node's id."""
     at, budget = _after_quorum_topics(buf, start, end)
@@ -217,7 +213,7 @@ _REWRITERS: Final[dict[int, Callable[[int], Rewriter]]] = {
     ApiKey.FETCH: node_endpoints.fetch,
     ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
-    ApiKey.DESCRIBE_QUORUM: _describe_quorum,
+    ApiKey.DESCRIBE_QUORUM: lambda _: _quorum,
     ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
     ApiKey.SHARE_FETCH: node_endpoints.share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: node_endpoints.share_acknowledge,

@@ -152,7 +152,13 @@ class Soak:
 def goals(soak: Soak) -> list[Goal]:
     """Return the goals: no growth beyond the bound, no growing type, no problem."""
     return [
-        max_goal("series that grow under load", "", float(_grown(soak)), 0, 0),
+        max_goal(
+            "series that grow under load",
+            "",
+            float([soak.resident.word, soak.blocks.word].count(GROWS)),
+            0,
+            0,
+        ),
         max_goal("types with more objects afterwards", "", float(len(soak.growing)), 0, 0),
         max_goal("problems of clients or of Sluice", "", float(len(soak.problems)), 0, 0),
     ]
@@ -186,7 +192,3 @@ def section(soak: Soak, facts: dict[str, str]) -> str:
 def _cells(soak: Soak, what: Callable[[Held], float], digits: int) -> list[str]:
     under_load = soak.growth(what).mean
     return [f"{value:,.{digits}f}" for value in (what(soak.before), under_load, what(soak.after))]
-
-
-def _grown(soak: Soak) -> int:
-    return [soak.resident.word, soak.blocks.word].count(GROWS)

@@ -118,7 +118,8 @@ def _recommend(
     first_s, last_s = found["first_s"], found["last_s"]
     fit_until_s = int(first_s + FIT_SHARE * (last_s + 1 - first_s))
     question = Question(level, wishes.limits, wishes.percentile, fit_until_s)
-    parts = max(2 * spark.sparkContext.defaultParallelism, _shuffle_partitions(spark))
+    shuffled = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    parts = max(2 * spark.sparkContext.defaultParallelism, shuffled)
     has_bytes = len(wishes.limits) > 1
     api = TableFiles.maybe_open(spark, uri, "api") if has_bytes else None
     all_needs = needs(with_uses(demand, api), question, parts).persist()
@@ -149,10 +150,6 @@ def _recommend(
 
 def _level(users: int) -> Level:
     return "user" if users else "client_id"
-
-
-def _shuffle_partitions(spark: SparkSession) -> int:
-    return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _measured(all_needs: DataFrame, limits: tuple[str, ...], sizing: Sizing) -> dict[str, Measured]:

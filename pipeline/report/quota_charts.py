@@ -175,7 +175,7 @@ def heat(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
             "client": labels[names[each.client]],
             "factor": figure(each.factor),
             "share": each.throttled_share,
-            "text": _cell_text(each.throttled_share),
+            "text": "<1" if each.throttled_share < 0.01 else f"{each.throttled_share * 100:.0f}",
         }
         for each in facts.sweep
         if each.client in order and each.factor in factors
@@ -226,10 +226,6 @@ def factors_shown(factors: set[float], most: int) -> list[float]:
         inner = range(1, most - 1)
         chosen[min(inner, key=lambda place: abs(chosen[place] - 1))] = 1.0
     return chosen
-
-
-def _cell_text(share: float) -> str:
-    return "<1" if share < 0.01 else f"{share * 100:.0f}"
 
 
 def _shade(colours: Sequence[str]) -> alt.Color:

@@ -95,7 +95,7 @@ class LiveQuotas:
             for standing in policy.bucket_statuses(user, client_id, now_ms)
         ]
         if found:
-            fullest = max(found, key=_fullness)
+            fullest = max(found, key=lambda each: (each.wait_ms, each.used))
             return BindingLimit(*fullest, fullest.used)
         held = self.effective_quota(user, client_id)
         return None if held is None else BindingLimit(held.entity, "request_rate", held.rate)
@@ -168,10 +168,6 @@ class LiveQuotas:
                 for each in policy.quotas
             ],
         )
-
-
-def _fullness(standing: BucketStatus) -> tuple[float, float]:
-    return standing.wait_ms, standing.used
 
 
 def _judged(
