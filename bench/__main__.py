@@ -23,42 +23,20 @@ from bench.report import Results, markdown, picture
 from bench.shapes import choose
 from bench.variants import COMPILED, COMPILED_QUOTA, DIRECT, NO_PROXY, SLUICE, SLUICE_QUOTA, Variant
 
-QUICK = {
-    "rounds": 2,
-    "seconds": 0.3,
-    "warm": 0.1,
-    "first_warm": 1.0,
-    "starts": 2,
-    "idle_seconds": 2.0,
-}
-FULL = {
-    "rounds": 21,
-    "seconds": 0.3,
-    "warm": 0.1,
-    "first_warm": 5.0,
-    "starts": 5,
-    "idle_seconds": 10.0,
-}
-"""Many short rounds: what disturbs a machine lasts for seconds, and a median needs many that it did not reach.
-`first_warm` is that with a peer; without one it is 0.
-"""
-QUICK_VARIANTS = "direct,sluice,sluice-compiled,relay,haproxy"
+ROUNDS, SECONDS, WARM_S = 21, 0.3, 0.1
+"""Many short rounds: what disturbs a machine lasts for seconds, and a median needs many that it did not reach."""
+FIRST_WARM_S = 5.0
+"""With a peer; without one it is 0."""
+STARTS, IDLE_SECONDS, PAIRS = 5, 10.0, (1000, 5000)
 OWN = frozenset((SLUICE, SLUICE_QUOTA, COMPILED, COMPILED_QUOTA))
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
-    made = options("bench", __doc__, seed=1)
-    made.add_argument(
-        "--quick", action="store_true", help="about a minute; too short for conclusions"
-    )
+    made = options("bench", __doc__, seed=1, rounds=ROUNDS, seconds=SECONDS, warm=WARM_S)
     made.add_argument("--shapes", default="", help="comma-separated; default: all")
     made.add_argument("--variants", default="", help="comma-separated; default: all installed")
     peer_options(made)
-    made.add_argument("--rounds", type=int)
-    made.add_argument("--seconds", type=float, help="duration of a run")
-    made.add_argument("--warm", type=float, help="warm-up of a run, seconds")
-    made.add_argument("--version", type=int, default=11, choices=(9, 10, 11), help="of Produce")
     made.add_argument("--no-footprint", action="store_true", help="skip memory, start and idle CPU")
     return made
 
@@ -81,19 +59,16 @@ def run(given: argparse.Namespace) -> Results:
         BenchError: the C programs cannot be built, or no proxy was chosen.
         ValueError: a shape or a peer is unknown.
     """
-    preset = QUICK if given.quick else FULL
-    rounds = int(given.rounds or preset["rounds"])
-    seconds, warm = given.seconds or preset["seconds"], given.warm or preset["warm"]
-    first_warm = first_warm_s(given, preset["first_warm"])
+    rounds, seconds, warm = given.rounds, given.seconds, given.warm
+    first_warm = first_warm_s(given, FIRST_WARM_S)
     shapes = choose(given.shapes)
     limit = raise_descriptor_limit()
-    wanted = [1000] if given.quick else [1000, 5000]
-    pairs = [count for count in wanted if 2 * count + 200 < limit]
+    pairs = [count for count in PAIRS if 2 * count + 200 < limit]
     footprints: dict[str, Footprint] = {}
-    names = given.variants or (QUICK_VARIANTS if given.quick else "")
+    names = given.variants
     with (
         tempfile.TemporaryDirectory(prefix="sluice-wheel-") as parent,
-        running_bench(given.version) as bench,
+        running_bench() as bench,
     ):
         own = both_builds(_maybe_wheel(Path(parent) / "wheel", names))
         peers = installed_peers(bench.programs["relay"], given.peer)
@@ -103,16 +78,14 @@ def run(given: argparse.Namespace) -> Results:
             if variant.command is None or given.no_footprint:
                 continue
             try:
-                footprints[variant.name] = bench.footprint(
-                    variant, pairs, int(preset["starts"]), preset["idle_seconds"]
-                )
+                footprints[variant.name] = bench.footprint(variant, pairs, STARTS, IDLE_SECONDS)
             except BenchError as error:
                 samples.failures["start and memory", variant.name] = str(error)
     facts = {
         "date": today(),
         "rounds": f"{rounds} of {seconds:g} s each, {warm:g} s warm-up",
         "before the first round": f"{first_warm:g} s of each shape through each given peer",
-        "requests": f"Produce v{given.version}, Fetch v12",
+        "requests": "Produce v11, Fetch v12",
     }
     versions = {variant.name: variant.version for variant in variants}
     return Results(samples, footprints, versions, describe(), facts)

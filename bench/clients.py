@@ -19,8 +19,7 @@ from typing import Final
 from bench import kafka_clients as tools
 from bench.builds import compiled
 from bench.builds import sluice_command as command_of
-from bench.clients_report import BASE, Case, choose, goals, section
-from bench.compare import checkout
+from bench.clients_report import Case, choose, goals, section
 from bench.figures import Sample, Samples
 from bench.goals import tell
 from bench.harness import BenchError
@@ -49,25 +48,21 @@ STOCK_RECORDS: Final = 1_000_000
 """The records of the topic that is read at full speed."""
 
 
-def variants(peers: list[str], base: Path | None, wheel: Path | None = None) -> list[Variant]:
-    """Return no proxy, Sluice, HAProxy if it is installed, the peers, and the base and the compiled wheel if given.
+def variants(peers: list[str], wheel: Path | None = None) -> list[Variant]:
+    """Return no proxy, Sluice, HAProxy if it is installed, the peers, and the compiled wheel if given.
 
     Raises:
         ValueError: a peer is not NAME[@VERSION]=COMMAND.
     """
     program = Path(sys.executable).with_name("sluice")
-    found = [Variant(DIRECT, "clients and broker alone", None), _sluice(SLUICE, program)]
+    ours = Variant(
+        SLUICE, first_line([str(program), "version"]), command_of(program, nodes="1-1"), peer=False
+    )
+    found = [Variant(DIRECT, "clients and broker alone", None), ours]
     if wheel is not None:
         found.append(compiled(program, wheel, nodes="1-1"))
     found += maybe_haproxy()
-    if base is not None:
-        found.append(_sluice(BASE, base / ".venv/bin/sluice"))
     return found + [parse_peer(text) for text in peers]
-
-
-def _sluice(name: str, program: Path) -> Variant:
-    version = first_line([str(program), "version"])
-    return Variant(name, version, command_of(program, nodes="1-1"), peer=False)
 
 
 class Clients:
@@ -197,14 +192,13 @@ def measure(given: argparse.Namespace) -> tuple[Samples, list[Case], list[Varian
         raise BenchError(f"no real Kafka: {error}") from error
     samples, order = Samples(), random.Random(given.seed)
     with contextlib.ExitStack() as stack:
-        base = stack.enter_context(checkout(given.base)) if given.base else None
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-clients-")))
         wheel = None
         if reason := missing():
             print(f"without the compiled build: {reason}", flush=True)
         else:
             unpack_compiled(wheel := folder / "wheel")
-        chosen = variants(given.peer, base, wheel)
+        chosen = variants(given.peer, wheel)
         clients = Clients(folder, java)
         running = stack.enter_context(clients.started(chosen))
         if warm := first_warm_s(given, FIRST_WARM_S):
@@ -225,7 +219,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; return the exit code."""
     parser = options("bench.clients", __doc__, rounds=3, seconds=8.0, seed=1)
     parser.add_argument("--cases", default="", help="comma-separated; default: all")
-    parser.add_argument("--base", default="", help="also measure this revision")
     peer_options(parser)
     given = parser.parse_args(arguments)
     samples, cases, chosen = measure(given)

@@ -10,7 +10,6 @@ from bench.harness.figures import Spread
 from bench.harness.markdown import columns, facts_line
 from bench.variants import COMPILED, DIRECT, HAPROXY
 
-BASE: Final = "base"
 METHOD: Final = """\
 Made by `make bench-clients`. Kafka's own performance tools are the clients, before a real Kafka of one broker; the
 consumer reads what a producer sends past the proxies, or at full speed a topic that is full. CPU is that of the proxy
@@ -68,13 +67,10 @@ def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[s
     def speed(row: tuple[Case, str]) -> str:
         return "" if row[0].rate or row[1] == DIRECT else _text(_speed(samples, *row), 2)
 
-    def times(yardstick: str) -> Callable[[tuple[Case, str]], str]:
-        return lambda row: (
-            "" if row[1] in {yardstick, DIRECT} else _text(_ratio(samples, *row, yardstick), 2)
-        )
+    def times(row: tuple[Case, str]) -> str:
+        return "" if row[1] in {HAPROXY, DIRECT} else _text(_ratio(samples, *row), 2)
 
     cpu = of(lambda each: each.cpu_us, 2)
-    yardsticks = {HAPROXY: "times HAProxy's", BASE: "times the base's"}
     parts = [
         "## Real clients at fixed rates",
         METHOD,
@@ -85,7 +81,7 @@ def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[s
                 ("", lambda row: row[0].title),
                 ("", lambda row: row[1]),
                 ("CPU µs/record", lambda row: "" if row[1] == DIRECT else cpu(row)),
-                *((head, times(name)) for name, head in yardsticks.items() if name in names),
+                *([("times HAProxy's", times)] if HAPROXY in names else []),
                 ("records/s", of(lambda each: each.requests_per_second, 0)),
                 ("times direct's", speed),
             ],
@@ -101,7 +97,7 @@ def goals(samples: Samples, cases: list[Case]) -> list[Goal]:
     for case in cases:
         if case.goal is not None:
             what = f"CPU of a record, {case.title}, times HAProxy's"
-            ratio = _ratio(samples, case, COMPILED, HAPROXY)
+            ratio = _ratio(samples, case, COMPILED)
             made.append(max_goal(what, "x", ratio, case.goal))
         if case.speed_goal is not None:
             what = f"records/s, {case.title}, times those without a proxy"
@@ -109,12 +105,12 @@ def goals(samples: Samples, cases: list[Case]) -> list[Goal]:
     return made
 
 
-def _ratio(samples: Samples, case: Case, name: str, yardstick: str) -> Spread | None:
-    """Return the CPU of a variant divided by the yardstick's, computed in each round; None without both."""
+def _ratio(samples: Samples, case: Case, name: str) -> Spread | None:
+    """Return the CPU of a variant divided by HAProxy's, computed in each round; None without both."""
     return samples.between(
         case.name,
         name,
-        yardstick,
+        HAPROXY,
         lambda ours, theirs: ours.cpu_us / theirs.cpu_us if theirs.cpu_us else 0.0,
     )
 

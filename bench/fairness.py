@@ -156,16 +156,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the benchmark; return 1 if a goal is not met (by the median over the rounds)."""
     numbers = {"flows": 30, "value_bytes": MIB, "rounds": 5, "seconds": 5.0}
     parser = options("bench.fairness", __doc__, **numbers)
-    parser.add_argument("--kind", choices=("produce", "fetch"), default="produce")
     given = parser.parse_args(arguments)
-    bulk = Shape("bulk", "bulk", 1, depth=2, kind=given.kind, value_bytes=given.value_bytes)
+    bulk = Shape("bulk", "bulk", 1, depth=2, value_bytes=given.value_bytes)
     before = os.getloadavg()[0]
     found = measure(bulk, given.flows, given.rounds, given.seconds)
     facts = {
         **describe(),
         "load average before": f"{before:.1f}",
         "date": today(),
-        "load": f"{given.flows} flows of {given.kind} with {given.value_bytes} bytes, two in flight each",
+        "load": f"{given.flows} flows of produce with {given.value_bytes} bytes, two in flight each",
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
     }
     write_section(given.out, "fairness", section(found, facts))

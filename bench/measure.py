@@ -31,12 +31,11 @@ IDLE_CONNECTIONS = 100
 
 
 class Bench:
-    """A broker stub, the proxies in front of it, and the load on them. `version` is that of Produce."""
+    """A broker stub, the proxies in front of it, and the load on them."""
 
-    def __init__(self, programs: dict[str, Path], folder: Path, version: int = 11) -> None:
+    def __init__(self, programs: dict[str, Path], folder: Path) -> None:
         self.programs = programs
         self.folder = folder
-        self.version = version
         self.load_core = cores()[1]
         self._count = 0
         self.broker_port = free_ports()
@@ -98,7 +97,7 @@ class Bench:
 
     def start_load(self, shape: Shape, port: int, seconds: float, warm_seconds: float) -> Program:
         """Start a load program, which prints `ready` after its warm-up and waits for `go`."""
-        arguments = shape.arguments(port, seconds, warm_seconds, self.version)
+        arguments = shape.arguments(port, seconds, warm_seconds)
         command = [str(self.programs["load"]), *arguments]
         return self._start(command, "load", piped=True)
 
@@ -223,7 +222,7 @@ def measure(
 
 
 @contextlib.contextmanager
-def running_bench(version: int = 11, made: type[Bench] = Bench) -> Iterator[Bench]:
+def running_bench(made: type[Bench] = Bench) -> Iterator[Bench]:
     """Build the programs and run the broker stub for the duration of the block.
 
     Raises:
@@ -232,7 +231,7 @@ def running_bench(version: int = 11, made: type[Bench] = Bench) -> Iterator[Benc
     raise_descriptor_limit()
     programs = build()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as folder:
-        bench = made(programs, Path(folder), version)
+        bench = made(programs, Path(folder))
         try:
             yield bench
         finally:

@@ -25,7 +25,7 @@ class Shape:
         """Return whether the bytes cost more than the requests."""
         return self.value_bytes >= MIB
 
-    def arguments(self, port: int, seconds: float, warm_seconds: float, version: int) -> list[str]:
+    def arguments(self, port: int, seconds: float, warm_seconds: float) -> list[str]:
         """Return the arguments of bench/bin/load."""
         given = {
             "-p": port,
@@ -36,7 +36,7 @@ class Shape:
             "-r": self.rate,
             "-s": seconds,
             "-w": warm_seconds,
-            "-v": version,
+            "-v": 11,  # of Produce
         }
         return [str(part) for pair in given.items() for part in pair] + ["-g"]
 

@@ -46,8 +46,7 @@ from bench.purgatory.workload import (
     latency_samples,
 )
 
-FULL_RATES = "10000,25000,40000,105000,200000,300000,400000"
-QUICK_RATES = "40000,105000"
+RATES = "10000,25000,40000,105000,200000,300000,400000"
 REQUESTS = 1_000_000
 FEWER = 4
 """Candidates without a goal run a quarter of the requests."""
@@ -65,7 +64,7 @@ class Bench:
         self.folder = folder
         self.found = Found()
         self._java: dict[str, list[str]] = {}
-        self.requests: int = given.requests // (20 if given.quick else 1)
+        self.requests: int = given.requests
         self.candidates = self._choose(given.candidates)
         self._order = random.Random(given.seed)
         self._samples = min(SAMPLES, 2 * self.requests)
@@ -180,16 +179,12 @@ def play(name: str, stem: Path, where: Path = ROOT) -> dict[str, float]:
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
     parser = options("bench.purgatory", __doc__, requests=REQUESTS, seed=1)
-    parser.add_argument(
-        "--quick", action="store_true", help="half a minute; too short for conclusions"
-    )
-    parser.add_argument("--rates", default="", help=f"comma-separated; default: {FULL_RATES}")
+    parser.add_argument("--rates", default=RATES, help="comma-separated")
     parser.add_argument("--candidates", default="", help="comma-separated; default: all")
     given = parser.parse_args(arguments)
-    rates = given.rates or (QUICK_RATES if given.quick else FULL_RATES)
     with tempfile.TemporaryDirectory(prefix="sluice-purgatory-") as folder:
         bench = Bench(Path(folder), given)
-        for rate in sorted(int(rate) for rate in rates.split(",")):
+        for rate in sorted(int(rate) for rate in given.rates.split(",")):
             bench.measure(rate)
     found = bench.found
     found.facts = {

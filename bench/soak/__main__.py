@@ -148,7 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
         variant, counts = target(folder, given.every_s, Path(parent))
         if not variant.version.endswith(", pure)" if given.pure else ", compiled)"):
             raise BenchError(f"another build runs: {variant.version}")
-        with running_bench(11) as bench:
+        with running_bench() as bench:
             found = soak(bench, variant, counts, seconds, given.every_s)
     facts = {
         "date": today(),

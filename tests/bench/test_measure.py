@@ -20,7 +20,7 @@ SHAPE = Shape("s", "s", 2)
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """A broker on two cores, or one."""
     raise_descriptor_limit()
-    made = Bench(build(tmp_path / "bin"), tmp_path, 9)
+    made = Bench(build(tmp_path / "bin"), tmp_path)
     yield made
     made.close()
 
