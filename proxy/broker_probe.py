@@ -18,7 +18,7 @@ import trio
 from proxy.broker_talk import BrokerTalk
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.shell.dial import DialError
-from wire import metadata
+from wire import metadata, sasl
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
-_MECHANISM = b"PLAIN"
+_MECHANISM = "PLAIN"
 _CLOSES = "it speaks TLS, and closes without an answer: it may demand a client certificate (upstream.tls.cert_file)"
 _PLAIN = "it speaks Kafka without TLS, but upstream.tls is set"
 
@@ -141,28 +141,17 @@ def _requires_tls(version: str) -> str:
 
 async def _sasl(talk: BrokerTalk) -> str:
     """Return in words why a broker answers ApiVersions but not Metadata."""
-    mechanism = Struct(">h").pack(len(_MECHANISM)) + _MECHANISM
-    answer = await talk.ask([_frame(ApiKey.SASL_HANDSHAKE, 1, mechanism)])
+    answer = await talk.ask([sasl.handshake_request(_MECHANISM, 0)])
     try:
-        names = _mechanisms(answer)
-    except (WireError, error):
+        code, names = sasl.handshake_reply(answer[8:])
+    except WireError:
+        code, names = ErrorCode.NONE, ()
+    if not names or code not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM):
         return "it does not answer Metadata, so its brokers are not known"
     return (
         f"it requires SASL ({', '.join(names)}), which passes through Sluice from client to broker. It lists its "
         "brokers only for authenticated clients"
     )
-
-
-def _mechanisms(frame: bytes) -> list[str]:
-    code, count = Struct(">hi").unpack_from(frame, 8)
-    if code not in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_SASL_MECHANISM) or not 0 < count <= 32:
-        raise WireError(f"a SaslHandshake reply with error {code}")
-    names, at = [], 14
-    for _ in range(count):
-        (length,) = Struct(">h").unpack_from(frame, at)
-        names.append(frame[at + 2 : at + 2 + length].decode("ascii", "replace"))
-        at += 2 + length
-    return names
 
 
 def _frame(api_key: int, api_version: int, body: bytes) -> bytes:

@@ -32,12 +32,8 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.shell.event_loop import EventLoop
     from proxy.telemetry.audit_log import AuditLog
-    from proxy.telemetry.client_activity import ClientActivity, ConnectionTimes
-    from proxy.telemetry.decisions import Decisions
-    from proxy.telemetry.golden_signals import GoldenSignals
-    from proxy.telemetry.history import History
     from proxy.telemetry.log import Level, LogObserver
-    from proxy.telemetry.metrics.metrics_observer import MetricsObserver
+    from proxy.telemetry.monitoring import Monitoring
 
 VERSION = version("kafka-sluice")
 
@@ -69,12 +65,7 @@ class AdminService:
         ports: Sequence[tuple[int | None, int]],
         *,
         log_observer: LogObserver,
-        metrics: MetricsObserver,
-        decisions: Decisions,
-        history: History,
-        principals: ClientActivity,
-        connection_times: ConnectionTimes,
-        signals: GoldenSignals,
+        monitoring: Monitoring,
         traces: DropCounter | None = None,
         usage_log: DropCounter | None = None,
         audit: AuditLog | None = None,
@@ -85,18 +76,18 @@ class AdminService:
     ) -> None:
         self.engine = engine
         self.ports = ports
-        self.decisions = decisions
-        self.history = history
-        self.principals = principals
-        self.connection_times = connection_times
-        self.signals = signals
+        self.decisions = monitoring.decisions
+        self.history = monitoring.history
+        self.principals = monitoring.principals
+        self.connection_times = monitoring.connection_times
+        self.signals = monitoring.signals
         self.live_quotas = LiveQuotas(engine, event_loop, reloader)
         self.live_policies = LivePolicies(engine, event_loop)
         self._event_loop = event_loop
         self._clock = clock
         self._reloader = reloader
         self._log_observer = log_observer
-        self._metrics = metrics
+        self._metrics = monitoring.metrics
         self._traces = traces
         self._usage_log = usage_log
         self._audit = audit

@@ -43,13 +43,8 @@ from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
 from proxy.telemetry import log
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.client_activity import ClientActivity, ConnectionTimes
-from proxy.telemetry.decisions import Decisions
-from proxy.telemetry.golden_signals import GoldenSignals
-from proxy.telemetry.history import History
 from proxy.telemetry.log import LogObserver
-from proxy.telemetry.loop_lag import LoopLag
-from proxy.telemetry.metrics.metrics_observer import MetricsObserver
+from proxy.telemetry.monitoring import Monitoring
 from tests.support.core.sessions import Watcher
 from tests.support.shell.sockets import tcp_pair
 
@@ -79,15 +74,10 @@ class AdminRoom:
         self.watcher = Watcher()
         services = PolicyServices()
         self.log = LogObserver(self.clock, services.call_at)
-        self.decisions, self.history, self.principals = Decisions(), History(), ClientActivity()
-        self.connection_times = ConnectionTimes(self.clock)
-        self.signals = GoldenSignals()
-        self.metrics = MetricsObserver()
-        listeners = (
-            *(self.watcher, self.log, self.metrics),
-            *(self.decisions, self.history, self.principals, self.connection_times),
-            self.signals,
-        )
+        monitoring = Monitoring(config, self.clock)
+        self.metrics, self.principals = monitoring.metrics, monitoring.principals
+        self.loop_lag = monitoring.loop_lag
+        listeners = (self.watcher, self.log, *monitoring.observers())
         observer = Broadcast(listeners)
         nodes = config.listen.node_addresses()
         topology = Topology("127.0.0.1", config.listen.port, nodes, observer)
@@ -106,10 +96,10 @@ class AdminRoom:
             self._dynamic_settings(),
             self.clock,
         )
-        self.loop_lag = LoopLag()
-        self.signals.attach(self.engine)
-        self.history.attach(
-            self.engine, self.loop_lag.p99_ms, lambda: self.signals.errors_in_second
+        signals = monitoring.signals
+        signals.attach(self.engine)
+        monitoring.history.attach(
+            self.engine, self.loop_lag.p99_ms, lambda: signals.errors_in_second
         )
         self.drained = False
         self.full = False
@@ -120,12 +110,7 @@ class AdminRoom:
             self.reloader,
             [(None, config.listen.port), *config.listen.node_ports().items()],
             log_observer=self.log,
-            metrics=self.metrics,
-            decisions=self.decisions,
-            history=self.history,
-            principals=self.principals,
-            connection_times=self.connection_times,
-            signals=self.signals,
+            monitoring=monitoring,
             drain=self._drain,
             is_draining=lambda: self.drained,
             is_full=lambda: self.full,
