@@ -8,8 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from policies.plugin_sources import PluginSources
-from policies.replaced_modules import any_left, note_replaced
+from policies.plugin_sources import PluginSources, any_left, note_replaced
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies.name_patterns import NamePatterns, pattern_mistake
 from policies.testing import PolicyBench
-from policies.topic_access import ANY, MANAGE, OPEN, READ, WRITE, access_needed
+from policies.topic_settings import ANY, MANAGE, OPEN, READ, WRITE, access_needed
 from policies.topics import TopicRules
 from policies.validation import SettingsError
 from tests.support.messages.every_case import for_each

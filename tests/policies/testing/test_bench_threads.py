@@ -1,7 +1,7 @@
 """Slow work in a bench is done when its clock says so, and the policy sees all that a proxy may give it."""
 
 from policies.testing import PolicyBench
-from policies.testing.bench_alarm import BenchAlarm
+from policies.testing.bench_host import BenchAlarm
 from tests.support.plugins.tool_user import ToolUser
 
 

@@ -8,7 +8,7 @@ import pytest
 from bench.harness.ports import free_ports
 from proxy.admin.errors import UnreachableError
 from proxy.cli.kafka_options import Server
-from proxy.cli.round_trip import AdvertisedBroker, OutOfTimeError, RoundTrip
+from proxy.cli.ping import AdvertisedBroker, OutOfTimeError, RoundTrip
 from proxy.demo.cluster import start_brokers
 from proxy.demo.processes import ClusterReady
 from tests.support.processes.command_line import invoke

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
-from proxy.cli import live, tables
+from proxy.cli import tables, top
 
 NAMES = ("user", "client id", "quota", "limit/s", "used/s", "waiting")
 LONG = "payments-" + "x" * 238 + "-7"
@@ -130,7 +130,7 @@ DRAWN = [(("alice", "5"), False), (("bob", "7"), True), (("eve", "9"), False)]
 
 
 def drawn(height: int) -> Text:
-    return live.draw_table("head", ("user", "ms"), DRAWN, 40, height)
+    return top.draw_table("head", ("user", "ms"), DRAWN, 40, height)
 
 
 def test_a_frame_has_the_head_the_column_names_and_the_rows() -> None:
@@ -155,5 +155,5 @@ def test_watching_ends_with_the_frames_or_with_ctrl_c() -> None:
         yield lambda *_: Text("one")
         raise KeyboardInterrupt
 
-    assert live.watch([lambda *_: Text("one"), lambda *_: Text("two")])
-    assert not live.watch(stopped())
+    assert top.watch([lambda *_: Text("one"), lambda *_: Text("two")])
+    assert not top.watch(stopped())

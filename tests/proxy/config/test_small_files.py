@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from proxy.config import users_file
-from proxy.config.file import read_file
-from proxy.config.small_files import FileError, is_open_to_others, read_small_file
+from proxy.config.small_files import FileError, is_open_to_others, read_file, read_small_file
 from proxy.config.users_file import load_users
 from tests.support.shell.sasl_service import credentials
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 import trio
 
-from proxy.shell.direct_io import receive_some, send_all
+from proxy.shell.dial import receive_some, send_all
 from proxy.shell.transport import PlainTransport
 from tests.support.shell.sockets import receive, reset, tcp_pair
 

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.last_counts import EVERY_S, LastCounts
+from proxy.telemetry.line_limits import EVERY_S, LastCounts
 from proxy.telemetry.pool_outages import POOL_EVERY_MS
 from proxy.telemetry.stderr import NonBlockingWriter
 from tests.support.processes.log_lines import PEER

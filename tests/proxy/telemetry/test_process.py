@@ -9,10 +9,10 @@ import psutil
 import pytest
 import trio
 
+from proxy.telemetry import facts
 from proxy.telemetry import loop_lag as beating
-from proxy.telemetry import process
+from proxy.telemetry.facts import read_process
 from proxy.telemetry.loop_lag import EVERY_S, KEPT, START_S, LoopLag
-from proxy.telemetry.process import read_process
 
 
 def test_the_figures_agree_with_psutil() -> None:
@@ -30,9 +30,9 @@ def test_the_count_of_descriptors_follows_opens_and_closes(
     *, told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The descriptor of its own listing is not counted; with and without the kernel's count."""
-    if told and not process._is_count_the_size():
+    if told and not facts._is_count_the_size():
         pytest.skip("this kernel does not tell the number of descriptors (Linux before 6.2)")
-    monkeypatch.setattr(process, "_IS_SIZE", told)
+    monkeypatch.setattr(facts, "_IS_SIZE", told)
     before = read_process().open_fds
     opened = os.open(os.devnull, os.O_RDONLY)
     during = read_process().open_fds
@@ -58,25 +58,25 @@ def test_the_programs_name_does_not_disturb_the_fields(tmp_path: Path) -> None:
     (tmp_path / "self/stat").write_text(f"1 (a) b) (c) {fields} 5000 23\n")
 
     ticks = os.sysconf("SC_CLK_TCK")
-    assert process._started_s(tmp_path) == pytest.approx(time.time() - 100 + 5000 / ticks, abs=9)
+    assert facts._started_s(tmp_path) == pytest.approx(time.time() - 100 + 5000 / ticks, abs=9)
 
 
 def test_the_kernels_count_of_descriptors_is_verified_before_use(tmp_path: Path) -> None:
     """On other kernels the size of the folder is not a count, or is missing."""
     (tmp_path / "0").touch()
 
-    assert not process._is_count_the_size(tmp_path)
-    assert not process._is_count_the_size(tmp_path / "gone")
+    assert not facts._is_count_the_size(tmp_path)
+    assert not facts._is_count_the_size(tmp_path / "gone")
 
 
 def test_without_proc_the_figures_are_0(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The metrics page works all the same."""
-    monkeypatch.setattr(process, "_PROC", tmp_path)
+    monkeypatch.setattr(facts, "_PROC", tmp_path)
 
     own = read_process()
 
     assert (own.resident_bytes, own.open_fds) == (0, 0)
-    assert process._started_s(tmp_path) == pytest.approx(time.time(), abs=60)
+    assert facts._started_s(tmp_path) == pytest.approx(time.time(), abs=60)
 
 
 async def test_a_loop_that_is_never_late_has_no_lag(autojump_clock, nursery):

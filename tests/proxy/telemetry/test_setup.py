@@ -12,7 +12,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.clock import Clock
 from proxy.telemetry.broadcast import Broadcast
-from proxy.telemetry.connection_times import ConnectionTimes
+from proxy.telemetry.client_activity import ConnectionTimes
 from proxy.telemetry.setup import Telemetry
 
 UPSTREAM = UpstreamSettings(bootstrap_servers=("127.0.0.1:9092",))

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as read_text
 from policies.chain import Entry
 from policies.testing import BenchHost, PolicyBench
 from proxy.telemetry.metrics import names
-from proxy.telemetry.metrics.custom import custom_metrics
+from proxy.telemetry.metrics.collect import custom_metrics
 from proxy.telemetry.metrics.exposition import (
     OPENMETRICS,
     PIECE,
