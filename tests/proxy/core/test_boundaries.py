@@ -14,6 +14,7 @@ from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.every_case import for_each
+from tests.support.messages.waiting import fetch_waiting
 
 CHUNKS = (1, 7, 64, 1 << 18)
 """Byte by byte, pieces of a header, pieces of several frames, and all in one read."""
@@ -100,6 +101,29 @@ def test_a_client_at_fault_gets_the_replies_that_are_due_and_then_its_connection
     assert wire.engine.timers.next_ms() is None
     assert wire.held_bytes == 0
     assert sorted(policy.asked) == sorted(number for number, _ in policy.completed)
+
+
+@for_each(product(CHUNKS, Need))
+def test_requests_before_one_for_which_a_policy_raises_are_forwarded_and_answered(chunk, needs):
+    """The request at fault is not forwarded, and the policy is told of its end once."""
+
+    def judge(request):
+        if request.exchange_id == 4:
+            raise ZeroDivisionError
+        return FORWARD
+
+    policy = Recorder(judge, needs=needs)
+    wire = Wire(make_engine([policy])).client(beats(6), chunk)
+    assert wire.to_broker == beats(3)
+    assert not wire.session.ended
+    wire.broker(beat_replies(3), chunk)
+    assert wire.to_client == beat_replies(3)
+    assert wire.session.reason is CloseReason.POLICY_FAULT
+    wire.release()
+    assert policy.completed[0] == (4, Outcome.DISCONNECTED)
+    assert policy.completed[1:] == [(n, Outcome.REPLIED) for n in (1, 2, 3)]
+    assert wire.session.usage.requests == 4
+    assert wire.held_bytes == 0
 
 
 def test_a_session_at_fault_waits_a_limited_time_for_the_replies_that_are_due():
@@ -189,11 +213,6 @@ def test_clamped_timeouts_are_counted_once_for_each_kind_of_request():
     found = set()
     for chunk in (1, 10, 1 << 18):
         wire = Wire()
-        wire.client(b"".join(long_poll(n) for n in range(4)), chunk)
+        wire.client(b"".join(fetch_waiting(n, max_wait_ms=500_000) for n in range(4)), chunk)
         found.add(wire.engine.expired.clamped)
     assert found == {1}
-
-
-def long_poll(number: int) -> bytes:
-    body = struct.pack(">iiiib", -1, 500_000, 1, 1 << 20, 0) + struct.pack(">i", 0)
-    return f.request(f.FETCH, 4, number, body)

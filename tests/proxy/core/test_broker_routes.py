@@ -23,18 +23,6 @@ def test_a_session_that_is_led_elsewhere_ends_when_the_address_becomes_known(eng
     assert wire.session.detail == "it led to elsewhere:9092, and broker 1 is at node-1:9092"
 
 
-def test_it_ends_after_its_replies(engine):
-    """A request in flight is answered by the broker that has it."""
-    wire = led(engine, AWAY).client(f.heartbeat(1))
-    tell(engine, HOME)
-    pass_time(wire, 100)
-    assert not wire.session.ended
-    wire.broker(f.heartbeat_reply(1))
-    pass_time(wire, 20)
-    assert wire.session.ended
-    assert wire.to_client == f.heartbeat_reply(1)
-
-
 @pytest.mark.parametrize(
     ("route", "node_id"), [(HOME, 1), (AWAY, 2), (BOOTSTRAP, None)], ids=["right", "other", "none"]
 )

@@ -8,6 +8,7 @@ from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
+from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
 from wire import apis
@@ -15,21 +16,11 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 
-class Doorman(Policy):
-    """Decides about connections; remembers those that ended."""
-
-    Config = dict
-
-    def __init__(self, decide):
-        super().__init__({}, BenchHost())
-        self._decide = decide
-        self.gone: list[int] = []
+class Doorman(Recorder):
+    """Decides about connections."""
 
     def on_connect(self, peer, now_ms):
-        return self._decide(peer)
-
-    def on_disconnect(self, peer, now_ms):
-        self.gone.append(peer.session_id)
+        return self.judge(peer)
 
 
 class Ticking(Policy):
@@ -237,6 +228,7 @@ def test_a_request_of_sluices_own_has_a_timeout_too(answered):
     assert not wire.session.ended
     wire.advance(1)
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
+    assert wire.session.detail.startswith("Heartbeat" if answered else "a question of Sluice")
 
 
 def test_a_broker_is_not_silent_while_its_client_does_not_read():

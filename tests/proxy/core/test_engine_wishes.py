@@ -4,7 +4,6 @@ import pytest
 
 from policies.api import FORWARD, Hold, Need, Outcome, Throttle
 from proxy.core.engine import Engine
-from proxy.core.errors import CloseReason
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -137,23 +136,6 @@ def test_a_policy_may_change_its_needs_inside_on_request():
     assert policy.asked == [1]
     wire.broker(b"".join(f.heartbeat_reply(n) for n in range(5)))
     assert policy.completed == [(1, Outcome.REPLIED)]
-
-
-def test_a_policy_that_raises_for_a_request_it_no_longer_needs_is_at_fault():
-    """It was asked about the request while it needed it."""
-
-    def explode(_):
-        raise RuntimeError("bug")
-
-    policy = Recorder(hear=explode)
-    engine = make_engine([policy])
-    wire = Wire(engine).client(f.heartbeat(1))
-    policy.apis = frozenset()
-    engine.reconsider()
-    wire.broker(f.heartbeat_reply(1))
-    assert wire.session.reason is CloseReason.POLICY_FAULT
-    assert wire.watcher.policy_errors == [("p0", "on_response")]
-    assert wire.watcher.internal == []
 
 
 def test_a_larger_need_applies_from_the_next_request_on():

@@ -48,11 +48,12 @@ def test_a_cap_lowers_the_range_that_clients_see():
     }
 
 
-def test_a_later_version_than_the_cap_ends_the_connection():
-    """No byte of it reaches the broker, and requests before it do."""
+@pytest.mark.parametrize("chunk", [1, 6, 9, 14, 1 << 10])
+def test_a_later_version_than_the_cap_ends_the_connection(chunk: int):
+    """No byte of it reaches the broker, and requests before it do, wherever a read ends."""
     wire = Wire(make_engine([capping(HEARTBEAT_CAP)]), node_id=1)
     allowed = f.beat(1, version=2)
-    wire.client(allowed + f.beat(2, version=3))
+    wire.client(allowed + f.beat(2, version=3), chunk)
 
     assert wire.to_broker == allowed
     wire.broker(f.beat_reply(1, version=2))
@@ -80,14 +81,3 @@ def test_a_reload_undoes_a_cap():
 
     assert offered_to_clients(engine)[ApiKey.HEARTBEAT] == (0, OFFERED[ApiKey.HEARTBEAT][1])
     assert wire.to_broker.endswith(later)
-
-
-@pytest.mark.parametrize("split", [1, 6, 9, 14])
-def test_a_cap_holds_wherever_a_read_ends(split: int):
-    """A head that arrives in two parts is judged as one that arrives whole."""
-    wire = Wire(make_engine([capping(HEARTBEAT_CAP)]), node_id=1)
-    frame = f.beat(1, version=3)
-    wire.client(frame[:split]).client(frame[split:])
-
-    assert wire.to_broker == b""
-    assert wire.session.ended

@@ -47,22 +47,6 @@ def test_the_reply_is_learnt_when_its_last_byte_arrives(chunk):
     }
 
 
-def test_bytes_after_the_reply_are_not_read():
-    """The connection is closed after it."""
-    lookup, topology, _ = make()
-    lookup.feed(ANSWER + b"\xff" * 100)
-    assert lookup.done
-    assert topology.address_of(0) == ("kafka-0.real", 9092)
-
-
-def test_a_reply_without_brokers_is_valid():
-    """Nothing is learnt from it."""
-    lookup, _, watcher = make()
-    lookup.feed(f.metadata_reply(0, []))
-    assert lookup.done
-    assert watcher.learned == {}
-
-
 @pytest.mark.parametrize("size", [-1, 0, 7, MAX_ANSWER_BYTES + 1, 0x48545450])
 def test_an_invalid_size_is_refused_before_memory_is_used_for_it(size):
     """The bytes may be HTTP, TLS or random."""
@@ -89,3 +73,12 @@ def test_a_reply_that_is_not_metadata_is_the_brokers_fault(answer):
         lookup.feed(answer)
     assert not lookup.done
     assert watcher.learned == {}
+
+
+@pytest.mark.parametrize("brokers", [BROKERS, []])
+def test_bytes_after_the_reply_are_not_read(brokers):
+    """The connection is closed after it. A reply without brokers is valid."""
+    lookup, topology, _ = make()
+    lookup.feed(f.metadata_reply(0, brokers) + b"\xff" * 100)
+    assert lookup.done
+    assert topology.address_of(0) == (("kafka-0.real", 9092) if brokers else None)

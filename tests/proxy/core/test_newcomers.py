@@ -93,17 +93,6 @@ def test_where_clients_must_authenticate_a_request_alone_is_not_enough():
     assert wire.session.detail == "not authenticated within 5000 ms"
 
 
-def test_where_clients_must_authenticate_the_outcome_ends_the_wait():
-    """An authenticated connection is no newcomer."""
-    wire = wire_with(authenticates=True, first_request_timeout_ms=10, authentication_timeout_ms=50)
-    wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
-    assert wire.session in wire.engine.newcomers
-    wire.client(sasl.authenticate(2, ALICE)).broker(sasl.authenticate_reply(2))
-    assert wire.session not in wire.engine.newcomers
-    wire.advance(1000)
-    assert not wire.session.ended
-
-
 def test_an_authentication_to_the_brokers_must_end_in_time():
     """From its first handshake, also after other requests."""
     wire = wire_with(first_request_timeout_ms=1000, authentication_timeout_ms=5000)
@@ -116,11 +105,12 @@ def test_an_authentication_to_the_brokers_must_end_in_time():
     assert wire.session.reason is CloseReason.AUTHENTICATION_TIMEOUT
 
 
-@pytest.mark.parametrize("error", [0, 58])
-def test_the_outcome_of_an_authentication_to_the_brokers_ends_the_wait(error):
+@pytest.mark.parametrize(("authenticates", "error"), [(False, 0), (False, 58), (True, 0)])
+def test_the_outcome_of_an_authentication_ends_the_wait(authenticates, error):
     """Success or failure: what the client does then is between it and the broker. A later one has no deadline."""
-    wire = wire_with(authentication_timeout_ms=5000)
+    wire = wire_with(authenticates=authenticates, authentication_timeout_ms=5000)
     wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
+    assert wire.session in wire.engine.newcomers
     wire.client(sasl.authenticate(2, ALICE)).broker(sasl.authenticate_reply(2, b"", error))
     assert len(wire.engine.newcomers) == 0
     wire.client(sasl.handshake(3, "PLAIN")).broker(sasl.handshake_reply(3))

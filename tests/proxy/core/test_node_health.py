@@ -1,40 +1,8 @@
-"""Node health: since when a broker has been silent, shared by all its connections."""
+"""Node health is shared by all connections of a broker. `test_deadlines.py` has since when one is silent."""
 
 import gc
 
-from proxy.core.node_health import NodeHealth, Nodes
-
-
-def test_silence_counts_from_the_last_byte_or_the_first_reply_owed():
-    """The later of the two counts."""
-    node = NodeHealth()
-    node.heard_ms = 100
-    assert node.silent_since_ms(50) == 100
-    assert node.silent_since_ms(200) == 200
-
-
-def test_a_broker_is_silent_from_the_time_of_a_reply_made_in_its_place():
-    """This holds for later requests too, until the broker sends a byte or owes no reply of that kind."""
-    node = NodeHealth()
-    node.heard_ms = 100
-    node.on_answered_here(200)
-    assert node.silent_since_ms(5_000) == 200
-    node.heard_ms = 6_000
-    assert node.silent_since_ms(5_000) == 6_000
-    node.on_answered_here(7_000)
-    assert node.silent_since_ms(9_000) == 7_000
-    node.on_settled()
-    assert node.silent_since_ms(9_000) == 7_000
-    node.on_settled()
-    assert node.silent_since_ms(9_000) == 9_000
-
-
-def test_a_local_reply_for_another_reason_does_not_make_a_broker_silent():
-    """The reason may be a drain, or a wait that was shortened."""
-    node = NodeHealth()
-    node.on_answered_here()
-    assert node.silent_since_ms(5_000) == 5_000
-    node.on_settled()
+from proxy.core.node_health import Nodes
 
 
 def test_a_broker_is_forgotten_with_its_last_connection():

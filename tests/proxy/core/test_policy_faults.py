@@ -63,14 +63,9 @@ NONSENSE = {
 RAISED = [RuntimeError("bug"), SystemExit(3), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
 
 
-class Faulty(Recorder):
-    """Returns or raises in each hook what it was given; a function is called for each answer."""
-
-    def __init__(self, say=lambda: FORWARD, *, needs=Need.HEADER, hear=lambda: FORWARD):
-        super().__init__(lambda _: self.answer(say), needs=needs, hear=lambda _: self.answer(hear))
-
-    def answer(self, say):
-        return say()
+def faulty(say=lambda: FORWARD, *, needs=Need.HEADER, hear=lambda: FORWARD) -> Recorder:
+    """Return a policy that calls one of these functions for each verdict."""
+    return Recorder(lambda _: say(), needs=needs, hear=lambda _: hear())
 
 
 def raising(error: BaseException):
@@ -95,7 +90,7 @@ PLACES = pytest.mark.parametrize("others", [0, 1], ids=["alone", "behind another
 @for_each(FAULTS)
 def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs, others):
     """The request's end is reported once; another session is not affected."""
-    policy = Faulty(SAYINGS[say], needs=needs)
+    policy = faulty(SAYINGS[say], needs=needs)
     watcher = Recorder()
     wire = Wire(make_engine([*[watcher] * others, policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -111,7 +106,7 @@ def test_with_on_error_close_a_fault_in_on_request_closes_the_session(say, needs
 @for_each(FAULTS)
 def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, others):
     """This holds for an invalid verdict and for an exception; the bytes are unchanged."""
-    policy = Faulty(SAYINGS[say], needs=needs)
+    policy = faulty(SAYINGS[say], needs=needs)
     wire = Wire(make_engine([*[Recorder()] * others, policy], on_error="forward"))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert wire.to_broker == f.heartbeat(1)
@@ -127,7 +122,7 @@ def test_with_on_error_forward_a_fault_in_on_request_forwards_it(say, needs, oth
 @PLACES
 def test_a_fault_in_on_response_closes_the_session(hear, others):
     """The policy may exist to guard the reply. The request's end is reported once."""
-    policy = Faulty(hear=hear)
+    policy = faulty(hear=hear)
     wire = Wire(make_engine([*[Recorder()] * others, policy]))
     wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
@@ -140,7 +135,7 @@ def test_a_fault_in_on_response_closes_the_session(hear, others):
 @for_each(product(RAISED, [Respond(b"\0\0"), Reject(44)]))
 def test_after_a_fault_at_a_local_reply_the_end_is_reported_once(error, verdict):
     """The request was never forwarded."""
-    policy = Faulty(lambda: verdict, hear=raising(error))
+    policy = faulty(lambda: verdict, hear=raising(error))
     wire = Wire(make_engine([policy])).client(f.heartbeat(1))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
@@ -239,8 +234,8 @@ def test_a_fault_at_the_end_of_a_hold_ends_the_held_session_only(how, error):
         verdict = says.pop(0)
         return verdict() if callable(verdict) else verdict
 
-    holder = Faulty(lambda: Hold(50, "k") if how != "wake" else say())
-    behind = Faulty(raising(error))
+    holder = faulty(lambda: Hold(50, "k") if how != "wake" else say())
+    behind = faulty(raising(error))
     wire = Wire(make_engine([holder, behind])).client(f.heartbeat(1))
     assert wire.session.held is not None
     if how == "wake":
@@ -259,7 +254,7 @@ def test_a_fault_at_the_end_of_a_hold_ends_the_held_session_only(how, error):
 def test_a_request_whose_key_can_be_hashed_once_waits_for_its_deadline():
     """The key had a hash when the verdict was checked; no wake-up finds it later."""
     says = [Hold(50, Odd())]
-    wire = Wire(make_engine([Faulty(lambda: says.pop(0) if says else FORWARD)]))
+    wire = Wire(make_engine([faulty(lambda: says.pop(0) if says else FORWARD)]))
     wire.client(f.heartbeat(1))
     assert wire.session.held is not None
     wire.advance(50)
@@ -282,7 +277,7 @@ def test_a_request_whose_key_raises_in_eq_and_str_is_held_and_woken():
 
     keys = [Key(), Key()]
     says = [Hold(1000, keys[0]), Hold(1000, keys[1])]
-    engine = make_engine([Faulty(lambda: says.pop(0) if says else FORWARD)])
+    engine = make_engine([faulty(lambda: says.pop(0) if says else FORWARD)])
     first, second = Wire(engine).client(f.heartbeat(1)), Wire(engine).client(f.heartbeat(2))
     assert first.wake(keys[0]) == 1
     assert first.to_broker == f.heartbeat(1)

@@ -40,17 +40,16 @@ def test_with_and_without_its_gates_a_quota_does_the_same(part, enforcement):
 
 
 def test_the_gates_pass_requests_in_these_plays(monkeypatch):
-    """The comparison is about something: many requests pass a gate, of both kinds, and many do not."""
-    passed: list[tuple[bool, bool]] = []
+    """The comparison is about something: many requests pass a gate, and many do not."""
+    passed: list[bool] = []
     real = QuotaGate.passes
 
     def passes(self, size_bytes, now_ms):
         says = real(self, size_bytes, now_ms)
-        passed.append((self._spent is not None, says))
+        passed.append(says)
         return says
 
     monkeypatch.setattr(QuotaGate, "passes", passes)
     for seed in range(40):
         Play(script(Random(seed), "entity"), Quota).run()
-    for kind in ((False, True), (True, True), (False, False), (True, False)):
-        assert passed.count(kind) > 10, kind
+    assert min(passed.count(True), passed.count(False)) > 20

@@ -27,23 +27,17 @@ def pass_time(wire: Wire, elapsed_ms: int, step_ms: int = 1000) -> None:
         wire.advance(min(step_ms, until_ms - wire.now_ms))
 
 
-def test_a_connection_ends_after_its_idle_time_and_not_before():
-    """It ends in order, and no client misses a reply."""
-    wire = wire_with().client(f.heartbeat(1)).broker(f.heartbeat_reply(1))
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_connection_ends_after_its_idle_time_and_not_before(count):
+    """It ends in order, and no client misses a reply; one that never sent anything is idle from its beginning."""
+    wire = wire_with().client(f.heartbeat(1) * count).broker(f.heartbeat_reply(1) * count)
     pass_time(wire, IDLE_MS - 1)
     assert not wire.session.ended
     pass_time(wire, LATE_MS)
     assert wire.session.ended
     assert wire.session.reason is CloseReason.IDLE
     assert wire.session.detail == "nothing sent or received for 600000 ms"
-    assert wire.to_client == f.heartbeat_reply(1)
-
-
-def test_a_connection_that_never_sent_anything_is_idle_too():
-    """From its beginning."""
-    wire = wire_with()
-    pass_time(wire, IDLE_MS + LATE_MS)
-    assert wire.session.reason is CloseReason.IDLE
+    assert wire.to_client == f.heartbeat_reply(1) * count
 
 
 def test_a_limit_of_zero_ends_no_connection_and_needs_no_timer():
@@ -80,23 +74,18 @@ def test_bytes_that_are_no_request_do_not_keep_a_connection_open():
     assert wire.session.reason is CloseReason.IDLE
 
 
-def half_a_request(wire: Wire) -> None:
-    wire.client(f.produce(2, size_bytes=90_000)[:5000])
-
-
-def half_a_reply(wire: Wire) -> None:
-    wire.client(f.heartbeat(2)).broker(f.heartbeat_reply(2)[:6])
-
-
-def request_in_flight(wire: Wire) -> None:
-    wire.client(f.heartbeat(2))
-
-
-@pytest.mark.parametrize("due", [half_a_request, half_a_reply, request_in_flight])
-def test_a_connection_with_something_due_is_not_idle(due):
+@pytest.mark.parametrize(
+    ("sent", "replied"),
+    [
+        (f.produce(2, size_bytes=90_000)[:5000], b""),
+        (f.heartbeat(2), b""),
+        (f.heartbeat(2), f.heartbeat_reply(2)[:6]),
+    ],
+    ids=["half a request", "a request", "half a reply"],
+)
+def test_a_connection_with_something_due_is_not_idle(sent, replied):
     """These have deadlines of their own."""
-    wire = wire_with()
-    due(wire)
+    wire = wire_with().client(sent).broker(replied)
     pass_time(wire, 2 * IDLE_MS)
     assert wire.session.reason is not CloseReason.IDLE
 

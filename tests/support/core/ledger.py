@@ -50,11 +50,8 @@ class Ledger(Watcher):
 
 def make_counting_engine(policies: Sequence[Policy] = (), **options: int) -> tuple[Engine, Ledger]:
     """As `make_engine`, with a Ledger as its observer."""
-    engine = make_engine(policies, **options)
     ledger = Ledger()
-    engine.observer = ledger
-    engine.usage._on_second = ledger.on_second
-    return engine, ledger
+    return make_engine(policies, watcher=ledger, **options), ledger
 
 
 class TimedWire(Wire):

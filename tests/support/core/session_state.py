@@ -1,6 +1,5 @@
 """Read the state of a session from its parts, which are made when they are needed."""
 
-from proxy.core.purgatory.timers import Timer
 from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.session import Session
 
@@ -18,11 +17,6 @@ def is_throttled(session: Session) -> bool:
 def is_patient(session: Session) -> bool:
     """Return whether the broker's own answer to the next tracked request is awaited."""
     return session.waits is not None and session.waits.patient
-
-
-def timer_of(session: Session) -> Timer | None:
-    """Return the timer for what its broker owes."""
-    return None if session.waits is None else session.waits._timer
 
 
 def mute_until(session: Session, until_ms: int) -> None:

@@ -16,7 +16,7 @@ from policies.hook_runner import HookRunner
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.observer import Observer
+from proxy.core.observer import AuthenticationFailure, Observer
 from proxy.core.session.channel import Channel
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.stats.usage import UsageRow
@@ -45,6 +45,14 @@ class Watcher(Observer):
         self.outages: list[tuple[str, int | None]] = []
         self.rows: list[UsageRow] = []
         self.hung_up: list[tuple[str, str]] = []
+        self.expired: list[tuple[str, str]] = []
+        self.failures: list[AuthenticationFailure] = []
+
+    def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
+        self.failures.append(failure)
+
+    def on_expired(self, peer: Peer, api_name: str) -> None:
+        self.expired.append((peer.client_id, api_name))
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         self.hung_up.append((address, likely))
@@ -99,10 +107,11 @@ def make_engine(
     mode: Literal["enforce", "observe"] = "enforce",
     on_error: Literal["close", "forward"] = "close",
     clock: Callable[[], int] | None = None,
+    watcher: Watcher | None = None,
     **options: int | PoolLimits,
 ) -> Engine:
     """Return an engine with these policies as entries p0, p1, ..., whose hooks are measured by `clock`."""
-    watcher = Watcher()
+    watcher = watcher or Watcher()
     entries = [Entry(f"p{place}", policy, mode, on_error) for place, policy in enumerate(policies)]
     return Engine(
         make_topology(watcher),

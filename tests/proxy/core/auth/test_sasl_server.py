@@ -161,14 +161,6 @@ def test_a_malformed_token_is_a_fault_of_the_protocol(body: bytes) -> None:
 ORDINARY = (ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CREATE_TOPICS)
 
 
-def test_only_versions_and_a_handshake_may_come_first() -> None:
-    """A token is too early, too."""
-    for api_key in (*ORDINARY, ApiKey.SASL_AUTHENTICATE):
-        with pytest.raises(AuthenticationRequiredError, match=f"{api_key.name} before SaslHand"):
-            Client().allow(api_key)
-    Client().allow(ApiKey.API_VERSIONS)
-
-
 def test_versions_may_be_asked_a_few_times_and_not_after_the_handshake() -> None:
     """Each one is a request to the broker, and a client without a user must not send many."""
     client = Client()

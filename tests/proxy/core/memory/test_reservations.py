@@ -15,7 +15,6 @@ from tests.support.core.memory import (
     small_engine,
 )
 from tests.support.core.policies import Recorder
-from tests.support.core.session_state import mute_until
 from tests.support.core.sessions import forget_ready
 from tests.support.messages import frames as f
 from wire.errors import ErrorCode
@@ -137,23 +136,11 @@ def test_a_client_that_is_granted_memory_keeps_its_place_until_it_is_read():
     assert len(engine.reservations) == 0
 
 
-def test_a_new_client_does_not_pass_the_waiting_ones():
-    """It waits even if its request would fit: the queue is served first."""
-    engine = small_engine(1000, requests=1)
-    first, second = begun(engine), begun(engine)
-    third = begun(engine)
-    finish(first)
-    assert (second.waits, third.waits) == (False, True)
-    finish(second)
-    assert not third.waits
-
-
 def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
     """They alone fill the pool: the first client in the queue is served, one at a time."""
-    engine = small_engine(1000)
-    throttled = [Link(engine) for _ in range(4)]
+    engine = small_engine(1000, Keeper(), Recorder(lambda _: Throttle(100), apis={f.HEARTBEAT}))
+    throttled = [Link(engine).client(f.heartbeat(1)) for _ in range(4)]
     for link in throttled:
-        mute_until(link.session, 100)
         link.session.client.keep(kept(1, 600)[:300])  # read before the mute
     forget_ready(engine)
     assert engine.request_pool.is_out_of_memory()
@@ -162,10 +149,10 @@ def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
     assert [link.waits for link in throttled].count(False) == 1
     for _ in range(4):
         for link in throttled:
-            if not link.waits and not link.to_broker:
+            if not link.waits and link.to_broker == f.heartbeat(1):
                 link.client(kept(1, 600)[300:])
                 link.attend()
-    assert [link.to_broker for link in throttled] == [kept(1, 600)] * 4
+    assert [link.to_broker for link in throttled] == [f.heartbeat(1) + kept(1, 600)] * 4
 
 
 def test_only_a_client_before_its_requests_body_is_muted_for_memory():
@@ -194,19 +181,20 @@ def test_only_a_client_before_its_requests_body_is_muted_for_memory():
 
 def test_other_reasons_to_be_muted_survive_a_recovery():
     """A throttled client that waited for memory is not read before its throttle ends."""
-    engine = small_engine(600)
+    throttling = Recorder(apis={f.HEARTBEAT}, hear=lambda _: Throttle(500))
+    engine = small_engine(600, Keeper(), throttling)
     holder = begun(engine)
-    waiting = Link(engine)
+    waiting = Link(engine).client(f.heartbeat(1))
     waiting.session.client.keep(kept(2)[:20])
     waiting.client(kept(2)[20:])
     assert waiting.waits
-    mute_until(waiting.session, engine.now_ms + 500)
+    waiting.broker(f.heartbeat_reply(1))
     finish(holder)
     waiting.attend()
     assert waiting.session.client.muted == Mute.THROTTLED
-    assert waiting.to_broker == b""
+    assert waiting.to_broker == f.heartbeat(1)
     waiting.advance(500)
-    assert waiting.to_broker == kept(2)
+    assert waiting.to_broker == f.heartbeat(1) + kept(2)
 
 
 def test_the_number_of_kept_requests_is_bounded():

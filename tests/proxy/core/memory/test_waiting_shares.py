@@ -2,7 +2,6 @@
 
 from proxy.core.engine import Engine
 from proxy.core.memory.claim import HEAD_BYTES
-from proxy.core.memory.unauthenticated import MAX_BYTES
 from tests.support.core.memory import Link, begun, finish, kept, small_engine
 from tests.support.messages import frames as f
 
@@ -82,28 +81,6 @@ def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
     assert (first.to_broker, late.to_broker) == (kept(2, 900), kept(4, 60))
 
 
-def test_a_session_waits_again_after_a_grant_like_any_other():
-    """A grant is for one request: the next request stands at the end of the queue."""
-    engine = small_engine(10_000, max_share=0.9, requests=1)
-    first, second, third = (Link(engine, f"10.0.0.{n}") for n in (1, 2, 3))
-    first.stuck = True
-    first.client(kept(1, 900))
-    second.client(kept(2, 900) + kept(22, 900))
-    third.client(kept(3, 900))
-    second.stuck = third.stuck = True
-    first.unstick()
-    assert second.session.broker.outbox
-    assert third.waits
-    second.unstick()
-    third.attend()
-    assert third.session.broker.outbox  # before the second session's next request
-    assert second.waits
-    third.unstick()
-    second.attend()
-    assert second.to_broker == kept(2, 900) + kept(22, 900)
-    assert engine.request_pool.used_bytes == engine.reservations.requests == 0
-
-
 # -- a share while others wait ------------------------------------------------------------------
 
 
@@ -124,26 +101,6 @@ def test_at_a_loopback_address_a_share_applies_while_others_wait():
         finish(greedy[n], n, 500)
     assert engine.request_pool.used_bytes == 0
     assert engine.reservations.reserved_bytes == 0
-
-
-def test_the_long_heads_of_first_requests_take_no_memory_from_others():
-    """Clients that are not known yet wait for none, but their sum is bounded: the slow ones give way."""
-    engine = small_engine(100_000)
-    head = f.request(f.HEARTBEAT, 0, 1, bytes(10), client_id="c" * 32_000)
-    links = [Link(engine) for _ in range(150)]
-    for link in links:
-        link.client(head[:-11], chunk=8000)
-        engine.advance(engine.now_ms + 10)
-        assert engine.unauthenticated.used_bytes <= MAX_BYTES
-    assert engine.reservations.requests == 0
-    ended = [link for link in links if link.session.ended]
-    assert ended == links[: len(ended)]
-    assert 150 - MAX_BYTES // 32_000 <= len(ended) < 60
-    links[-1].client(head[-11:])
-    assert links[-1].to_broker == head
-    for link in links:
-        link.session.release(engine.now_ms)
-    assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
 
 
 def test_a_long_head_needs_memory_like_a_body():

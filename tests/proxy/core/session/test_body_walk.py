@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
-from policies.api import FORWARD, Forward, Need, Patch, Policy, Reject
-from policies.testing import BenchHost
+from policies.api import FORWARD, Forward, Need, Patch, Reject
 from proxy.core.errors import CloseReason
 from proxy.core.stats.topic_usage import TopicUsage
+from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from wire.apis import ApiKey
@@ -50,23 +50,21 @@ def test_a_body_that_cannot_be_read_passes_all_the_same(book, acks):
     assert book.unread == 1
 
 
-class Guard(Policy):
-    """Refuses a Produce to the topic `denied`, by the topics of its head."""
+def guard() -> Recorder:
+    """Return a policy that refuses a Produce to the topic `denied`, by the topics of its head."""
 
-    Config = dict
-    apis = frozenset({ApiKey.PRODUCE})
-    needs = Need.BODY
-
-    def on_request(self, request, peer, now_ms):
+    def judge(request):
         names = [name for name, _ in request.head.topics]
         assert names
         return Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED) if "denied" in names else FORWARD
+
+    return Recorder(judge, needs=Need.BODY, apis={ApiKey.PRODUCE})
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64, 1 << 18])
 def test_the_topics_of_a_whole_produce_are_complete_when_the_policy_is_asked(chunk):
     """However the reads end; a refused request never reaches the broker."""
-    wire = Wire(make_engine([Guard({}, BenchHost())]))
+    wire = Wire(make_engine([guard()]))
     allowed = f.produce(1, size_bytes=600, topic="orders")
     wire.client(allowed + f.produce(2, size_bytes=600, topic="denied"), chunk)
     assert wire.to_broker == allowed
@@ -75,7 +73,7 @@ def test_the_topics_of_a_whole_produce_are_complete_when_the_policy_is_asked(chu
 @pytest.mark.parametrize("fault", ["a name of -2 bytes", "an end inside a field"])
 def test_a_whole_produce_that_cannot_be_read_ends_the_connection(fault):
     """A policy that asks for its body must not judge a part of it."""
-    wire = Wire(make_engine([Guard({}, BenchHost())]))
+    wire = Wire(make_engine([guard()]))
     frame = bytearray(f.produce(1, topic="orders"))
     at = frame.index(b"orders") - 2
     if fault == "a name of -2 bytes":
@@ -89,15 +87,13 @@ def test_a_whole_produce_that_cannot_be_read_ends_the_connection(fault):
     assert wire.watcher.closed[0][0] is CloseReason.CLIENT_PROTOCOL
 
 
-class Lowers(Policy):
-    """Lowers each ShareFetch to 9 bytes, by its head."""
-
-    Config = dict
-    apis = frozenset({ApiKey.SHARE_FETCH})
-    needs = Need.HEAD
-
-    def on_request(self, request, peer, now_ms):
-        return Forward((Patch(request.head.max_bytes_at, (9).to_bytes(4, "big")),))
+def lowering() -> Recorder:
+    """Return a policy that lowers each ShareFetch to 9 bytes, by its head."""
+    return Recorder(
+        lambda r: Forward((Patch(r.head.max_bytes_at, (9).to_bytes(4, "big")),)),
+        needs=Need.HEAD,
+        apis={ApiKey.SHARE_FETCH},
+    )
 
 
 SHARE_FETCH = (
@@ -108,7 +104,7 @@ SHARE_FETCH = (
 @pytest.mark.parametrize("chunk", [1, 7, 60, 1 << 18])
 def test_a_policy_lowers_a_share_fetch_wherever_a_read_ends(chunk):
     """Its head comes after two names; the broker gets the same bytes however they arrive."""
-    wire = Wire(make_engine([Lowers({}, BenchHost())]))
+    wire = Wire(make_engine([lowering()]))
     frame = f.request(ApiKey.SHARE_FETCH, 1, 7, SHARE_FETCH + bytes(200), tagged=True)
     wire.client(frame * 2, chunk)
     lowered = frame.replace(struct.pack(">ii", 1, 1000), struct.pack(">ii", 1, 9))
@@ -119,7 +115,7 @@ def test_a_policy_lowers_a_share_fetch_wherever_a_read_ends(chunk):
 @pytest.mark.parametrize("size_bytes", [0, 3, 40, len(SHARE_FETCH) - 12])
 def test_a_share_fetch_that_ends_inside_its_head_is_refused(chunk, size_bytes):
     """A policy that judges it by its head never lets it pass unjudged."""
-    wire = Wire(make_engine([Lowers({}, BenchHost())]))
+    wire = Wire(make_engine([lowering()]))
     good = f.request(ApiKey.SHARE_FETCH, 1, 6, SHARE_FETCH + bytes(200), tagged=True)
     wire.client(good, chunk)
     assert wire.to_broker

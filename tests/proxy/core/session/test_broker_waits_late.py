@@ -36,17 +36,6 @@ def usual(wire: Wire) -> None:
 # -- the late reply -----------------------------------------------------------------------------
 
 
-def test_a_late_reply_is_dropped_wherever_it_is_cut():
-    """The reply after it reaches the client whole."""
-    late, follows = fetch_reply(1), f.beat_reply(2)
-    for cut in range(len(late) + len(follows) + 1):
-        wire = expired(f.beat(2))
-        wire.broker((late + follows)[:cut])
-        wire.broker((late + follows)[cut:])
-        assert wire.to_client == empty(1) + follows
-        usual(wire)
-
-
 @pytest.mark.parametrize("size_bytes", [0, 10, 300_000])
 def test_a_late_reply_of_any_size_takes_no_memory(size_bytes):
     """It is dropped as it comes, however large."""

@@ -13,16 +13,18 @@ from tests.support.messages.golden import cases
 
 
 def test_a_kept_request_is_sent_with_its_last_byte():
-    """It comes as its size and two halves; the broker gets nothing before the end."""
+    """It comes as its size and two halves; the broker gets nothing before the end, and the policy all of it."""
     case = cases("selector.oom")["receive-size-prefix"]
     asked = kept(1, 4 + case["size"])
-    link = Link(small_engine(10_000))
-    whole = []
+    keeper = Keeper()
+    link = Link(small_engine(10_000, keeper))
+    body, whole = asked[OVERHEAD:], []
     for chunk in case["chunks"]:
         link.client(asked[:chunk])
         asked = asked[chunk:]
         whole.append(bool(link.to_broker))
     assert whole == case["complete"]
+    assert keeper.bodies == [body]
 
 
 def test_a_size_that_no_frame_has_ends_the_connection():

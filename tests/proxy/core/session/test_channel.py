@@ -47,25 +47,16 @@ def test_the_outbox_is_sent_in_order_through_partial_sends(pieces, takes, most):
     assert pool.used_bytes == channel.unsent_bytes == 0
 
 
-def test_a_carry_is_counted_until_it_is_taken():
-    """It is put before the bytes of the next read."""
-    pool = MemoryPool()
-    channel = Channel(pool)
-    channel.keep(b"abc")
-    assert pool.used_bytes == 3
-    assert channel.take() == b"abc"
-    assert pool.used_bytes == 0
-    assert channel.carry == b""
-
-
 def test_a_cleared_channel_gives_everything_back():
-    """Pieces that are partly sent too; they count whole until their last byte."""
+    """Pieces that are partly sent too, which count whole until their last byte; a carry counts until it is taken."""
     pool = MemoryPool()
     channel = Channel(pool)
     channel.put(b"x" * 10)
     channel.put(b"y" * 10)
     channel.front(1)
     channel.sent(13)
+    channel.keep(b"abc")
+    assert (pool.used_bytes, channel.take(), channel.carry) == (13, b"abc", b"")
     channel.keep(b"zz")
     assert pool.used_bytes == 12
     channel.clear()

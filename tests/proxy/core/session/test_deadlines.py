@@ -34,25 +34,17 @@ def careful(**options: int) -> Engine:
 # -- a broker that is alive ----------------------------------------------------------------------
 
 
-def test_a_broker_that_needs_longer_than_the_wait_gives_its_records():
-    """1.6 s for each fetch of max_wait 500 ms: every record comes, and nothing is made here."""
+@pytest.mark.parametrize("asked", [fetch, quick_produce])
+def test_a_broker_that_needs_longer_than_the_wait_gives_its_own_reply(asked):
+    """1.6 s for each fetch of max_wait 500 ms, and for each produce of 400: nothing is made here."""
+    reply = fetch_reply if asked is fetch else f.produce_reply
     wire = Wire(careful(), 1)
-    got = b""
     for n in range(20):
-        wire.client(fetch(n))
+        wire.client(asked(n))
         wire.advance(1_600)
-        wire.broker(fetch_reply(n))
-        got += fetch_reply(n)
-    assert wire.to_client == got
-    assert wire.engine.expired.fetch == 0
-
-
-def test_a_produce_that_is_confirmed_after_its_deadline_gets_the_brokers_reply():
-    """Its timeout is 800 ms, so 400 ms are its own deadline; the broker confirms after 600."""
-    wire = Wire(careful(), 1).client(quick_produce(1))
-    wire.advance(600)
-    wire.broker(f.produce_reply(1))
-    assert wire.to_client == f.produce_reply(1)
+        wire.broker(reply(n))
+    assert wire.to_client == b"".join(map(reply, range(20)))
+    assert wire.engine.expired.fetch == wire.engine.expired.produce == 0
 
 
 def test_a_broker_that_answers_on_another_connection_is_alive():

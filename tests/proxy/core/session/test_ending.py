@@ -6,14 +6,12 @@ from policies.api import FORWARD, Need, Outcome, Reject, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.protocol_sniffer import WANTS_SASL, WANTS_TLS
 from proxy.core.session.channel import Mute
+from tests.support.core.holding import NEEDS
 from tests.support.core.policies import Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from wire.errors import ErrorCode
-
-NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
-
 
 # -- a side goes away -----------------------------------------------------------------------------
 
@@ -131,6 +129,22 @@ def test_a_bootstrap_broker_that_closes_before_its_first_reply_is_reported_to_ne
     assert wire.watcher.hung_up == [("10.0.0.1:9093", WANTS_TLS)]
 
 
+@pytest.mark.parametrize(
+    "case", ["it owes nothing", "a node's port", "the client has closed", "custody"]
+)
+def test_no_other_broker_that_closes_is_reported(case):
+    """It went down, had no reason to stay, or has authenticated Sluice already."""
+    wire = bootstrap(1 if case == "a node's port" else None)
+    wire.engine.has_custody = case == "custody"
+    if case != "it owes nothing":
+        wire.client(f.heartbeat(1))
+    if case == "the client has closed":
+        wire.session.client_gone(1000)
+    wire.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
+    assert wire.session.ended
+    assert wire.watcher.hung_up == []
+
+
 def test_a_bootstrap_broker_that_answers_api_versions_only_is_reported_to_need_sasl():
     """Until a broker has named the nodes: afterwards it is a broker that went down."""
     wire = (
@@ -146,20 +160,6 @@ def test_a_bootstrap_broker_that_answers_api_versions_only_is_reported_to_need_s
     wire.client(f.metadata_request(2))
     wire.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
     assert len(wire.watcher.hung_up) == 1
-
-
-def test_a_broker_that_closes_while_it_owes_nothing_is_not_reported():
-    """Nor is a broker at a node's port, nor one whose client has closed."""
-    idle = bootstrap()
-    idle.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
-    node = bootstrap(1).client(f.heartbeat(1))
-    node.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
-    leaving = bootstrap().client(f.heartbeat(1))
-    leaving.session.client_gone(1000)
-    leaving.session.broker_gone(CloseReason.BROKER_CLOSED, 1000)
-    for wire in (idle, node, leaving):
-        assert wire.session.ended
-        assert wire.watcher.hung_up == []
 
 
 # -- the proxy ends it --------------------------------------------------------------------------

@@ -1,7 +1,5 @@
 """The facts about a request that a policy has in every hook."""
 
-import pytest
-
 from policies.api import (
     FORWARD,
     Forward,
@@ -37,24 +35,15 @@ def seen(data: bytes, *, needs: Need = Need.HEADER, node_id: int | None = None) 
 
 
 def test_a_request_has_its_api_version_and_node():
-    """The table's facts, the client's version, the broker of the port it came in at."""
+    """The table's facts, the client's version, the broker of the port it came in at; its size as Kafka counts it."""
     request = seen(f.heartbeat(7), node_id=2)
     assert request["api"].name == "Heartbeat"
     assert (request["api_key"], request["api_version"]) == (ApiKey.HEARTBEAT, 0)
     assert request["node_id"] == 2
     assert seen(f.heartbeat(7))["node_id"] is None
-
-
-def test_a_request_is_as_large_as_kafka_counts_it():
-    """Header and body, without the four bytes of length."""
-    assert seen(f.heartbeat(7))["size_bytes"] == len(f.heartbeat(7)) - 4
-
-
-@pytest.mark.parametrize("acks", [-1, 0, 1])
-def test_only_a_produce_has_acks(acks):
-    """Known from the header on, without keeping anything."""
-    assert seen(f.produce(1, acks=acks))["acks"] == acks
-    assert seen(f.heartbeat(1))["acks"] is None
+    assert request["size_bytes"] == len(f.heartbeat(7)) - 4
+    assert request["acks"] is None
+    assert [seen(f.produce(1, acks=acks))["acks"] for acks in (-1, 0, 1)] == [-1, 0, 1]
 
 
 def test_head_and_body_are_there_only_for_policies_that_need_them():

@@ -11,6 +11,7 @@ from policies.denial import Deny
 from policies.responses import PolicyRefusal, Replace
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
+from tests.proxy.core.session import test_denied_parts as denied
 from tests.support.core.hearing import Hearer
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
@@ -55,23 +56,19 @@ def test_a_replaced_body_is_framed_and_stamped_however_it_is_cut(tail, chunk, ot
     assert wire.held_bytes == 0
 
 
-def test_the_result_is_that_of_the_body_which_the_client_got():
-    """`on_complete` comes after the last policy has replaced the body."""
-    above = Hearer({f.HEARTBEAT})
-    below = Hearer({f.HEARTBEAT}, lambda _: Replace(struct.pack(">ih", 0, 16)))
-    Wire(make_engine([above, below])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
-    assert (below.errors, above.errors) == ([{None: 27}], [{None: 16}])
-    assert below.results == above.results == [{None: 16}]
-
-
 def test_each_policy_sees_the_body_of_the_one_before():
-    """Replies come back up the chain: the last entry of the file is asked first."""
+    """Replies come back up the chain: the last entry of the file is asked first; the result is the last body's."""
     above = Hearer({f.HEARTBEAT}, lambda response: Replace((response.body or b"") + b"a"))
     below = Hearer({f.HEARTBEAT}, lambda response: Replace((response.body or b"") + b"b"))
     wire = Wire(make_engine([above, below])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert wire.to_client == f.reply(1, BEAT_BODY + b"ba")
     assert above.replies == [BEAT_BODY + b"b"]
     assert above.heard == [(1, 4 + len(BEAT_BODY) + 1)]
+    above = Hearer({f.HEARTBEAT})
+    below = Hearer({f.HEARTBEAT}, lambda _: Replace(struct.pack(">ih", 0, 16)))
+    Wire(make_engine([above, below])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
+    assert (below.errors, above.errors) == ([{None: 27}], [{None: 16}])
+    assert below.results == above.results == [{None: 16}]
 
 
 def test_an_api_that_is_not_heard_has_no_body():
@@ -83,28 +80,22 @@ def test_an_api_that_is_not_heard_has_no_body():
 
 
 @pytest.mark.parametrize(
-    ("verdict", "words"),
+    ("verdict", "keys", "words"),
     [
-        (Replace("text"), "Replace.body is 'text', expected bytes"),
-        (Replace(b"\0"), "Replace.body is no Heartbeat response v1"),
-        (Throttle(1, Reject(44)), "expected FORWARD, a Throttle or a Replace"),
+        (Replace("text"), {f.HEARTBEAT}, "Replace.body is 'text', expected bytes"),
+        (Replace(b"\0"), {f.HEARTBEAT}, "Replace.body is no Heartbeat response v1"),
+        (Throttle(1, Reject(44)), {f.HEARTBEAT}, "expected FORWARD, a Throttle or a Replace"),
+        (Replace(b""), (), "a Replace needs the API in hears_body"),  # it may have been forwarded
     ],
 )
-def test_a_body_that_cannot_be_sent_is_the_fault_of_its_policy(verdict, words):
+def test_a_body_that_cannot_be_sent_is_the_fault_of_its_policy(verdict, keys, words):
     """It is named, and the connection closes."""
-    policy = Hearer({f.HEARTBEAT}, lambda _: verdict)
+    policy = Hearer(keys, lambda _: verdict)
     wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
     assert wire.session.reason is CloseReason.POLICY_FAULT
     assert words in wire.session.detail
     assert policy.completed == [(1, Outcome.DISCONNECTED)]
     assert wire.held_bytes == 0
-
-
-def test_a_replace_without_hears_body_is_the_fault_of_its_policy():
-    """The reply may have been forwarded already."""
-    policy = Hearer((), lambda _: Replace(b""))
-    wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.reply(1, BEAT_BODY))
-    assert "a Replace needs the API in hears_body" in wire.session.detail
 
 
 @pytest.mark.parametrize("chunk", [1 << 18, 3])
@@ -142,8 +133,6 @@ def test_a_refusal_is_known_without_hearing_bodies():
 
 def test_a_denied_part_is_in_the_errors_and_the_refusals():
     """The joined reply is what is heard."""
-    from tests.proxy.core.session import test_denied_parts as denied  # noqa: PLC0415 - its frames
-
     api = next(each for each in denied.VERSIONS if (each.key, each.version) == (f.METADATA, 9))
     policy = Hearer(
         {f.METADATA}, decide=lambda _: Deny({"bad": denied.DENIED}, "no"), needs=Need.TOPICS

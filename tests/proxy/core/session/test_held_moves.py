@@ -1,90 +1,69 @@
 """Held requests move to a new chain a part at a time, the oldest first."""
 
-from proxy.core.purgatory.timers import Timers
-from proxy.core.session.held_moves import MOVED_AT_ONCE, HeldMoves
+from collections.abc import Collection
+
+from policies.api import Hold, Policy
+from proxy.core.engine import Engine
+from proxy.core.session.held_moves import MOVED_AT_ONCE
+from tests.support.core.policies import Recorder
+from tests.support.core.sessions import Wire, make_engine
+from tests.support.messages import frames as f
 
 
-class FakeHeld:
-    """A held request: when it began to wait, whether its holder stays, and when it moved and ended."""
-
-    def __init__(self, since_us: int, *, stays: bool = True) -> None:
-        self.since_us = since_us
-        self.stays = stays
-        self.moved_to: list[object] = []
-        self.gone: object = None
-        self.ended_ms: int | None = None
-
-    def move(self, chain: object, gone: object) -> bool:
-        self.moved_to.append(chain)
-        self.gone = gone
-        return self.stays
-
-    def force_complete(self, now_ms: int) -> bool:
-        self.ended_ms = now_ms
-        return True
+def held(count: int) -> tuple[Engine, list[Wire]]:
+    """Return sessions whose requests p0 holds, each a millisecond later than the one before."""
+    engine = make_engine([Recorder(lambda _: Hold(1_000_000, "key"))])
+    wires = []
+    for _ in range(count):
+        wires.append(Wire(engine).client(f.heartbeat(1)))
+        engine.advance(engine.now_ms + 1)
+    return engine, wires
 
 
-CHAIN = object()
-
-
-def begun(held: list[FakeHeld], gone: tuple[str, ...] = ()) -> tuple[HeldMoves, Timers]:
-    timers = Timers(0)
-    moves = HeldMoves(timers)
-    moves.begin(held, CHAIN, gone, 0)  # type: ignore[arg-type] # fakes
-    return moves, timers
+def replace(engine: Engine, *policies: Policy, gone: Collection[str] = ()) -> None:
+    engine.adopt_chain(make_engine(policies).chain, gone)
 
 
 def test_one_part_moves_each_millisecond_the_oldest_first():
-    """And none moves twice."""
-    held = [FakeHeld(10_000 - n) for n in range(2 * MOVED_AT_ONCE + 1)]
-    _, timers = begun(held)
-    assert not any(each.moved_to for each in held)
-    for now_ms, count in enumerate([MOVED_AT_ONCE, 2 * MOVED_AT_ONCE, 2 * MOVED_AT_ONCE + 1]):
-        timers.advance(now_ms)
-        assert [each.moved_to for each in reversed(held)] == [
-            [CHAIN] if place < count else [] for place in range(len(held))
-        ]
-    assert timers.next_ms() is None
+    """The wait of a request whose holder is gone ends with its move."""
+    engine, wires = held(2 * MOVED_AT_ONCE + 1)
+    replace(engine, gone=["p0"])
+    assert not any(wire.to_broker for wire in wires)
+    for elapsed_ms, count in enumerate((MOVED_AT_ONCE, 2 * MOVED_AT_ONCE, len(wires))):
+        wires[0].advance(min(elapsed_ms, 1))
+        assert [bool(wire.to_broker) for wire in wires] == [n < count for n in range(len(wires))]
 
 
-def test_the_wait_of_a_request_whose_holder_is_gone_ends_with_its_move():
-    """The others wait on."""
-    stays, gone = FakeHeld(1), FakeHeld(2, stays=False)
-    _, timers = begun([stays, gone])
-    timers.advance(5)
-    assert (stays.ended_ms, gone.ended_ms) == (None, 5)
+def test_a_request_whose_holder_stays_waits_on_and_is_judged_by_the_new_chain():
+    """Also one that is asked about before its turn: it moves first, and not again."""
+    for moved_ms in (None, 5):
+        engine, wires = held(MOVED_AT_ONCE + 1)
+        replace(engine, later := Recorder())
+        if moved_ms is not None:
+            wires[0].advance(moved_ms)
+            wires[0].advance(moved_ms)
+            assert engine.moves.move(wires[0].session.held)  # it has moved
+        assert all(wire.session.held is not None for wire in wires)
+        assert wires[0].wake("key") == len(wires)
+        wires[0].advance(1)
+        assert later.asked == [1] * len(wires)
+        assert all(wire.to_broker == f.heartbeat(1) for wire in wires)
 
 
-def test_a_request_that_is_asked_about_before_its_turn_moves_first():
-    """It is not moved again when its turn comes."""
-    held = FakeHeld(1, stays=False)
-    moves, timers = begun([held])
-    assert not moves.move(held)  # type: ignore[arg-type] # a fake
-    assert moves.move(held)  # type: ignore[arg-type] # a fake; it has moved
-    timers.advance(1)
-    assert (held.moved_to, held.ended_ms) == ([CHAIN], None)
-
-
-def test_a_second_replacement_moves_each_request_once_to_the_newest_chain():
-    """A part at a time, as before; those that had moved to the chain between move again."""
-    held = [FakeHeld(n) for n in range(3 * MOVED_AT_ONCE)]
-    moves, timers = begun(held)
-    timers.advance(0)
-    newest = object()
-    moves.begin(held, newest, (), 0)  # type: ignore[arg-type] # fakes
-    for now_ms in (1, 2, 3):
-        timers.advance(now_ms)
-        assert sum(newest in each.moved_to for each in held) == now_ms * MOVED_AT_ONCE
-    assert [each.moved_to for each in held] == [[CHAIN, newest]] * MOVED_AT_ONCE + [[newest]] * (
-        2 * MOVED_AT_ONCE
-    )
-    assert timers.next_ms() is None
+def test_a_second_replacement_moves_each_request_to_the_newest_chain():
+    """Those that had moved to the chain between, and those that had not."""
+    engine, wires = held(MOVED_AT_ONCE + 1)
+    replace(engine, between := Recorder())
+    wires[0].advance(0)
+    replace(engine, newest := Recorder())
+    assert wires[0].wake("key") == len(wires)
+    assert (len(between.asked), len(newest.asked)) == (0, len(wires))
 
 
 def test_a_holder_that_one_of_two_replacements_left_out_is_gone():
     """Another policy with its name may be there since the second one."""
-    unmoved = FakeHeld(1)
-    moves, timers = begun([unmoved], gone=("a",))
-    moves.begin([unmoved], CHAIN, ("b",), 0)  # type: ignore[arg-type] # fakes
-    timers.advance(0)
-    assert unmoved.gone == {"a", "b"}
+    engine, (wire,) = held(1)
+    replace(engine, gone=["p0"])
+    replace(engine, Recorder())
+    wire.advance(0)
+    assert wire.to_broker == f.heartbeat(1)

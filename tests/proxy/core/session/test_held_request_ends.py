@@ -125,26 +125,43 @@ def test_a_client_that_hangs_up_after_its_hold_keeps_its_session():
     assert not wire.session.ending
 
 
+ENDS = {
+    "broker": lambda wire: wire.session.broker_gone(CloseReason.BROKER_RESET, 0),
+    "client": lambda wire: wire.session.client_lost(0),
+    "release": lambda _: None,
+    "timeout": lambda wire: wire.advance(500),
+    "idle": lambda wire: wire.session.end_and_attend(CloseReason.IDLE, "", 0),
+    "operator": lambda wire: wire.session.end_and_attend(CloseReason.OPERATOR, "", 0),
+}
+COUNTED = {"broker": "broker_gone", "client": "client_gone", "release": "client_gone"}
+
+
 @NEEDS
-@pytest.mark.parametrize("how", ["broker", "client", "release", "timeout", "drained"])
+@pytest.mark.parametrize("how", ENDS)
 def test_a_connection_that_ends_completes_its_held_request(needs, how):
-    """Once; its key, timer and bytes are given back."""
+    """Once; its key, timer and bytes are given back, and its wait is counted by the side that closed."""
     policy = Holding(FORWARD, HOLD, needs=needs)
     wire = Wire(make_engine([policy], request_timeout_ms=500))
     wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
-    if how == "broker":
-        wire.session.broker_gone(CloseReason.BROKER_RESET, 0)
-    elif how == "client":
-        wire.session.client_lost(0)
-    elif how == "timeout":
-        wire.advance(500)
-    elif how == "drained":
-        wire.drain()
-        wire.session.end(CloseReason.DRAIN_TIMEOUT, "", 0)
+    ENDS[how](wire)
     wire.settle()
     wire.release()
     assert sorted(policy.completed) == [(n, Outcome.DISCONNECTED) for n in (1, 2)]
     assert policy.asked == [1, 2]
+    counted = {each: n for each, n in wire.engine.completions.items() if n}
+    assert counted == {COUNTED.get(how, "closed"): 1}
+    assert_nothing_left(wire)
+
+
+def test_a_drain_that_takes_too_long_completes_a_request_that_was_held():
+    """It had been forwarded by then, and is not answered."""
+    policy = Holding(FORWARD, HOLD)
+    wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
+    wire.drain()
+    wire.session.end(CloseReason.DRAIN_TIMEOUT, "", 0)
+    wire.settle()
+    wire.release()
+    assert sorted(policy.completed) == [(n, Outcome.DISCONNECTED) for n in (1, 2)]
     assert_nothing_left(wire)
 
 
@@ -223,22 +240,3 @@ def test_a_request_may_be_woken_by_the_reply_before_it_on_its_own_connection(nee
     wire.release()
     assert [n for n, _ in policy.completed] == sorted(set(policy.asked))
     assert wire.held_bytes == 0
-
-
-DROPS = {
-    CloseReason.CLIENT_RESET: "client_gone",
-    CloseReason.BROKER_CLOSED: "broker_gone",
-    CloseReason.BROKER_RESET: "broker_gone",
-    CloseReason.IDLE: "closed",
-    CloseReason.OPERATOR: "closed",
-}
-
-
-@NEEDS
-@pytest.mark.parametrize("reason", DROPS)
-def test_a_dropped_wait_is_counted_by_the_side_that_closed(needs, reason):
-    """A broker that closes is no client that leaves, and neither is Sluice."""
-    wire, _ = held(needs=needs)
-    wire.session.end_and_attend(reason, "", 0)
-    assert {each: n for each, n in wire.engine.completions.items() if n} == {DROPS[reason]: 1}
-    assert_nothing_left(wire)

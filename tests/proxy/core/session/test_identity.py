@@ -86,8 +86,10 @@ CASES: list[tuple[str, list[Turn], Principal | None]] = [
     ("SCRAM-SHA-512", by_scram(scram("a=2Cb=3D")), Principal("a,b=", "sasl")),
     ("SCRAM-SHA-512", by_scram(scram("a=2cb")), NAMELESS),  # no other escape is legal
     ("SCRAM-SHA-256", by_scram(scram("alice", "bob")), NAMELESS),
-    # the first message has the id of a delegation token in place of the name
+    # the first message has the id of a delegation token in place of the name: its owner may be known
     ("SCRAM-SHA-256", by_scram(scram("alice", extensions=",tokenauth=true")), NAMELESS),
+    ("SCRAM-SHA-256", by_scram(scram("token-7", extensions=",tokenauth=true")), ALICE),
+    ("SCRAM-SHA-256", [turn(scram("token-7", extensions=",tokenauth=true"), SERVER_FIRST)], None),
     # a signature that is missing, too early or too late, and a wrong proof
     ("SCRAM-SHA-256", [turn(scram("alice"), SERVER_FINAL)], None),
     ("SCRAM-SHA-256", [turn(scram("alice")), turn(PROOF)], None),
@@ -121,7 +123,7 @@ def test_the_principal_follows_from_the_mechanism_its_tokens_and_the_answers(
     mechanism: str, turns: list[Turn], principal: Principal | None
 ) -> None:
     """It is set with the answer that completes the mechanism, and the exchange is over then or with a refusal."""
-    identity = Identity("sub")
+    identity = Identity("sub", owners={"token-7": "alice"})
     assert (identity.principal, identity.authenticating) == (None, False)
     shake(identity, mechanism)
     assert (identity.principal, identity.authenticating) == (None, True)

@@ -3,14 +3,16 @@
 import pytest
 
 from policies import messages
-from policies.api import FORWARD, Hold, Need, Policy, Reject, Throttle
+from policies.api import FORWARD, Hold, Need, Reject, Throttle
 from policies.limits import Limits, LimitsConfig
 from policies.testing import BenchHost
 from proxy.core.session.naming_exchange import MAX_ELEMENTS
+from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.large_requests import FEWER, answer, names_of, rules
+from tests.support.messages.named_topics import Watcher
 from tests.support.messages.throttled import versions
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
@@ -200,39 +202,24 @@ def test_a_reload_in_the_middle_of_a_large_request_leaves_one_verdict(turns) -> 
     assert wire.to_broker[forwarded:] == request(METADATA, names_of(FEWER), 8)
 
 
-class Guard(Policy):
-    """Holds each request once, or gives this verdict."""
-
-    Config = dict
-    needs = Need.TOPICS
-    apis = frozenset({ApiKey.METADATA})
-
-    def __init__(self, *verdicts: object) -> None:
-        super().__init__({}, BenchHost("guard"))
-        self.verdicts = list(verdicts)
-        self.seen: list[int] = []
-
-    def on_request(self, request, peer, now_ms):
-        self.seen.append(len(request.topics))
-        return self.verdicts.pop(0) if self.verdicts else FORWARD
-
-
 def test_a_large_request_may_be_held_and_is_judged_again_with_its_names() -> None:
     """By the same names, and then it is forwarded."""
-    guard = Guard(Hold(1000, "key"))
+    verdicts = iter([Hold(1000, "key"), FORWARD])
+    guard = Watcher(lambda _: next(verdicts))
     wire = Wire(make_engine([guard]))
     large = request(METADATA, names_of(LARGE))
     wire.client(large)
     assert wire.to_broker == b""
     wire.wake("key")
-    assert guard.seen == [LARGE, LARGE]
+    assert [len(topics) for topics, _, _ in guard.seen] == [LARGE, LARGE]
     assert wire.to_broker == large
 
 
 @pytest.mark.parametrize("ends", [FORWARD, Reject(ErrorCode.POLICY_VIOLATION)])
 def test_a_throttle_applies_to_a_large_request(ends) -> None:
     """From the verdict on, as to any other."""
-    wire = Wire(make_engine([Guard(Throttle(500, ends))]))
+    throttling = Recorder(lambda _: Throttle(500, ends), needs=Need.TOPICS, apis={ApiKey.METADATA})
+    wire = Wire(make_engine([throttling]))
     wire.client(request(METADATA, names_of(FEWER)) + versions(8, 1))
     assert not wire.to_broker.endswith(versions(8, 1))
     wire.advance(501)
@@ -241,7 +228,8 @@ def test_a_throttle_applies_to_a_large_request(ends) -> None:
 
 def test_a_request_beyond_the_budget_that_was_held_is_not_let_pass() -> None:
     """No more than at once."""
-    wire = Wire(make_engine([Guard(Hold(1000, "key"))]))
+    verdicts = iter([Hold(1000, "key"), FORWARD])
+    wire = Wire(make_engine([Watcher(lambda _: next(verdicts))]))
     wire.client(request(METADATA, names_of(MAX_ELEMENTS + 1)))
     wire.wake("key")
     assert wire.to_broker == b""

@@ -1,16 +1,18 @@
-"""Replies that Sluice makes: in order, in their API's format, and heard and throttled like a broker's."""
+"""Replies that Sluice makes: in order, in their API's format, and heard like a broker's.
+
+`test_differential.py` has their throttles, before and behind other replies.
+"""
 
 import struct
 
 import pytest
 
-from policies.api import FORWARD, Need, Outcome, Reject, Respond, Throttle
+from policies.api import FORWARD, Outcome, Reject, Respond, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.session.channel import Mute
 from proxy.core.session.request_stream import MAX_REFUSED_BYTES
+from tests.support.core.holding import NEEDS
 from tests.support.core.policies import Recorder, Silent
 from tests.support.core.quiet import Quiet
-from tests.support.core.session_state import is_unusual
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
@@ -20,7 +22,6 @@ from wire.apis import ApiKey
 from wire.errors import ErrorCode
 from wire.schema import make_message
 
-NEEDS = pytest.mark.parametrize("needs", list(Need), ids=lambda need: need.name)
 REFUSE = Reject(ErrorCode.POLICY_VIOLATION)
 BODY = b"\x00\x00\x00\x00\x00\x2c"  # Heartbeat v1: throttle_time_ms 0, POLICY_VIOLATION (44)
 
@@ -52,51 +53,6 @@ def test_a_reply_made_here_waits_for_its_turn_and_is_heard(verdict, needs):
     assert wire.session.queue.unusual == 0
     wire.release()
     assert wire.held_bytes == 0
-
-
-@NEEDS
-@pytest.mark.parametrize("behind", [False, True])
-@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
-def test_a_throttle_is_written_into_a_reply_made_here(verdict, behind, needs):
-    """Whether it is sent at once or waits for an earlier reply; the mute begins after the request."""
-    policy = second(Throttle(500, verdict), needs=needs)
-    wire = Wire(make_engine([policy])).client(f.beat(1), 9)
-    if not behind:
-        wire.broker(f.beat_reply(1))
-    wire.client(f.beat(2) + f.beat(3), 9)
-    assert wire.session.client.muted == Mute.THROTTLED
-    assert wire.held_bytes + len(wire.unread) == len(f.beat(3)) + behind * len(f.reply(2, BODY))
-    if behind:
-        wire.broker(f.beat_reply(1))
-    assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(500))
-    wire.advance(500)
-    assert wire.to_broker == f.beat(1) + f.beat(3)
-    wire.broker(f.beat_reply(3))
-    assert not is_unusual(wire.session)
-    assert wire.session.queue.unusual == 0
-    wire.release()
-    assert wire.held_bytes == 0
-    assert wire.engine.timers.next_ms() is None
-
-
-@NEEDS
-@pytest.mark.parametrize("verdict", [REFUSE, Respond(BODY)], ids=["reject", "respond"])
-def test_a_policy_that_hears_a_reply_made_here_may_throttle(verdict, needs):
-    """As on a broker's: the larger throttle of request and reply is written."""
-    for request_ms, reply_ms in ((0, 400), (300, 400), (400, 300)):
-        asked = Throttle(request_ms, verdict) if request_ms else verdict
-        policy = second(
-            asked,
-            needs=needs,
-            hear=lambda r, ms=reply_ms: Throttle(ms) if r.exchange_id == 2 else FORWARD,
-        )
-        wire = Wire(make_engine([policy])).client(f.beat(1)).broker(f.beat_reply(1))
-        wire.client(f.beat(2) + f.beat(3))
-        assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(400))
-        assert wire.to_broker == f.beat(1)
-        assert wire.session.client.muted == Mute.THROTTLED
-        wire.advance(400)
-        assert wire.to_broker == f.beat(1) + f.beat(3)
 
 
 @NEEDS
@@ -163,15 +119,6 @@ def test_a_refused_request_without_reply_closes_the_connection():
     assert wire.held_bytes == 0
 
 
-def test_a_response_to_a_request_without_reply_is_not_sent():
-    """The next request is forwarded when the throttle ends."""
-    policy = Silent(lambda r: Throttle(500, Respond(b"x")) if r.acks == 0 else FORWARD)
-    wire = Wire(make_engine([policy])).client(f.produce(1, acks=0) + f.produce(2))
-    assert wire.to_client == wire.to_broker == b""
-    wire.advance(500)
-    assert wire.to_broker == f.produce(2)
-
-
 def test_a_throttled_request_too_large_to_refuse_closes_the_connection():
     """No more than MAX_REFUSED_BYTES are kept for an error reply; the refusal is reported all the same."""
     policy = Silent(lambda _: Throttle(500, REFUSE))
@@ -215,15 +162,3 @@ def test_no_write_overtakes_a_refused_one_that_the_client_sends_again(needs, cod
     wire.broker(f.produce_reply(1))
     assert len(f.whole_frames(wire.to_client)) == 2
     assert wire.session.ended is ends
-
-
-def test_reject_and_close_sends_its_throttle_and_closes():
-    """The reply is sent first, and the close does not wait for the end of the mute."""
-    policy = second(Throttle(500, Reject(ErrorCode.POLICY_VIOLATION, close=True)))
-    wire = Wire(make_engine([policy])).client(f.beat(1) + f.beat(2) + f.beat(3))
-    wire.broker(f.beat_reply(1))
-    assert wire.to_client == f.beat_reply(1) + f.reply(2, stamped(500))
-    assert wire.session.ended
-    wire.release()
-    assert wire.engine.timers.next_ms() is None
-    assert wire.held_bytes == 0

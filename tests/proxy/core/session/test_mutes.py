@@ -5,11 +5,11 @@ import weakref
 
 import pytest
 
-from policies.api import Throttle
+from policies.api import QuotaViolation, Throttle
 from proxy.core.session.channel import Mute
 from tests.support.core.policies import Recorder
 from tests.support.core.quiet import assert_usual_again
-from tests.support.core.session_state import is_throttled, mute_until
+from tests.support.core.session_state import is_throttled
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
@@ -57,23 +57,25 @@ def test_a_session_that_was_throttled_is_freed_without_collecting():
 @pytest.mark.parametrize("shorten_ms", [None, 100, 300, 500], ids=str)
 def test_throttles_of_a_session_share_one_place_on_the_timing_wheel(shorten_ms):
     """Prolonged, shortened to then or now, and given again: it ends once each time, at its time, and leaves nothing."""
-    wire = Wire().client(f.heartbeat(1))
+    why = QuotaViolation("user=alice", "request_rate", 12.0, 10.0)
+    times = iter([200, 400] * 3)
+    wire = Wire(make_engine([Recorder(hear=lambda _: Throttle(next(times), why=why))]))
     session, timers = wire.session, wire.engine.timers
-    for begun_ms in (0, 1000):
+    for begun_ms in (0, 1000, 2000):
         wire.advance(begun_ms - wire.now_ms)
-        mute_until(session, begun_ms + 200)
-        mute_until(session, begun_ms + 400)
+        wire.client(f.beat(1) + f.beat(2)).broker(f.beat_reply(1) + f.beat_reply(2))
         assert (timers.size, is_throttled(session)) == (1, True)
+        if begun_ms == 2000:
+            break
         wire.advance(100)
         ends_ms = 400
-        if shorten_ms is not None and session.mutes is not None:
-            session.mutes.shorten_throttle(begun_ms + shorten_ms, wire.now_ms)
+        if shorten_ms is not None:
+            wire.engine.review_throttles(lambda _peer, _why, at=begun_ms + shorten_ms: at)
             ends_ms = min(ends_ms, shorten_ms)
         wire.advance(max(0, ends_ms - 1 - 100))
         assert is_throttled(session) == (ends_ms > 100)
         wire.advance(1)
         assert (timers.size, is_throttled(session)) == (0, False)
         assert not session.client.muted & Mute.THROTTLED
-    mute_until(session, 5000)
     wire.release()
     assert timers.next_ms() is None

@@ -9,7 +9,7 @@ from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
-from tests.support.messages.named_topics import ID, Watcher, asked, fetch, item
+from tests.support.messages.named_topics import ID, Watcher, asked, fetch
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
@@ -64,20 +64,6 @@ def test_a_metadata_request_of_all_topics_is_not_complete():
     watcher = Watcher(apis={ApiKey.METADATA})
     Wire(make_engine([watcher])).client(asked(ApiKey.METADATA, 12, topics=None))
     assert watcher.seen == [((), (), False)]
-
-
-def metadata_of(count):
-    """A Metadata request that names so many topics."""
-    return asked(3, 12, topics=tuple(item(3, 12, "topics", name=f"t{n}") for n in range(count)))
-
-
-def test_more_than_1_000_elements_are_there_too():
-    """A policy that needs topics never judges a part of them."""
-    watcher = Watcher(apis={ApiKey.METADATA})
-    wire = Wire(make_engine([watcher]))
-    for count in (1000, 1001):
-        wire.client(metadata_of(count))
-        assert len(watcher.seen[-1][0]) == count
 
 
 def test_a_request_that_cannot_be_read_ends_the_connection():

@@ -33,16 +33,12 @@ def test_a_lifetime_is_renewed_before_it_ends(part: float, at_ms: int) -> None:
 
 
 @pytest.mark.parametrize("lifetime_ms", [0, -1])
-def test_without_a_lifetime_nothing_is_renewed(lifetime_ms: int) -> None:
-    """No timer is set; a second authentication would be refused."""
+def test_a_broker_that_gives_no_lifetime_any_more_ends_the_renewals(lifetime_ms: int) -> None:
+    """The connection stays; without a first lifetime there is no timer at all."""
     wire = Wire()
     wire.engine.renew(wire.session, lifetime_ms, ADDRESS, FakeCustodian(), 0)
     assert wire.engine.timers.size == 0
-
-
-def test_a_broker_that_gives_no_lifetime_any_more_ends_the_renewals() -> None:
-    """The connection stays."""
-    line = RenewedLine(broker=SaslBroker(lifetime_ms=0))
+    line = RenewedLine(broker=SaslBroker(lifetime_ms=max(lifetime_ms, 0)))
     line.pass_time(8500).serve()
     assert line.sasl.authenticated == 1
     assert line.wire.engine.timers.next_ms() is None

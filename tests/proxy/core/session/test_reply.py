@@ -6,19 +6,6 @@ from policies.verdicts import VerdictError
 from proxy.core.session.reply import Reply
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
-from tests.support.messages.every_case import for_each
-from tests.support.messages.throttled import KINDS
-
-
-@for_each(KINDS.values())
-def test_a_reply_has_the_throttle_that_the_broker_wrote(kind):
-    """Wherever the field stands; 0 where the response has no such field."""
-    frame = kind.reply(1, 77)
-    exchange = Wire().client(kind.ask(1)).session.queue[0]
-    buf = bytearray(b"old" + frame + b"behind")
-    reply = Reply(exchange.api, len(frame) - 4, buf, 3, 3 + len(frame))
-    assert reply.throttle_time_ms == (77 if b"\x00\x00\x00\x4d" in frame else 0)
-    assert reply.size_bytes == len(frame) - 4
 
 
 def test_a_malformed_reply_has_no_throttle():

@@ -7,12 +7,8 @@ from policies.api import FORWARD, Forward, Hold, Need, Request, Verdict
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
-from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.named_topics import asked, item
-from wire import codec
 from wire.apis import ApiKey
-from wire.errors import ErrorCode
-from wire.schema import make_message
 
 
 def create(replicas: int) -> bytes:
@@ -74,24 +70,3 @@ def test_a_held_request_is_decoded_again():
     assert wire.to_broker == create(1)
     assert seen[0] == seen[1]
     assert seen[0] is not seen[1]
-
-
-def test_an_unreadable_message_is_answered():
-    """Bytes that are no Heartbeat: the client gets an error for it, and the connection serves the next request."""
-    seen = []
-
-    def read(request: Request) -> Forward:
-        seen.append(request.message)
-        return FORWARD
-
-    reader = Recorder(read, needs=Need.BODY)
-    wire = Wire(make_engine([reader]))
-    api = api_of(ApiKey.HEARTBEAT, 4)
-    body = codec.encode(make_message(codec.request_shape(api), 0, {"group_id": "billing"}))
-    cut, whole = body[:3], body
-    wire.client(f.request(ApiKey.HEARTBEAT, 4, 1, cut, tagged=True))
-    reply = codec.decode_response(api, wire.to_client[9:])
-    assert int(reply.error_code) == ErrorCode.INVALID_REQUEST
-    wire.client(f.request(ApiKey.HEARTBEAT, 4, 2, whole, tagged=True))
-    assert wire.to_broker == f.request(ApiKey.HEARTBEAT, 4, 2, whole, tagged=True)
-    assert len(seen) == 1

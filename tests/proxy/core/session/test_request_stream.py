@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Forward, Need, Outcome, Patch, Reject
+from policies.api import Need, Outcome, Reject
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
@@ -107,21 +107,6 @@ def test_a_rejected_request_is_answered_in_its_own_shape_and_never_reaches_the_b
 
 
 @given(CHUNKS)
-def test_a_policy_that_needs_the_body_gets_all_of_it_before_a_byte_is_forwarded(chunk):
-    """The request is kept whole and counted, then judged and forwarded unchanged."""
-    watcher = Recorder(needs=Need.BODY)
-    asked = f.heartbeat(1)
-    wire = Wire(make_engine([watcher])).client(asked[:-1], chunk)
-    assert wire.to_broker == b""
-    assert wire.held_bytes >= min(len(asked) - 1, 4)
-    wire.client(asked[-1:])
-    assert wire.to_broker == asked
-    assert watcher.bodies == [asked[4 + 8 + 2 + 5 :]]
-    wire.release()
-    assert wire.held_bytes == 0
-
-
-@given(CHUNKS)
 def test_a_produce_head_fills_as_the_body_streams_by(chunk):
     """Need.HEAD: asked at once with the acks, topics known by the end, nothing held back."""
     watcher = Silent(needs=Need.HEAD)
@@ -132,18 +117,6 @@ def test_a_produce_head_fills_as_the_body_streams_by(chunk):
     assert first.timeout_ms == 30_000
     assert second.topics == [("late", [0])]
     assert wire.to_broker == asked + f.produce(2, acks=0, topic="late")
-
-
-def test_patches_and_new_bodies_change_what_the_broker_sees():
-    """Forward with patches lays bytes over the body; with a body it replaces it."""
-    verdicts = iter([Forward(patches=(Patch(0, b"\x00\x01z"),)), Forward(body=b"new"), FORWARD])
-    changer = Recorder(lambda _: next(verdicts), needs=Need.BODY)
-    wire = Wire(make_engine([changer]))
-    wire.client(f.heartbeat(1) + f.heartbeat(2) + f.heartbeat(3))
-    first, second, third = f.split(wire.to_broker)
-    assert first == f.heartbeat(1).replace(b"\x00\x05group", b"\x00\x01zroup")
-    assert second == f.request(f.HEARTBEAT, 0, 2, b"new")
-    assert third == f.heartbeat(3)
 
 
 def test_policies_see_the_newest_client_id():

@@ -5,7 +5,7 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import PATIENCE_MS
 from tests.support.core.routes import BOOTSTRAP, HOME, led, pass_time, tell
-from tests.support.core.sessions import Wire, make_engine
+from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 
@@ -91,7 +91,7 @@ def test_a_client_whose_node_moves_to_its_broker_before_it_ends_stays(engine):
 
 
 def test_a_refused_client_is_not_asked_for(engine):
-    """It may try again; only an authenticated connection can ask."""
+    """It may try again; only an authenticated connection can ask. Nor is one whose node's own address was dialled."""
     wire = led(engine, BOOTSTRAP, confirmed=False)
     wire.client(sasl.handshake(1, "PLAIN")).broker(sasl.handshake_reply(1))
     wire.client(sasl.authenticate(2, sasl.plain("alice", "wrong")))
@@ -99,6 +99,7 @@ def test_a_refused_client_is_not_asked_for(engine):
     wire.broker(sasl.authenticate_reply(2, error_code=58))
     assert wire.to_broker == before
     assert not wire.session.ended
+    assert authenticate(led(engine, HOME)).to_broker == f.produce(3)
 
 
 def test_a_lying_answer_ends_its_own_session_only(engine):
@@ -107,21 +108,6 @@ def test_a_lying_answer_ends_its_own_session_only(engine):
     authenticate(liar).broker(f.reply(0, b"\x00\x00\xff\xff" * 3))
     assert liar.session.reason is CloseReason.BROKER_PROTOCOL
     assert not honest.session.ended
-
-
-def test_a_broker_that_never_answers_ends_its_session():
-    """Within the request timeout, as for any other request."""
-    engine = make_engine(now_ms=10_000_000, request_timeout_ms=5_000)
-    wire = authenticate(led(engine, BOOTSTRAP, confirmed=False))
-    pass_time(wire, 5_010)
-    assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
-    assert wire.session.detail.startswith("a question of Sluice")
-
-
-def test_a_confirmed_session_is_not_asked_for(engine):
-    """Its node's own address was dialled."""
-    wire = authenticate(led(engine, HOME))
-    assert wire.to_broker == f.produce(3)
 
 
 def test_a_mechanism_whose_end_cannot_be_seen_is_left_alone(engine):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.core.errors import CloseReason
 from tests.support.core.sasl_broker import OFFERED
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -59,10 +58,3 @@ def test_a_malformed_sasl_request_harms_nothing() -> None:
     wire = wire_in_custody().client(f.request(f.SASL_HANDSHAKE, 1, 7, b"\x7f\xff"))
     assert handshake_reply(wire.to_client[8:]).error_code == sasl.ILLEGAL_STATE
     assert not wire.session.ending
-
-
-def test_a_bootstrap_broker_that_closes_is_not_said_to_want_sasl() -> None:
-    """It has authenticated Sluice already, so the usual guesses are wrong."""
-    wire = wire_in_custody().client(f.heartbeat(1))
-    wire.session.broker_gone(CloseReason.BROKER_CLOSED, wire.now_ms)
-    assert wire.watcher.hung_up == []

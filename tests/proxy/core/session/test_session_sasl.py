@@ -163,18 +163,13 @@ def test_a_token_in_any_pieces_is_counted_until_it_is_whole() -> None:
         assert engine.unauthenticated.used_bytes == engine.request_pool.used_bytes == 0
 
 
-def test_a_reply_out_of_order_sets_no_user() -> None:
-    """A success with another correlation id ends both sides before it is read."""
+@pytest.mark.parametrize(
+    "reply", [sasl.authenticate_reply(3), f.reply(2, b"\0\0")], ids=["another id", "malformed"]
+)
+def test_a_wrong_success_is_the_brokers_fault_and_sets_no_user(reply: bytes) -> None:
+    """One with another correlation id ends both sides before it is read."""
     wire = play(Wire(), shake("PLAIN"))
-    wire.client(sasl.authenticate(2, ALICE)).broker(sasl.authenticate_reply(3))
-    assert wire.session.reason is CloseReason.BROKER_PROTOCOL
-    assert wire.session.peer.user == "ANONYMOUS"
-
-
-def test_a_malformed_success_is_the_brokers_fault() -> None:
-    """Two zero bytes are no SaslAuthenticate reply."""
-    wire = play(Wire(), shake("PLAIN"))
-    wire.client(sasl.authenticate(2, ALICE)).broker(f.reply(2, b"\0\0"))
+    wire.client(sasl.authenticate(2, ALICE)).broker(reply)
     assert wire.session.reason is CloseReason.BROKER_PROTOCOL
     assert wire.session.peer.user == "ANONYMOUS"
 

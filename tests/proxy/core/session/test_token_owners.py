@@ -4,7 +4,6 @@ import struct
 
 import pytest
 
-from proxy.core.session.identity import Identity, Principal
 from proxy.core.session.token_owners import MAX_CHARS, MAX_OWNERS, TokenOwners
 from tests.support.core.policies import Recorder
 from tests.support.core.sasl_steps import (
@@ -51,20 +50,9 @@ def create(wire: Wire, owner: str, name: str = "token-7", kind: str = "User") ->
     return wire
 
 
-def connected(engine_of: Recorder, tls_user: str = "", **options: object) -> Wire:
+def connected(recorder: Recorder, tls_user: str = "", **options: object) -> Wire:
     """Return a session of a client whose certificate names this user."""
-    engine = make_engine([engine_of], **options)  # type: ignore[arg-type] # the test's own
-    return another(engine, tls_user)
-
-
-def another(engine: object, tls_user: str = "") -> Wire:
-    """Return another session of this engine."""
-    connect = engine.connect  # type: ignore[attr-defined] # an Engine
-    engine.connect = lambda host, port, node: connect(host, port, node, tls_user)  # type: ignore[attr-defined] # as above
-    try:
-        return Wire(engine)  # type: ignore[arg-type] # as above
-    finally:
-        del engine.connect  # type: ignore[attr-defined] # as above
+    return Wire(make_engine([recorder], **options), tls_user=tls_user)  # type: ignore[arg-type] # the test's own
 
 
 def test_a_token_that_was_made_through_sluice_counts_for_its_owner() -> None:
@@ -72,7 +60,7 @@ def test_a_token_that_was_made_through_sluice_counts_for_its_owner() -> None:
     recorder = Recorder()
     wire = connected(recorder)
     create(play(wire, *BY_SCRAM), "alice")
-    other = play(another(wire.engine), *BY_TOKEN)
+    other = play(Wire(wire.engine), *BY_TOKEN)
     assert speaker(other, recorder) == ("alice", "sasl")
 
 
@@ -82,7 +70,7 @@ def test_a_token_that_was_made_elsewhere_counts_for_unknown() -> None:
     wire = connected(recorder)
     create(wire, "alice", "token-8")
     create(wire, "machines", kind="Group")
-    assert speaker(play(another(wire.engine), *BY_TOKEN), recorder) == UNKNOWN
+    assert speaker(play(Wire(wire.engine), *BY_TOKEN), recorder) == UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -127,18 +115,6 @@ def test_a_second_authentication_that_names_the_user_tells_who_it_was() -> None:
     assert speaker(wire, recorder) == ("alice", "sasl")
     play(wire, *BY_TOKEN)
     assert speaker(wire, recorder) == ("alice", "sasl")
-
-
-def test_the_owner_counts_only_after_the_broker_has_accepted_the_token() -> None:
-    """A claim to another's token is no proof."""
-    identity = Identity(owners={"token-7": "alice"})
-    identity.on_handshake(SCRAM)
-    identity.on_handshake_reply(0)
-    identity.on_token(scram_first("token-7", extensions=",tokenauth=true"))
-    assert identity.on_token_reply(0, SERVER_FIRST) is None
-    assert identity.principal is None
-    identity.on_token(PROOF)
-    assert identity.on_token_reply(0, SERVER_FINAL) == Principal("alice", "sasl")
 
 
 def test_as_many_owners_are_kept_as_fit_and_the_oldest_is_forgotten() -> None:

@@ -75,25 +75,22 @@ def test_a_wait_for_a_quota_and_a_wait_for_a_condition_are_told_apart():
     assert (trace.forwarded_us, trace.ended_us) == (NOW_US + 250_000, NOW_US + 257_000)
 
 
-def test_a_hold_that_expires_is_marked_in_its_trace():
-    """Its `then` verdict is applied."""
+@pytest.mark.parametrize("leaves", [False, True])
+def test_the_end_of_a_hold_is_marked_in_its_trace(leaves):
+    """It expires, and its `then` verdict is applied; or its client leaves, and the trace ends with it."""
     wire, ledger = wired(once(Hold(300, "key")))
     wire.client(f.heartbeat(1))
-    wire.pass_us(301_000)
-    wire.broker(f.heartbeat_reply(1))
-    ((stage,),) = (trace.stages for trace in ledger.traces)
-    assert (stage.outcome, stage.ended_us - stage.began_us) == ("expired", 300_000)
-
-
-def test_a_request_whose_client_leaves_during_a_hold_is_not_forwarded():
-    """Its trace ends with the hold."""
-    wire, ledger = wired(once(Hold(9000, "key")))
-    wire.client(f.heartbeat(1))
-    wire.pass_us(20_000)
-    wire.hang_up()
+    wire.pass_us(20_000 if leaves else 301_000)
+    if leaves:
+        wire.hang_up()
+    else:
+        wire.broker(f.heartbeat_reply(1))
     (trace,) = ledger.traces
-    assert (trace.outcome, trace.forwarded_us) == (Outcome.DISCONNECTED, 0)
-    assert trace.stages[0].outcome == "client_gone"
+    (stage,) = trace.stages
+    assert stage.outcome == ("client_gone" if leaves else "expired")
+    assert stage.ended_us - stage.began_us == (20_000 if leaves else 300_000)
+    assert trace.outcome is (Outcome.DISCONNECTED if leaves else Outcome.REPLIED)
+    assert bool(trace.forwarded_us) is not leaves
 
 
 def test_the_trace_of_a_refused_request_has_its_error():
