@@ -7,6 +7,6 @@ from tests.support.pipeline.spark import spark_session
 
 
 @pytest.fixture(scope="session")
-def spark() -> SparkSession:
-    """Spark with two threads on this machine."""
-    return spark_session()
+def spark(*, has_slow_tests: bool) -> SparkSession:
+    """Spark with two threads on this machine; it compiles queries, as for users, if slow tests run."""
+    return spark_session(for_few_rows=not has_slow_tests)

@@ -13,13 +13,14 @@ from bench.pipeline.run import FRESH
 from pipeline.cli.main import main
 from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
 
-ROWS = 20_000
+ROWS = 5_000
 JOBS = ["ingest", "usage", "recommend", "whatif", "traces"]
 
 
 @pytest.fixture(scope="module")
 def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The input of the benchmark, in small."""
+    """The input of the benchmark, in small, for a Spark that numbers the steps of its plans."""
+    spark.conf.set("spark.sql.ui.explainMode", "formatted")
     folder = tmp_path_factory.mktemp("data")
     tables = make_tables(spark, folder / "tables", ROWS)
     make_traces(folder / "traces.jsonl", 1000)

@@ -45,10 +45,16 @@ def rate_error(
     return found.accepted / len(passed) - 1, found.throttled_share, delayed
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
 @pytest.mark.parametrize(
-    ("connections", "think_ms", "limit"),
-    [(1, 21, 23), (50, 1020, 24.7), (50, 1, 100)],
+    ("enforcement", "connections", "think_ms", "limit"),
+    [
+        ("entity", 1, 21, 23),
+        ("channel", 1, 21, 23),
+        ("entity", 50, 1020, 24.7),
+        ("channel", 50, 1020, 24.7),
+        ("entity", 50, 1, 100),
+        pytest.param("channel", 50, 1, 100, marks=pytest.mark.slow),
+    ],
 )
 def test_a_steady_clients_rate_is_predicted_to_five_percent(
     enforcement: str, connections: int, think_ms: float, limit: float
@@ -60,8 +66,15 @@ def test_a_steady_clients_rate_is_predicted_to_five_percent(
     assert abs(predicted_share - share) < 0.3
 
 
-@pytest.mark.parametrize("enforcement", ENFORCEMENTS)
-@pytest.mark.parametrize(("kind", "most"), [("steady", 0.01), ("bursty", 0.05)])
+@pytest.mark.parametrize(
+    ("enforcement", "kind", "most"),
+    [
+        ("entity", "steady", 0.01),
+        pytest.param("channel", "steady", 0.01, marks=pytest.mark.slow),
+        pytest.param("entity", "bursty", 0.05, marks=pytest.mark.slow),
+        ("channel", "bursty", 0.05),
+    ],
+)
 def test_the_median_error_of_many_clients_is_small(
     enforcement: str, kind: str, most: float
 ) -> None:
