@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.errors import BudgetError, WireError
-from wire.group_parts import flat
 from wire.primitives import Buffer, encode_compact_count, encode_count, skip_tags
 from wire.replies import error_body, error_items
 from wire.request_layouts import Part, layout_of, names_anything
-from wire.request_parts import WIDTHS, PartsWalk
+from wire.request_parts import WIDTHS, PartsWalk, flat
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping

@@ -1,6 +1,6 @@
-"""Divides a request by the topics and partitions that it names: the bytes of each stay as they are.
+"""Divides a request by the topics and partitions, or by the groups, that it names: the bytes of each stay as they are.
 
-- The APIs whose topics are in one array of their own can be divided (`DIVISIBLE`).
+- The APIs whose topics, or groups, are in one array of their own can be divided (`DIVISIBLE`, `GROUPED`).
 - The body was read by `read_names` before, so it is known to be whole and valid.
 """
 
@@ -24,7 +24,7 @@ from wire.primitives import (
     skip_tags,
     string_length,
 )
-from wire.request_layouts import layout_of
+from wire.request_layouts import Part, layout_of
 from wire.request_names import ZERO_ID
 from wire.topic_refs import TopicRef
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
-    from wire.request_layouts import Part
 
 DIVISIBLE: Final = frozenset(
     {
@@ -45,6 +44,19 @@ DIVISIBLE: Final = frozenset(
     }
 )
 
+GROUPED: Final = frozenset(
+    {
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+        ApiKey.FIND_COORDINATOR,
+    }
+)
+"""OffsetFetch from v8 on, FindCoordinator from v4 on; before, they name one group."""
 L = TypeVar("L")
 WIDTHS: Final = {"p": 4, "i": 16, "e": 4}
 
@@ -62,24 +74,7 @@ class _Element(NamedTuple):
 
 
 STEP_TOPICS: Final = 100
-"""Topics that `dividing` walks between two pauses."""
-
-
-def divide(
-    api: Api,
-    buf: Buffer,
-    body_at: int,
-    name_of: Mapping[bytes, str],
-    label_of: Callable[[TopicRef, int | None], L],
-) -> dict[L, bytes]:
-    """Do as `dividing`, in one step."""
-    work = dividing(api, buf, body_at, name_of, label_of)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            found: dict[L, bytes] = end.value
-            return found
+"""Topics or groups that are walked between two pauses."""
 
 
 def dividing(
@@ -99,20 +94,70 @@ def dividing(
         raise WireError(f"{api.name} v{api.version} cannot be divided by topics")
     walk = PartsWalk(api, buf, name_of)
     place = next(n for n, part in enumerate(layout) if part.names_topics)
-    count_at = walk.skip_all(layout[:place], body_at)
+
+    def pieces_at(pos: int) -> tuple[dict[L, bytes], int]:
+        element, after = walk.element(layout[place], pos)
+        return _pieces(element, walk.counted, label_of), after
+
+    return (yield from _dividing(walk, buf, body_at, layout[:place], pieces_at))
+
+
+def dividing_by_group(
+    api: Api, buf: Buffer, body_at: int, label_of: Callable[[str | None], L]
+) -> Generator[None, None, dict[L, bytes]]:
+    """Return a body for each label, with the groups that have it; pause after each STEP_TOPICS groups.
+
+    Raises WireError for an API or version that cannot be divided.
+    """
+    layout = flat(layout_of(api) if api.key in GROUPED else None)
+    found = (n for n, part in enumerate(layout) if part.kind in "{[" and _names_groups(part))
+    place = next(found, None)
+    if place is None:
+        raise WireError(f"{api.name} v{api.version} cannot be divided by groups")
+    walk, groups = PartsWalk(api, buf, {}), layout[place]
+
+    def piece_at(pos: int) -> tuple[dict[L, bytes], int]:
+        group, after = walk.group(groups, pos)
+        return {label_of(group): bytes(buf[pos:after])}, after
+
+    return (yield from _dividing(walk, buf, body_at, layout[:place], piece_at))
+
+
+def _dividing(
+    walk: PartsWalk,
+    buf: Buffer,
+    body_at: int,
+    before: tuple[Part, ...],
+    pieces_at: Callable[[int], tuple[dict[L, bytes], int]],
+) -> Generator[None, None, dict[L, bytes]]:
+    """Return a body for each label of the array after the fields `before`.
+
+    `pieces_at` returns what each label has of the element at an offset, and the offset after the element.
+    """
+    count_at = walk.skip_all(before, body_at)
     count, pos = walk.count(count_at)
     found: dict[L, list[bytes]] = {}
     for number in range(1, count + 1):
         if not number % STEP_TOPICS:
             yield
-        element, pos = walk.element(layout[place], pos)
-        for label, piece in _pieces(element, walk.counted, label_of).items():
+        pieces, pos = pieces_at(pos)
+        for label, piece in pieces.items():
             found.setdefault(label, []).append(piece)
-    before, after = bytes(buf[body_at:count_at]), bytes(buf[pos:])
+    head, tail = bytes(buf[body_at:count_at]), bytes(buf[pos:])
     return {
-        label: b"".join((before, walk.counted(len(pieces)), *pieces, after))
+        label: b"".join((head, walk.counted(len(pieces)), *pieces, tail))
         for label, pieces in found.items()
     }
+
+
+def flat(layout: tuple[Part, ...] | None) -> tuple[Part, ...]:
+    """Return the parts with the keys of coordinators as an array of their own."""
+    keys = Part("1"), Part("[", (Part("g"),))
+    return tuple(each for part in layout or () for each in (keys if part.kind == "q" else (part,)))
+
+
+def _names_groups(part: Part) -> bool:
+    return any(each.kind == "g" for each in part.parts)
 
 
 def _pieces(

@@ -31,7 +31,6 @@ from wire.batch_heads import read_batch_heads
 from wire.config_resources import altered_kinds
 from wire.errors import WireError
 from wire.fetch_topics import FetchTopics
-from wire.group_parts import GROUPED
 from wire.oauthbearer import bearer_names
 from wire.one_partition_reply import OnePartitionReply
 from wire.produce import ProduceWalker, read_acks
@@ -39,7 +38,7 @@ from wire.produce_topics import ProduceTopics
 from wire.reply_joins import insert_items
 from wire.request_layouts import names_anything
 from wire.request_names import read_names
-from wire.request_parts import DIVISIBLE
+from wire.request_parts import DIVISIBLE, GROUPED
 from wire.schema import Shape
 
 SMALL = st.sampled_from(

@@ -7,14 +7,34 @@ from tests.support.messages.kafka_messages import api_of, apis_known, messages_o
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.group_parts import GROUPED, dividing_by_group
 from wire.reply_joins import insert_items
 from wire.request_names import read_names
-from wire.request_parts import DIVISIBLE, STEP_TOPICS, divide
+from wire.request_parts import DIVISIBLE, GROUPED, STEP_TOPICS, dividing, dividing_by_group
 from wire.schema import make_message
 
 BY_TOPIC = [api for api in apis_known() if api.key in DIVISIBLE]
 HEAD = b"some head"
+
+
+def ended(work):
+    """What the work returns, and how often it paused."""
+    pauses = 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            return end.value, pauses
+        pauses += 1
+
+
+def divide(api, data, label_of):
+    """A body for each label of its topics and partitions."""
+    return ended(dividing(api, bytearray(HEAD + data), len(HEAD), {}, label_of))[0]
+
+
+def divided(api, data, label_of):
+    """A body for each label of its groups, and how often it paused."""
+    return ended(dividing_by_group(api, data, 0, label_of))
 
 
 def named(api, body):
@@ -27,14 +47,14 @@ def named(api, body):
 def test_no_item_is_lost_or_changed(api, data):
     """The parts together name what the request names; one part alone is the request."""
     body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
-    everything = divide(api, bytearray(HEAD + body), len(HEAD), {}, lambda *_: "all")
+    everything = divide(api, body, lambda *_: "all")
     items = named(api, body)
     assert everything == ({"all": body} if items else {})
 
     def label(topic, partition):
         return hash((topic.key, partition)) % 3
 
-    parts = divide(api, bytearray(HEAD + body), len(HEAD), {}, label)
+    parts = divide(api, body, label)
     for number, part in parts.items():
         expected = [item for item in items if hash(item) % 3 == number]
         assert named(api, part) == expected
@@ -46,7 +66,7 @@ def test_another_api_is_neither_divided_nor_joined():
     """ListOffsets, for example."""
     api = api_of(ApiKey.LIST_OFFSETS, 5)
     with pytest.raises(WireError):
-        divide(api, bytearray(20), 0, {}, lambda *_: None)
+        divide(api, bytes(20), lambda *_: None)
     with pytest.raises(WireError):
         insert_items(api, bytes(20), 0, 20, b"", 0)
 
@@ -73,17 +93,6 @@ def body(api, groups):
     if field.shape is not None:
         items = tuple(make_message(field.shape, 0, {"group_id": g}) for g in groups)
     return codec.encode(make_message(shape, 0, {field.name: items}))
-
-
-def divided(api, data, label_of):
-    """The parts, and how often it paused."""
-    work, pauses = dividing_by_group(api, data, 0, label_of), 0
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            return end.value, pauses
-        pauses += 1
 
 
 @for_each(DIVIDED)

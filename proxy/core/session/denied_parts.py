@@ -22,9 +22,8 @@ from proxy.core.session.traces import on_refused, refuser
 from wire import large_refusals
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.group_parts import dividing_by_group
 from wire.reply_joins import insert_items
-from wire.request_parts import dividing
+from wire.request_parts import dividing, dividing_by_group
 
 if TYPE_CHECKING:
     from collections.abc import Generator

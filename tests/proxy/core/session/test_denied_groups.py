@@ -13,7 +13,7 @@ from tests.support.messages.kafka_messages import api_of, apis_known
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-from wire.group_parts import GROUPED
+from wire.request_parts import GROUPED
 from wire.schema import make_message
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
