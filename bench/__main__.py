@@ -9,7 +9,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.builds import both_builds
 from bench.figures import Footprint
 from bench.goals import goals, tell
 from bench.harness import BenchError
@@ -21,7 +20,16 @@ from bench.measure import measure, running_bench
 from bench.peer_commands import installed_peers
 from bench.report import Results, markdown, picture
 from bench.shapes import choose
-from bench.variants import COMPILED, COMPILED_QUOTA, DIRECT, NO_PROXY, SLUICE, SLUICE_QUOTA, Variant
+from bench.variants import (
+    COMPILED,
+    COMPILED_QUOTA,
+    DIRECT,
+    NO_PROXY,
+    SLUICE,
+    SLUICE_QUOTA,
+    Variant,
+    both_builds,
+)
 
 ROUNDS, SECONDS, WARM_S = 21, 0.3, 0.1
 """Many short rounds: what disturbs a machine lasts for seconds, and a median needs many that it did not reach."""

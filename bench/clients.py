@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from bench import kafka_clients as tools
-from bench.builds import compiled
-from bench.builds import sluice_command as command_of
 from bench.clients_report import Case, choose, goals, section
 from bench.figures import Sample, Samples
 from bench.goals import tell
@@ -31,7 +29,8 @@ from bench.harness.usage import cpu_ns
 from bench.kafka_clients import LISTENER, AdvertisedListener, Client, Sent, await_end, await_records
 from bench.peer_commands import maybe_haproxy, parse_peer
 from bench.running import Running
-from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, first_line
+from bench.variants import DIRECT, HAPROXY, SLUICE, Variant, compiled, first_line
+from bench.variants import sluice_command as command_of
 from tests.support.kafka.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_jars import KAFKA_VERSION

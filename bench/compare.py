@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from bench.builds import sluice_command
 from bench.figures import Sample, Samples
 from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
@@ -23,7 +22,7 @@ from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_line, table
 from bench.measure import measure, running_bench
 from bench.shapes import Shape, choose
-from bench.variants import Variant, first_line
+from bench.variants import Variant, first_line, sluice_command
 
 SHAPES: Final = "small-1,small-10,small-100,deep-10,deep-16,fetch-10,produce-10"
 ROUNDS: Final = 24

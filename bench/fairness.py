@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bench.builds import both_builds
 from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.figures import spread
@@ -22,7 +21,7 @@ from bench.harness.processes import Program
 from bench.measure import Bench, running_bench
 from bench.peer_commands import installed_peers
 from bench.shapes import MIB, Shape
-from bench.variants import DIRECT, HAPROXY, NO_PROXY, RELAY, SLUICE
+from bench.variants import DIRECT, HAPROXY, NO_PROXY, RELAY, SLUICE, both_builds
 
 COMPARED = (DIRECT, SLUICE, RELAY, HAPROXY)
 SMALL = Shape("small", "100 B", 1, rate=200)

@@ -12,7 +12,6 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from bench.builds import in_folder
 from bench.figures import Samples
 from bench.goals import Goal, goal_table, min_goal, tell
 from bench.harness import BenchError
@@ -25,7 +24,7 @@ from bench.harness.processes import Program
 from bench.measure import Bench, measure, running_bench
 from bench.running import Running
 from bench.shapes import Shape, choose
-from bench.variants import COMPILED, HAPROXY, SLUICE, Place, Variant, first_line
+from bench.variants import COMPILED, HAPROXY, SLUICE, Place, Variant, first_line, in_folder
 
 SHAPES = "small-10,small-100,kb-16,fetch-10,produce-10"
 MIN_EFFICIENCY = 0.7

@@ -1,9 +1,18 @@
-"""A variant is one proxy to measure: its name in the tables, its version, and its command."""
+"""A variant is one proxy to measure: its name in the tables, its version, and its command.
 
+Those of Sluice are of this checkout: the source and the compiled build, each without a policy and with a quota.
+"""
+
+from __future__ import annotations
+
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from bench.harness import BenchError
 
 DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
 SLUICE_QUOTA = "sluice+quota"
@@ -11,6 +20,14 @@ COMPILED = "sluice-compiled"
 COMPILED_QUOTA = "sluice-compiled+quota"
 KROXYLICIOUS = "kroxylicious"
 """A peer whose name begins so is one that goals are set against."""
+
+QUOTA_CONFIG = """\
+upstream: {{bootstrap_servers: ["127.0.0.1:{upstream}"]}}
+listen: {{port: {listen}, nodes: 0-0}}
+policies:
+  - use: quota
+    config: {{quotas: [{{user: <default>, request_rate: 1000000000}}]}}
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +76,61 @@ def first_line(command: list[str]) -> str:
     if not said or done.returncode:
         return "unknown"
     return said[0].strip().replace(command[0], Path(command[0]).name)  # the report has no paths
+
+
+def both_builds(wheel: Path | None) -> list[Variant]:
+    """Return the source, and the compiled build unpacked in `wheel` (None: not), without and with a quota."""
+    program = Path(sys.executable).with_name("sluice")
+    if not program.exists():
+        return []
+    version = first_line([str(program), "version"])
+    found = [
+        Variant(SLUICE, version, sluice_command(program), peer=False),
+        _with_quota(SLUICE_QUOTA, quota_command(program)),
+    ]
+    if wheel is not None:
+        found.append(compiled(program, wheel))
+        found.append(_with_quota(COMPILED_QUOTA, _moved(quota_command(program), program, wheel)))
+    return found
+
+
+def _with_quota(name: str, command: Callable[[Place], list[str]]) -> Variant:
+    return Variant(name, "with a quota that no client reaches", command, peer=False)
+
+
+def sluice_command(path: Path, nodes: str = "0-0") -> Callable[[Place], list[str]]:
+    """Return the command of Sluice without a configuration file, for one node."""
+    return lambda place: [
+        *(str(path), "run", "--upstream", f"127.0.0.1:{place.upstream}"),
+        *("--listen", f"127.0.0.1:{place.listen}", "--nodes", nodes),
+    ]
+
+
+def quota_command(path: Path) -> Callable[[Place], list[str]]:
+    """Return the same with policy `quota`, which throttles no client."""
+    return lambda place: [
+        *(str(path), "run", "--config"),
+        place.write("quota.yaml", place.fill(QUOTA_CONFIG)),
+    ]
+
+
+def in_folder(program: Path, folder: Path) -> list[str]:
+    """Return the beginning of a command that runs this `sluice` with the modules of `folder`."""
+    return [shutil.which("env") or "env", f"PYTHONPATH={folder}", str(program)]
+
+
+def compiled(program: Path, folder: Path, nodes: str = "0-0") -> Variant:
+    """Return the variant of an unpacked compiled wheel. Raises BenchError if it is not compiled."""
+    version = first_line([*in_folder(program, folder), "version"])
+    if not version.endswith(", compiled)"):
+        raise BenchError(f"the wheel in {folder} is not compiled: {version}")
+    return Variant(
+        COMPILED, version, _moved(sluice_command(program, nodes), program, folder), peer=False
+    )
+
+
+def _moved(
+    source: Callable[[Place], list[str]], program: Path, folder: Path
+) -> Callable[[Place], list[str]]:
+    """Return the same command with the modules of `folder`."""
+    return lambda place: in_folder(program, folder) + source(place)[1:]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench.builds import in_folder
 from bench.goals import tell
 from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
@@ -25,7 +24,7 @@ from bench.measure import Bench, running_bench
 from bench.running import Running
 from bench.soak.load import LOOPBACK, THROTTLED_RATE, running_load
 from bench.soak.report import Held, Soak, between, goals, read, section
-from bench.variants import SLUICE, Place, Variant, first_line
+from bench.variants import SLUICE, Place, Variant, first_line, in_folder
 from proxy.telemetry.history import POINTS
 
 CONFIG: Final = """\

@@ -100,14 +100,9 @@ def _found(port: int | None) -> str:
 
 
 def _configured(file: Path, token_file: Path | None) -> tuple[str, str, Path | None, int]:
-    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
-    from proxy.config.sources import load  # noqa: PLC0415 - as above
-    from proxy.config.telemetry import NO_SOCKET  # noqa: PLC0415 - as above
+    from proxy.config.telemetry import NO_SOCKET  # noqa: PLC0415 - start-up of other commands
 
-    try:
-        config = load(file, os.environ, {}).config
-    except SettingsError as error:
-        raise click.UsageError(f"The settings of {file} cannot be used:\n{error}") from error
+    config = options.load_config(file)
     admin = config.admin
     if token_file is None and admin.token_file:
         token_file = Path(admin.token_file)

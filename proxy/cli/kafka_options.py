@@ -5,7 +5,6 @@ Without `--bootstrap` it is the Sluice that `--config` describes, else the defau
 
 from __future__ import annotations
 
-import os
 import re
 from contextlib import contextmanager
 from functools import wraps
@@ -97,7 +96,7 @@ def server_of(given: KafkaOptions, file: Path | None) -> Server:
         return Server(given.bootstrap, tls)
     if file is None:
         return Server(options.DEFAULT_SERVER, tls)
-    return _server_of_config(_config(file), tls)
+    return _server_of_config(options.load_config(file), tls)
 
 
 def login_of(given: KafkaOptions) -> Login | None:
@@ -125,16 +124,6 @@ def _tls(given: KafkaOptions) -> UpstreamTls | None:
     return UpstreamTls(
         ca_file=given.ca_file or "", cert_file=given.cert_file or "", key_file=given.key_file or ""
     )
-
-
-def _config(file: Path) -> Config:
-    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
-    from proxy.config.sources import load  # noqa: PLC0415 - as above
-
-    try:
-        return load(file, os.environ, {}).config
-    except SettingsError as error:
-        raise click.UsageError(f"The settings of {file} cannot be used:\n{error}") from error
 
 
 def _server_of_config(config: Config, tls: UpstreamTls | None) -> Server:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -9,6 +10,8 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from proxy.config import Config
 
     Option = Callable[[Any], Any]
 
@@ -35,6 +38,17 @@ def config(text: str) -> Option:
         metavar="FILE",
         help=text,
     )
+
+
+def load_config(file: Path) -> Config:
+    """Return the configuration of a command that asks a running Sluice. Raises click.UsageError."""
+    from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
+    from proxy.config.sources import load  # noqa: PLC0415 - as above
+
+    try:
+        return load(file, os.environ, {}).config
+    except SettingsError as error:
+        raise click.UsageError(f"The settings of {file} cannot be used:\n{error}") from error
 
 
 def admin_server(*, environ: bool) -> tuple[Option, ...]:
