@@ -12,7 +12,6 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from policies.validation import Problem
-from policies.yaml_text import MAX_BYTES, read_yaml
 from proxy.core.auth.secret_text import Secret
 from proxy.shell import files
 
@@ -84,6 +83,8 @@ def read_secret(file: str, variable: str = "", environ: Mapping[str, str] = os.e
 
 def read_file(file: Path) -> tuple[object, dict[str, str], list[Problem]]:
     """Return the data, the origin (`file:line`) of every key path, and the problems of the YAML."""
+    from policies.yaml_text import MAX_BYTES, read_yaml  # noqa: PLC0415 - a Sluice without such a file does without YAML
+
     try:
         with file.open("rb") as opened:
             text = opened.read(MAX_BYTES + 1)

@@ -25,8 +25,9 @@ import structlog
 from proxy.core.errors import ORDINARY, CloseReason
 from proxy.core.observer import Observer
 from proxy.host_port import host_port
-from proxy.telemetry.escaping import message_fields, printable
+from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
+from proxy.telemetry.message_fields import message_fields
 from proxy.telemetry.pool_outages import PoolOutages
 from proxy.telemetry.slow_work import SlowWork
 from proxy.telemetry.stderr import NonBlockingWriter

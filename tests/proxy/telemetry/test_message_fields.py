@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from policies.audit_facts import AuditFacts, AuditItem
 from proxy.core.observer import Observer
 from proxy.telemetry import audit_lines, log
-from proxy.telemetry.escaping import MAX_FIELDS, MAX_NAME_CHARS, escaped, message_fields, printable
+from proxy.telemetry.escaping import MAX_NAME_CHARS, escaped, printable
 from proxy.telemetry.line_limits import LIMITS
+from proxy.telemetry.message_fields import MAX_FIELDS, message_fields
 from tests.support.shell.sockets import HandClock
 
 
