@@ -51,13 +51,20 @@ def test_a_request_whose_holder_stays_waits_on_and_is_judged_by_the_new_chain():
 
 
 def test_a_second_replacement_moves_each_request_to_the_newest_chain():
-    """Those that had moved to the chain between, and those that had not."""
+    """Those that had moved to the chain between, and those that had not; a part at a time, as before."""
     engine, wires = held(MOVED_AT_ONCE + 1)
     replace(engine, between := Recorder())
     wires[0].advance(0)
     replace(engine, newest := Recorder())
     assert wires[0].wake("key") == len(wires)
     assert (len(between.asked), len(newest.asked)) == (0, len(wires))
+    engine, wires = held(3 * MOVED_AT_ONCE)
+    replace(engine, Recorder())
+    wires[0].advance(0)
+    replace(engine, gone=["p0"])
+    for moved in range(1, 4):
+        wires[0].advance(1)
+        assert sum(bool(wire.to_broker) for wire in wires) == moved * MOVED_AT_ONCE
 
 
 def test_a_holder_that_one_of_two_replacements_left_out_is_gone():
