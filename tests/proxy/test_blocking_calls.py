@@ -26,6 +26,19 @@ class Room:
         """Ask for `work`; return the function that gives it up."""
         return self.blocking_calls.call(name, work, self._note, timeout_ms)
 
+    async def hang(self, name: str, gate: threading.Event, threads: int) -> None:
+        """Have this many threads wait for the gate, longer than the millisecond that their calls have."""
+        waiting = trio.Semaphore(0)
+
+        def work() -> None:
+            trio.from_thread.run_sync(waiting.release)
+            gate.wait()
+
+        for _ in range(threads):
+            self.call(name, work, timeout_ms=1)
+        for _ in range(threads):
+            await waiting.acquire()
+
     def wake(self) -> None:
         """Count the wake-ups of the event loop."""
         self.wakes += 1
@@ -82,15 +95,17 @@ async def test_results_and_errors_come_from_another_thread(room: Room) -> None:
 
 
 async def test_work_that_hangs_ends_at_its_deadline_and_keeps_its_thread(
-    room: Room, gate: threading.Event
+    room: Room, gate: threading.Event, mock_clock: trio.testing.MockClock
 ) -> None:
     """The entry's further calls fail at their deadlines too; another entry is served as before."""
-    for _ in range(MAX_THREADS + 1):
-        room.call("stuck", gate.wait, timeout_ms=1)
+    await room.hang("stuck", gate, MAX_THREADS)
+    room.call("stuck", gate.wait, timeout_ms=1)
+    mock_clock.jump(1)
     await room.wait(MAX_THREADS + 1)
     assert {type(result) for result, _ in room.results} == {TimeoutError}
     began: list[str] = []
     room.call("stuck", lambda: began.append("stuck"), timeout_ms=1)
+    mock_clock.jump(1)
     await room.wait(MAX_THREADS + 2)
     room.call("other", lambda: began.append("other"))
     await room.wait(MAX_THREADS + 3)
@@ -171,15 +186,17 @@ async def test_a_result_that_waits_to_be_delivered_may_be_given_up(nursery: trio
 
 
 async def test_an_entry_that_is_gone_leaves_no_threads_and_no_counts(
-    room: Room, gate: threading.Event
+    room: Room, gate: threading.Event, mock_clock: trio.testing.MockClock
 ) -> None:
     """Names of entries come and go with reloads; a thread that hangs keeps its place until it ends."""
     for n in range(20):
         room.call(f"entry {n}", lambda: None)
-    room.call("hangs", gate.wait, timeout_ms=1)
+    await room.hang("hangs", gate, 1)
+    mock_clock.jump(1)
     await room.wait(21)
     assert list(room.blocking_calls._pools) == ["hangs"]
     gate.set()
     while room.blocking_calls._pools:
+        results = len(room.results)
         room.call("next", lambda: None)
-        await trio.sleep(0.01)
+        await room.wait(results + 1)
