@@ -11,7 +11,6 @@ Rules:
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -153,7 +152,6 @@ class Client:
 def main(name: str, bootstrap: str, topic: str) -> None:
     """Play one role until standard input ends."""
     role = ROLES[name]
-    os.nice(role.niceness)
     client = Client(name, bootstrap, topic, role)
     client.warm_up()
     send(ClientReady(client.brokers))

@@ -28,7 +28,6 @@ class Role(NamedTuple):
     quota: float | None = None
     """Requests per second, from the start."""
     is_read_back: bool = False
-    niceness: int = 0
 
     def rate(self, elapsed_s: float) -> float:
         """Return the rate so many seconds after the start."""
@@ -39,8 +38,8 @@ class Role(NamedTuple):
 POLITE, NOISY = "polite", "noisy"
 ROLES: Final = {
     POLITE: Role(100, 200, catches_up=20, is_read_back=True),
-    # All it can. At a low priority: on another machine it would not take this machine's CPU from the polite one.
-    NOISY: Role(1_000, 1_000_000, catches_up=2000, niceness=10),
+    # All it can. Small requests, because Sluice and the brokers have more work with them than their sender.
+    NOISY: Role(200, 1_000_000, depth=20_000, catches_up=20_000),
     "alice": Role(300, 60, 4, 8, 6, depth=8, quota=30),
     "checkout": Role(300, 25, depth=8, quota=30),
     "etl": Role(300, 120, depth=8, quota=500),
