@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients unit unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -32,14 +32,14 @@ screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs
 PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)) $(BIN)/python -m pytest -q $(if $(ALL),,-m "not slow")
 
 # The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
-# so that they get what is left of two cores and delay no other. The longest start first; five at once fit in 8 GiB.
-# The output of a suite is printed at its end.
-SUITES := integration pipeline unit processes $(if $(ALL),,unit-compiled)
+# so that they get what is left of two cores and delay no other. The longest start first; five at once fit in 8 GiB, and
+# what comes last begins when another ends, so that both cores stay busy. The output of a suite is printed at its end.
+SUITES := check integration pipeline processes unit-rest $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
 	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
 else
-test: check
+test: $(STAMP)-test $(STAMP)-tools
 	@$(MAKE) --no-print-directory -j5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(SUITES)
 	$(if $(ALL),,@echo 'The deselected tests are left to `make test-all`.')
 endif
@@ -64,8 +64,14 @@ PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tes
 clients: $(STAMP)-test  ## five client libraries that no test runs, directly and through Sluice with a quota; needs Go, Node and a JDK
 	$(BIN)/python -m tests.support.kafka.smoke_clients
 
-unit: $(STAMP)-test $(STAMP)-tools  ## fast tests: no broker, no sleeping
-	nice $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES))
+unit: unit-core unit-rest  ## fast tests: no broker, no sleeping
+
+CORE := tests/wire tests/policies tests/proxy/core
+unit-core: $(STAMP)-test
+	nice $(PYTEST) $(CORE)
+
+unit-rest: $(STAMP)-test $(STAMP)-tools
+	nice $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES) $(CORE))
 
 unit-compiled: $(STAMP)-test  ## the compiled build beside the source; without a C compiler its tests skip
 	nice $(PYTEST) tests/compiled
