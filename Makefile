@@ -32,8 +32,9 @@ screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs
 PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)) $(BIN)/python -m pytest -q $(if $(ALL),,-m "not slow")
 
 # The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
-# so that they get what is left of two cores and delay no other. The longest start first; five at once fit in 8 GiB, and
-# what comes last begins when another ends, so that both cores stay busy. The output of a suite is printed at its end.
+# so that they get what is left of two cores and delay no other; the pipeline, the longest, only a little. The longest
+# start first. Five at once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy.
+# The output of a suite is printed at its end.
 SUITES := check integration pipeline processes unit-rest $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
@@ -83,7 +84,7 @@ integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(PYTEST) tests/integration
 
 pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
-	nice $(PYTEST) tests/pipeline
+	nice -n 4 $(PYTEST) tests/pipeline
 
 test-compiled:  ## the core, fuzz, faults, threats and real clients against the compiled build
 	@$(MAKE) --no-print-directory unit-compiled ALL=1
