@@ -163,13 +163,14 @@ def test_a_produce_without_reply_ends_the_connection_after_the_rest():
     assert (wire.to_client, wire.session.reason) == (b"", CloseReason.POLICY)
 
 
+@pytest.mark.parametrize("chunk", [1 << 18, 5])
 @pytest.mark.parametrize("bad", [["bad"], ["bad", "good"]])
-def test_no_write_overtakes_a_denied_part_that_the_client_sends_again(bad):
+def test_no_write_overtakes_a_denied_part_that_the_client_sends_again(bad, chunk):
     """The connection ends after the reply, with or without a rest for the broker."""
     api = api_of(ApiKey.PRODUCE, 9)
     wire = denying(dict.fromkeys(bad, ErrorCode.UNKNOWN_TOPIC_ID) | {"worse": DENIED})
     topics = {"good": [3], "bad": [0], "worse": [0]}
-    wire.client(asked(api, topics) + asked(api, {"good": [4]}, 2))
+    wire.client(asked(api, topics) + asked(api, {"good": [4]}, 2), chunk)
     rest = asked(api, {"good": [3]}) if "good" not in bad else b""
     assert wire.to_broker == rest
     if rest:

@@ -151,13 +151,16 @@ def test_a_body_that_is_no_response_is_its_policys_fault():
     ],
 )
 @NEEDS
-def test_no_write_overtakes_a_refused_one_that_the_client_sends_again(needs, code, close, ends):
+@pytest.mark.parametrize("chunk", [1 << 18, 9])
+def test_no_write_overtakes_a_refused_one_that_the_client_sends_again(
+    needs, chunk, code, close, ends
+):
     """Its connection ends, so that the client sends the writes after it again too."""
     verdicts = {2: Reject(code, close)}
     policy = Recorder(
         lambda r: verdicts.get(r.exchange_id, FORWARD), apis={ApiKey.PRODUCE}, needs=needs
     )
-    wire = Wire(make_engine([policy])).client(f.produce(1) + f.produce(2) + f.produce(3))
+    wire = Wire(make_engine([policy])).client(f.produce(1) + f.produce(2) + f.produce(3), chunk)
     assert wire.to_broker == f.produce(1) + (b"" if ends else f.produce(3))
     wire.broker(f.produce_reply(1))
     assert len(f.whole_frames(wire.to_client)) == 2
