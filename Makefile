@@ -32,8 +32,8 @@ screenshots: $(STAMP)-test $(STAMP)-tools  ## the pictures of the report in docs
 PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)) $(BIN)/python -m pytest -q $(if $(ALL),,-m "not slow")
 
 # The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
-# so that they get what is left of two cores and delay no other; the pipeline, the longest, only a little. The longest
-# start first. Five at once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy.
+# so that they delay no other; only a little, or they starve beside the work of others. The longest start first. Five at
+# once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy.
 # The output of a suite is printed at its end.
 SUITES := check integration pipeline processes unit-rest $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
@@ -50,8 +50,8 @@ test-all:  ## everything: also pods, the image, an API server, Spark end to end,
 	@$(MAKE) --no-print-directory test-compiled fuzz threats
 
 at-load: TIMES ?= 3
-at-load: $(STAMP)-test  ## tests beside two busy loops per core and a writer: make at-load FILES=tests/faults TIMES=3
-	tests/at_load $(TIMES) $(or $(FILES),$(error FILES=<paths> is missing))
+at-load: $(STAMP)-test  ## `make test` beside two busy loops per core and a writer: make at-load TIMES=3 FILES=tests/faults
+	tests/at_load $(TIMES) $(FILES)
 
 check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
@@ -69,13 +69,13 @@ unit: unit-core unit-rest  ## fast tests: no broker, no sleeping
 
 CORE := tests/wire tests/policies tests/proxy/core
 unit-core: $(STAMP)-test
-	nice $(PYTEST) $(CORE)
+	nice -n 4 $(PYTEST) $(CORE)
 
 unit-rest: $(STAMP)-test $(STAMP)-tools
-	nice $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES) $(CORE))
+	nice -n 4 $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES) $(CORE))
 
 unit-compiled: $(STAMP)-test  ## the compiled build beside the source; without a C compiler its tests skip
-	nice $(PYTEST) tests/compiled
+	nice -n 4 $(PYTEST) tests/compiled
 
 processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that the tests play: faults, fuzz, threats, demo, docs
 	$(PYTEST) $(PROCESSES)
