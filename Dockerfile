@@ -43,11 +43,11 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     python3 -m venv /opt/sluice \
  && /opt/sluice/bin/python -m pip install --no-compile --only-binary :all: --require-hashes -r requirements/run.txt
 COPY pyproject.toml ./
-COPY .ci .ci
+COPY .build .build
 COPY --from=wheel /wheels /wheels
 RUN /opt/sluice/bin/python -m pip install --no-compile --no-index --no-deps --find-links /wheels kafka-sluice \
  && /opt/sluice/bin/python -m pip uninstall --yes setuptools pip \
- && python3 .ci/root_filesystem /image
+ && python3 .build/root_filesystem /image
 
 FROM scratch
 ARG BASE

@@ -149,16 +149,16 @@ bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: 
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))
 
 audit: | $(BIN)/python  ## known vulnerabilities of the locked packages; "not checked" (exit code 2) without data
-	@PATH="$(BIN):$$PATH" $(BIN)/python .ci/audit
+	@PATH="$(BIN):$$PATH" $(BIN)/python requirements/audit
 
 sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packages
-	@$(BIN)/python .ci/sbom
+	@$(BIN)/python requirements/sbom
 
 helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests; their archives in dist/
 	$(BIN)/python -m tests.support.kubernetes.chart_files
 
 checkov: $(STAMP)-test  ## the rendered charts by checkov; "not checked" (exit code 2) where it is not installed
-	@PATH="$(BIN):$$PATH" $(BIN)/python .ci/checkov
+	@PATH="$(BIN):$$PATH" $(BIN)/python helm/checkov
 
 apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .cache (15 minutes of CPU, once)
 	nice sh tests/support/kubernetes/build.sh "$(CURDIR)/.cache/kubernetes"

@@ -24,7 +24,7 @@ MODULES = (
     "bench/purgatory/play.py",
 )
 TYPES = tuple(name.replace(".py", ".pxd") for name in MODULES)
-BACKEND = ".ci/build_backend.py"
+BACKEND = ".build/build_backend.py"
 BUILD = """\
 import importlib.util
 import sys

@@ -18,7 +18,7 @@ from tests.support.house.house import ROOT
 @pytest.fixture
 def backend() -> ModuleType:
     """Return the build backend, which lies in no package."""
-    spec = importlib.util.spec_from_file_location("backend", ROOT / ".ci/build_backend.py")
+    spec = importlib.util.spec_from_file_location("backend", ROOT / ".build/build_backend.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -32,7 +32,7 @@ def test_c_files_that_an_older_backend_has_made_are_stale(backend, tmp_path):
     assert not backend.is_stale(tmp_path)
     made.parent.mkdir()
     made.write_text("")
-    sources = [ROOT / ".ci/build_backend.py", *(ROOT / each for each in backend.TWINS)]
+    sources = [ROOT / ".build/build_backend.py", *(ROOT / each for each in backend.TWINS)]
     assert len(sources) > 1
     changed_s = max(each.stat().st_mtime for each in sources)
 

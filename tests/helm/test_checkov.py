@@ -55,7 +55,7 @@ def test_only_explained_findings_pass(
         checkov.write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/told\necho 'no such rule' >&2\n")
         checkov.chmod(0o755)
     ran = subprocess.run(
-        [sys.executable, ROOT / ".ci" / "checkov"],
+        [sys.executable, ROOT / "helm" / "checkov"],
         env={**os.environ, "PATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -12,7 +12,7 @@ from setuptools import find_packages
 from tests.support.house.house import FILES, ROOM_MODULES, ROOMS, ROOT
 
 BUILD = (
-    "import sys; sys.path.insert(0, '.ci'); import build_backend; build_backend.build_sdist('out')"
+    "import sys; sys.path.insert(0, '.build'); import build_backend; build_backend.build_sdist('out')"
 )
 
 
@@ -20,7 +20,7 @@ def test_the_archive_has_the_backend_the_modules_and_their_type_files(tmp_path: 
     """Every module and type file is in the archive, and every module in a package that the wheel takes."""
     for path in FILES:
         inside = path.relative_to(ROOT)
-        if inside.parts[0] in {*ROOMS, ".ci"} or len(inside.parts) == 1:
+        if inside.parts[0] in {*ROOMS, ".build"} or len(inside.parts) == 1:
             (tmp_path / inside.parent).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, tmp_path / inside)
     (tmp_path / "out").mkdir()
@@ -34,5 +34,5 @@ def test_the_archive_has_the_backend_the_modules_and_their_type_files(tmp_path: 
 
     inside = {path.relative_to(ROOT) for path in FILES if path.suffix in {".py", ".pxd"}}
     assert {str(path) for path in inside if path.parts[0] in ROOMS} <= found
-    assert {".ci/build_backend.py", "pyproject.toml"} <= found
+    assert {".build/build_backend.py", "pyproject.toml"} <= found
     assert {".".join(path.relative_to(ROOT).parent.parts) for path in ROOM_MODULES} <= set(packages)

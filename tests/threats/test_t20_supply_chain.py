@@ -23,9 +23,9 @@ BAD = {"name": "click", "version": "8.1", "vulns": [{"id": "PYSEC-1", "fix_versi
 
 
 def run(program: str, path: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of the continuous integration, with this PATH."""
+    """Run a program that reads the locks, with this PATH."""
     return subprocess.run(
-        [sys.executable, ROOT / ".ci" / program],
+        [sys.executable, ROOT / "requirements" / program],
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,

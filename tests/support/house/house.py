@@ -20,7 +20,10 @@ def files_below(folder: Path) -> list[Path]:
     return found
 
 
-FILES = [*files_below(ROOT), *(path for path in (ROOT / ".ci").iterdir() if path.is_file())]
+FILES = [
+    *files_below(ROOT),
+    *(path for name in (".build", ".ci") for path in (ROOT / name).iterdir() if path.is_file()),
+]
 TEXT_FILES = [path for path in FILES if path.suffix in TEXTS]
 MODULES = [path for path in FILES if path.suffix == ".py"]
 ROOM_MODULES = [path for path in MODULES if path.relative_to(ROOT).parts[0] in ROOMS]

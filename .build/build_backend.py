@@ -132,7 +132,7 @@ class SourceArchive(sdist):
 
     def make_distribution(self) -> None:
         """Add this file and the type files."""
-        self.filelist.extend([".ci/build_backend.py", *type_files()])
+        self.filelist.extend([".build/build_backend.py", *type_files()])
         super().make_distribution()
 
 
