@@ -180,9 +180,19 @@ docs: $(STAMP)-test  ## the site, into site/
 changelog: $(STAMP)-test  ## what the next release's entry would say
 	$(BIN)/towncrier build --draft --version next
 
-lock:  ## pin requirements/*.in again (needs uv)
-	for name in run demo pipeline test bench build clients; do uv pip compile -q --universal --python-version 3.11 \
-	  --generate-hashes --no-header requirements/$$name.in -o requirements/$$name.txt; done
+# What each lock pins, in the words of uv: the dependencies, extras and groups of pyproject.toml.
+LOCK_run      := pyproject.toml --group install
+LOCK_demo     := pyproject.toml --group install --extra demo
+LOCK_pipeline := pyproject.toml --group install --group java --extra pipeline
+LOCK_test     := pyproject.toml --group test --extra demo --extra pipeline
+LOCK_build    := --group build -c requirements/run.txt
+LOCK_bench    := --group bench -c requirements/test.txt
+LOCK_clients  := --group clients
+
+lock: $(addprefix lock-,run demo pipeline test build bench clients)  ## pin requirements/*.txt again (needs uv)
+
+lock-%:
+	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_$*) -o requirements/$*.txt
 
 # Tools that pip does not have: a browser and promtool. If they cannot be installed, their tests skip and say so.
 $(STAMP)-tools: tests/tools.sh | $(BIN)/python

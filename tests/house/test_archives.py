@@ -11,9 +11,7 @@ from setuptools import find_packages
 
 from tests.support.house.house import FILES, ROOM_MODULES, ROOMS, ROOT
 
-BUILD = (
-    "import sys; sys.path.insert(0, '.build'); import build_backend; build_backend.build_sdist('out')"
-)
+BUILD = "import sys; sys.path.insert(0, '.build'); import build_backend; build_backend.build_sdist('out')"
 
 
 def test_the_archive_has_the_backend_the_modules_and_their_type_files(tmp_path: Path) -> None:

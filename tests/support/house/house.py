@@ -7,7 +7,7 @@ ROOMS = ("wire", "policies", "proxy", "pipeline")
 MADE = {"__pycache__", "build", "dist", "site", "reports", "bin"}
 """Folders that tools make; dotfiles and *.egg-info are passed over too."""
 SOURCES = {".py", ".c", ".h", ".sh"}
-TEXTS = {*SOURCES, ".md", ".toml", ".yml", ".yaml", ".txt", ".in", ".cfg", ".json", ".jinja", ""}
+TEXTS = {*SOURCES, ".md", ".toml", ".yml", ".yaml", ".txt", ".cfg", ".json", ".jinja", ""}
 
 
 def files_below(folder: Path) -> list[Path]:

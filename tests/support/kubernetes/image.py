@@ -40,7 +40,14 @@ _OUTSIDE: Final = {"cert", "find-links", "require-virtualenv"}
 """Settings of pip that name files of this machine, or its environment."""
 _CERTIFICATES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _KEPT_IMAGES: Final = 3
-_SOURCES: Final = ("Dockerfile", ".dockerignore", ".build", "pyproject.toml", "README.md", "LICENSE")
+_SOURCES: Final = (
+    "Dockerfile",
+    ".dockerignore",
+    ".build",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+)
 _PACKAGES: Final = ("requirements/build.txt", "requirements/run.txt", "wire", "policies", "proxy")
 
 
