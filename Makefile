@@ -96,7 +96,7 @@ fuzz: $(STAMP)-test  ## both sides, made-up and mutated frames: make fuzz SECOND
 	SEED=$(SEED) SECONDS=$(SECONDS) HONEST_P99_MS=$(or $(HONEST_P99_MS),50) $(BIN)/python -m pytest tests/fuzz -q -s
 
 threats: SECONDS ?= 60
-threats: $(STAMP)-test  ## every threat of docs/threats.md in its long form, with its figures
+threats: $(STAMP)-test  ## every threat of docs/use/threats.md in its long form, with its figures
 	SECONDS=$(SECONDS) $(BIN)/python -m pytest tests/threats -q -s
 
 bench: $(STAMP)-test $(STAMP)-bench $(STAMP)-build  ## both builds and the peers; writes bench/RESULTS.md and bench/results.svg

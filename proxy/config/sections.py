@@ -1,7 +1,7 @@
 """The settings of the proxy itself, a class for each section of the file. Those of telemetry are in `telemetry`.
 
 - These types are the one source of the file's keys, the environment variables, the JSON Schema, the table in
-  docs/configuration.md and the error messages.
+  docs/use/configuration.md and the error messages.
 - Names are Kafka's where Kafka has the setting. A unit ends the name.
 - Unknown keys are refused, and so is text where a number belongs.
 """

@@ -46,7 +46,7 @@ _NETWORK_WORDS = "a network such as 10.0.0.0/8 or fd00::/8, or an address"
 _USER_WORDS = "a user's bare name as the brokers know it"
 SNI_WORDS = "a host name with $(node) in it once, such as broker-$(node).kafka.example.com"
 _URL_WORDS = "https://HOST/PATH, or http:// to a loopback address"
-_CREDENTIAL_API_WORDS = "Kafka's name of an API that is refused by default (docs/custody.md)"
+_CREDENTIAL_API_WORDS = "Kafka's name of an API that is refused by default (docs/use/custody.md)"
 _API_WORDS = "an API key from 0 to 32767, or Kafka's name of an API"
 
 

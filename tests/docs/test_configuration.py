@@ -12,7 +12,7 @@ from proxy.config.telemetry import TracesSettings
 from proxy.dynamic_config import LIVE_SETTINGS, dynamic_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "use" / "configuration.md").read_text("utf-8")
 UPSTREAM = {"upstream.bootstrap_servers": ("kafka:9092", "--upstream")}
 
 
@@ -38,7 +38,7 @@ def test_every_setting_is_on_the_page_with_its_meaning(monkeypatch: pytest.Monke
 
 
 def test_the_variable_of_a_setting_follows_from_its_key() -> None:
-    """docs/settings.md gives the rule and no list."""
+    """docs/use/settings.md gives the rule and no list."""
     for name, each in variables().items():
         assert name == "SLUICE_" + each.path.replace(".", "_").upper()
 
@@ -46,8 +46,8 @@ def test_the_variable_of_a_setting_follows_from_its_key() -> None:
 def test_what_may_change_live_is_listed(tmp_path: Path) -> None:
     """The page and the table name every setting that may change live, and no other."""
     part = PAGE.partition("## Changing it while it runs")[2].partition("\n## ")[0]
-    lines = [line for line in part.splitlines() if line.startswith("- ")]
-    listed = {key for line in lines for key in re.findall(r"`([\w.]+)`", line)}
+    points = re.findall(r"^- .*(?:\n  .*)*", part, re.MULTILINE)
+    listed = {key for each in points for key in re.findall(r"`([\w.]+)`", each)}
     config = load(None, {}, UPSTREAM).config
     traces = TracesSettings(export="file", file=str(tmp_path / "traces.jsonl"))
     app = App(msgspec.structs.replace(config, traces=traces))

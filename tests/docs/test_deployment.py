@@ -11,7 +11,7 @@ from proxy.config.sources import load
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "deployment"
-PAGE = (ROOT / "docs" / "deployment.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "operate" / "deployment.md").read_text("utf-8")
 SERVICE = (EXAMPLES / "sluice.service").read_text("utf-8")
 
 

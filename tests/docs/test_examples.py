@@ -82,7 +82,7 @@ def test_each_example_file_is_valid(subtests: pytest.Subtests) -> None:
 def test_the_quotas_of_the_example_are_those_of_the_document() -> None:
     """The file and the page on quotas show the same lines, and the policy reads them as the page explains them."""
     entry = load(ROOT / "examples" / "quotas.yaml", {}, {}).config.policies[0]
-    page = (ROOT / "docs" / "quotas.md").read_text("utf-8")
+    page = (ROOT / "docs" / "use" / "quotas.md").read_text("utf-8")
     lines = re.compile(r"^ +- (\{(?:user|client_id):.*\})$", re.MULTILINE)
 
     shown = lines.findall((ROOT / "examples" / "quotas.yaml").read_text("utf-8"))
@@ -141,8 +141,8 @@ def _length_ms(verdict: object) -> int:
 @pytest.mark.parametrize("enforcement", ["entity", "channel"])
 @pytest.mark.parametrize(("connections", "words"), [(1, "1 connection"), (50, "50 connections")])
 def test_the_timeline_is_that_of_the_policy(enforcement: str, connections: int, words: str) -> None:
-    """Each row of the table in docs/quota-enforcement.md equals the policy's count, second by second."""
-    page = (ROOT / "docs" / "quota-enforcement.md").read_text("utf-8")
+    """Each row of the table in docs/use/quota-enforcement.md equals the policy's count, second by second."""
+    page = (ROOT / "docs" / "use" / "quota-enforcement.md").read_text("utf-8")
     row = re.search(rf"^\| {enforcement}, {words} \|([0-9 |]+)\|$", page, re.MULTILINE)
     assert row is not None
     shown = [int(cell) for cell in row[1].split("|")]

@@ -7,7 +7,8 @@ from policies.quota.config import QuotaConfig, QuotaLine
 from proxy.config.sources import variables
 from proxy.telemetry.metrics.names import ALL
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "kafka-names.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "use" / "kafka-names.md").read_text("utf-8")
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in PAGE.splitlines()

@@ -1,4 +1,4 @@
-"""Each threat has a test file of its own, and a row in docs/threats.md that says what was measured."""
+"""Each threat has a test file of its own, and a row in docs/use/threats.md that says what was measured."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ ROW = re.compile(r"^\| T(\d+) \| [^|]+ \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 
 def test_each_row_of_the_threats_page_has_a_figure_and_its_test_file() -> None:
     """The rows are in order; each `tests/threats/test_tNN_*.py` begins with `TNN: `, has a test, and has a row."""
-    rows = ROW.findall((ROOT / "docs" / "threats.md").read_text("utf-8"))
+    rows = ROW.findall((ROOT / "docs" / "use" / "threats.md").read_text("utf-8"))
     files = {path.name[6:8]: path for path in (ROOT / "tests" / "threats").glob("test_*.py")}
 
     assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))

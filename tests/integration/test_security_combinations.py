@@ -1,7 +1,7 @@
 """Three client libraries through every claimed combination of TLS and SASL, on both sides of Sluice.
 
 Each writes and reads records; Sluice and the broker see the user that they should. The table in
-docs/combinations.md is written here: `SLUICE_WRITE_TABLES=1` replaces it by what this run has seen.
+The table in docs/use/security.md is written here: `SLUICE_WRITE_TABLES=1` replaces it by what this run has seen.
 """
 
 import itertools
@@ -32,7 +32,7 @@ from tests.support.messages.sasl import plain
 from tests.support.plugins.witness import Sightings, install
 from tests.support.processes.sluice_process import SluiceProcess
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "combinations.md"
+PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "use" / "security.md"
 BEFORE_A_NAME: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 worked: dict[SetUp, None] = {}
 """The set-ups that this run has seen work."""

@@ -2,7 +2,7 @@
 
 The policy `topics` judges each name, and an id by its name; an id without a known name is refused. Through Sluice no
 record of a denied topic is written or read, whichever request asks for it, and no client library finds another way.
-It is no access control: requests that name neither a topic nor a group pass (docs/policies/topics.md).
+It is no access control: requests that name neither a topic nor a group pass (docs/use/topics.md).
 """
 
 import contextlib

@@ -6,7 +6,7 @@ Rules:
   proxies, so some attributes that they require are missing.
 - No payload. Names that a peer chooses are cut and made printable.
 - Times are in milliseconds with fractions, rates per second, sizes without the four bytes of the frame length.
-- docs/traces.md lists them all for readers.
+- docs/operate/traces.md lists them all for readers.
 """
 
 from __future__ import annotations

@@ -75,8 +75,8 @@ def test_every_event_is_declared_with_its_limit_and_its_cause():
 
 
 def test_every_event_is_documented():
-    """It is in the table of docs/log.md."""
-    text = (ROOT / "docs" / "log.md").read_text("utf-8")
+    """It is in the table of docs/operate/log.md."""
+    text = (ROOT / "docs" / "operate" / "log.md").read_text("utf-8")
     missing = {event for event in (*LIMITS, BY_SINK) if f"`{event}`" not in text}
     assert not missing
 

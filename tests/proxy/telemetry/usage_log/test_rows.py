@@ -97,12 +97,12 @@ def test_names_are_cut_and_escaped() -> None:
     assert json.loads(lines)["client_id"] == nasty
 
 
-PAGE = Path(__file__).resolve().parents[4] / "docs" / "usage-log-columns.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "operate" / "usage-log.md"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_documentation_has_every_column_and_no_other(family: str) -> None:
-    """`docs/usage-log-columns.md` has a table of columns for each family, and one for the shared columns."""
+    """docs/operate/usage-log.md has a table of columns for each family, and one for the shared columns."""
     page = PAGE.read_text("utf-8")
     everywhere = {"family", "window_ms", *msgspec.structs.asdict(_any_row())}
     section = page.partition(f"### {family}\n")[2].partition("\n#")[0]
