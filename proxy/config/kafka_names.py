@@ -1,4 +1,4 @@
-"""Kafka's names of settings, and Sluice's: `sluice check` answers a Kafka spelling with ours (docs/use/kafka-names.md)."""
+"""Kafka's names of settings: `sluice check` answers a Kafka spelling with ours (docs/use/kafka-names.md)."""
 
 from __future__ import annotations
 
