@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.validation import Problem
-    from proxy.broker_probe import BrokerReport
     from proxy.cli.settings import GivenSettings
     from proxy.config import Config
+    from proxy.preflight.broker_probe import BrokerReport
 
 DAY_S = 86_400
 OUTSIDE = (
@@ -86,7 +86,7 @@ def _security(report: BrokerReport) -> Iterator[str]:
 
 def _connect(config: Config) -> None:
     """Print what answers at each bootstrap server; exit with INVALID if one does not answer."""
-    from proxy.broker_probe import probe_brokers  # noqa: PLC0415 - start-up of other commands
+    from proxy.preflight.broker_probe import probe_brokers  # noqa: PLC0415 - start-up of other commands
 
     reports = probe_brokers(config)
     addresses = config.listen.node_addresses()

@@ -41,7 +41,7 @@ class GivenSettings(NamedTuple):
 
         if not preflight:
             return load(self.file, os.environ, self.flags, keep_policies=keep_policies)
-        from proxy.preflight import findings  # noqa: PLC0415 - as above
+        from proxy.preflight.machine import findings  # noqa: PLC0415 - as above
 
         return load(
             self.file,

@@ -14,9 +14,9 @@ import pytest
 import trio
 
 from bench.harness.ports import free_ports
-from proxy.broker_probe import BrokerReport, probe
 from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.upstream import UpstreamSettings
+from proxy.preflight.broker_probe import BrokerReport, probe
 from tests.support.shell.certificates import Authority
 from tests.support.shell.tls_front import TlsFront
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from policies.validation import Problem
-from proxy.config.security_files import findings
 from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import new_credential
 from proxy.core.auth.users_text import STAND_IN_KEY_BYTES, with_stand_in_key
 from proxy.openssl.contexts import CertificateFileError, client_context, server_context
+from proxy.preflight.security_files import findings
 from tests.support.shell.certificates import Authority, Pair
 
 CANARY = "canary-77e1a0"

@@ -27,7 +27,7 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
     """Yield every problem that would stop `run`, by key path or variable, and every hint (a text)."""
     yield from problems(config, environ)
     if config.has_secrets():
-        from proxy.config import security_files  # noqa: PLC0415 - start-up: only with TLS or SASL
+        from proxy.preflight import security_files  # noqa: PLC0415 - start-up: only with TLS or SASL
 
         yield from security_files.findings(config, environ, now_s)
 

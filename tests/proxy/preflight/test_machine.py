@@ -8,7 +8,7 @@ import pytest
 
 from proxy.config import Config
 from proxy.config.sources import load
-from proxy.preflight import findings, problems
+from proxy.preflight.machine import findings, problems
 
 UPSTREAM = {"upstream.bootstrap_servers": ("a:1", "--upstream")}
 

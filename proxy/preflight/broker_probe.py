@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.broker_talk import BrokerTalk
 from proxy.core.errors import CloseReason, SessionFault
+from proxy.preflight.broker_talk import BrokerTalk
 from proxy.shell.dial import DialError
 from wire import metadata, sasl
 from wire.api_keys import ApiKey
@@ -25,9 +25,9 @@ from wire.errors import ErrorCode, WireError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from proxy.broker_talk import CertificateReport
     from proxy.config import Config
     from proxy.config.upstream import UpstreamSettings
+    from proxy.preflight.broker_talk import CertificateReport
 
 _HEADER = Struct(">hhih")  # api_key, api_version, correlation_id, no client id
 _SIZE = Struct(">i")
