@@ -43,7 +43,7 @@ from proxy.shell.malloc import map_large_pieces, return_freed_memory
 from proxy.telemetry import log, uncaught
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
-from proxy.tls import Tls
+from proxy.tls.setup import Tls
 from proxy.upstream_credentials import custody_of, fetch_token
 from wire import codec
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 from proxy.admin.errors import UnreachableError
 from proxy.config.values import split_server
-from proxy.openssl.contexts import CertificateFileError, client_context, words_of
+from proxy.tls.contexts import CertificateFileError, client_context, words_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ import trio
 from proxy.core.auth.upstream_authentication import UpstreamAuthentication
 from proxy.core.errors import CloseReason
 from proxy.host_port import host_port
-from proxy.openssl.certificate import CertificateError, expiry_ms, subject_of
-from proxy.openssl.contexts import client_context
 from proxy.shell.clock import Clock
 from proxy.shell.custody import converse
 from proxy.shell.dial import DialError, dial, receive_some, send_all
-from proxy.shell.tls.connector import TlsConnector
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.tls_transport import TlsTransport
 from proxy.shell.transport import TlsError
+from proxy.tls.certificate import CertificateError, expiry_ms, subject_of
+from proxy.tls.connector import TlsConnector
+from proxy.tls.contexts import client_context
+from proxy.tls.handshakes import Handshakes
+from proxy.tls.transport import TlsTransport
 from proxy.upstream_credentials import credentials_of
 
 if TYPE_CHECKING:

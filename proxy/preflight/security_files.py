@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from policies.validation import Problem
-from proxy.config import certificates
 from proxy.config.small_files import (
     CLIENT_SECRET_VARIABLE,
     PASSWORD_VARIABLE,
@@ -22,14 +21,15 @@ from proxy.config.small_files import (
 from proxy.config.users_file import load_text, users_of
 from proxy.core.auth.mechanisms import TOKEN
 from proxy.core.auth.users_text import has_stand_in_key
+from proxy.tls import pem_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from proxy.config import Config
-    from proxy.config.certificates import Certificate, CertificateChain
     from proxy.config.sections import ListenSettings
     from proxy.config.security import ListenSasl, UpstreamSasl, UpstreamTls
+    from proxy.tls.pem_files import Certificate, CertificateChain
 
 SOON_DAYS: Final = 14
 _DAY_S: Final = 86_400
@@ -50,7 +50,7 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
 def _upstream_tls(tls: UpstreamTls, now_s: float) -> Iterator[Problem | str]:
     if tls.ca_file:
         yield from _authorities("upstream.tls.ca_file", tls.ca_file, now_s)
-    elif tls.verify and not certificates.has_system_authorities():
+    elif tls.verify and not pem_files.has_system_authorities():
         yield "upstream.tls.ca_file: no broker can be verified, because this system has no certificates of authorities"
     if tls.cert_file:
         yield from _chain("upstream.tls", tls.cert_file, tls.key_file, now_s)
@@ -76,7 +76,7 @@ def _names_to_check(listen: ListenSettings) -> dict[str, str]:
 
 def _authorities(path: str, file: str, now_s: float) -> Iterator[Problem | str]:
     try:
-        found = certificates.read_authorities(file)
+        found = pem_files.read_authorities(file)
     except FileError as error:
         yield Problem(path, error.found, error.expected)
         return
@@ -94,9 +94,9 @@ def _chain(
     """Judge our own certificate; `hosts` are those of a listener that clients connect to."""
     yield from _open_file(f"{section}.key_file", key_file)
     try:
-        chain = certificates.CertificateChain(cert_file, key_file, is_server=hosts is not None)
+        chain = pem_files.CertificateChain(cert_file, key_file, is_server=hosts is not None)
     except FileError as error:
-        key = "key_file" if isinstance(error, certificates.KeyFileError) else "cert_file"
+        key = "key_file" if isinstance(error, pem_files.KeyFileError) else "cert_file"
         yield Problem(f"{section}.{key}", error.found, error.expected)
         return
     path = f"{section}.cert_file"

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.listeners import Listeners
     from proxy.shell.proxied_clients import Address
-    from proxy.shell.tls.listener import TlsListener
-    from proxy.shell.transport import Transport
+    from proxy.shell.transport import ClientTls, Transport
 
 EVICTION_MS = 2_000
 """How long a client without a request keeps its place from one that waits for it."""
@@ -45,7 +44,7 @@ class Acceptor:
         observer: Observer,
         now_ms: Callable[[], int],
         max_connections: int,
-        tls: TlsListener | None = None,
+        tls: ClientTls | None = None,
         proxies: Sequence[str] = (),
     ) -> None:
         self._engine = engine
@@ -141,7 +140,7 @@ class Acceptor:
 
     async def _secure(
         self,
-        tls: TlsListener,
+        tls: ClientTls,
         handshake: trio.CancelScope,
         accepted: socket.socket,
         host: str,

@@ -22,8 +22,7 @@ from proxy.shell.transport import HandshakeError, PlainTransport
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.shell.tls.connector import TlsConnector
-    from proxy.shell.transport import Transport
+    from proxy.shell.transport import BrokerTls, Transport
 
     IsOwn = Callable[[socket.socket], bool]
 
@@ -52,7 +51,7 @@ async def dial(
     host: str,
     port: int,
     timeout_s: float,
-    tls: TlsConnector | None = None,
+    tls: BrokerTls | None = None,
     is_own: IsOwn = never_own,
 ) -> Transport:
     """Return a connection to one address. Raises DialError, after `timeout_s` for each of TCP and TLS at the latest."""

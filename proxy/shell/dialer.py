@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from proxy.core.topology import Topology
     from proxy.shell.custody import Custody
     from proxy.shell.dial import IsOwn
-    from proxy.shell.tls.connector import TlsConnector
-    from proxy.shell.transport import Transport
+    from proxy.shell.transport import BrokerTls, Transport
 
     Address = tuple[str, int]
 
@@ -81,7 +80,7 @@ class Dialer:
         topology: Topology,
         bootstrap: Sequence[Address],
         timeout_s: float,
-        tls: TlsConnector | None = None,
+        tls: BrokerTls | None = None,
         custody: Custody | None = None,
     ) -> None:
         self._topology = topology

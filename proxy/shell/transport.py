@@ -1,4 +1,7 @@
-"""The interface of a connection for the event loop, and its implementation for plain TCP sockets."""
+"""The interface of a connection for the event loop, and its implementation for plain TCP sockets.
+
+TLS implements it too (`proxy.tls`), and secures connections for the acceptor and the dialer (`ClientTls`, `BrokerTls`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from proxy.host_port import host_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from proxy.core.connection_limits import ConnectionLimits
 
 
 class TlsError(OSError):
@@ -68,6 +73,41 @@ class Transport(Protocol):
 
     def close(self) -> None:
         """Close the descriptor."""
+
+
+class SecureClient(NamedTuple):
+    """A client after its TLS handshake. `node_id`: the broker that it asks for by the server's name.
+
+    `user`: from its certificate, "" without one. `ends_ms`: when that ends, in ms since the epoch; None: the connection
+    may stay.
+    """
+
+    transport: Transport
+    node_id: int | None
+    user: str
+    ends_ms: int | None
+
+
+class ClientTls(Protocol):
+    """Makes the TLS handshakes of clients."""
+
+    def limit(self, limits: ConnectionLimits) -> None:
+        """Set how many clients make their handshakes at once, and their time."""
+
+    async def secure(
+        self, accepted: socket.socket, node_id: int | None, address: str
+    ) -> SecureClient:
+        """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then.
+
+        `address` is what the client counts as (`connection_limits.address_of`).
+        """
+
+
+class BrokerTls(Protocol):
+    """Makes the TLS handshakes with brokers."""
+
+    async def secure(self, connected: socket.socket, host: str, port: int) -> Transport:
+        """Make the handshake with the broker at host:port. Raises HandshakeError; `connected` is closed then."""
 
 
 class UndialledTransport:

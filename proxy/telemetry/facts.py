@@ -118,7 +118,7 @@ class Facts:
     reloads: Reloads = field(default_factory=Reloads)
     features: Sequence[Feature] = ()
     certificates_ms: Mapping[str, int] = field(default_factory=dict)
-    """When Sluice's own certificates end, in ms since the epoch, by side (`proxy.tls`)."""
+    """When Sluice's own certificates end, in ms since the epoch, by side (`proxy.tls.setup`)."""
 
 
 class EntityFigures(Protocol):

@@ -9,7 +9,7 @@ import ssl
 from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.config.small_files import PASSWORD_VARIABLE, read_secret
-from proxy.openssl.contexts import client_context
+from proxy.tls.contexts import client_context
 
 if TYPE_CHECKING:
     import socket

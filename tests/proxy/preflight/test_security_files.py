@@ -11,8 +11,8 @@ from proxy.config.sources import load
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import new_credential
 from proxy.core.auth.users_text import STAND_IN_KEY_BYTES, with_stand_in_key
-from proxy.openssl.contexts import CertificateFileError, client_context, server_context
 from proxy.preflight.security_files import findings
+from proxy.tls.contexts import CertificateFileError, client_context, server_context
 from tests.support.shell.certificates import Authority, Pair
 
 CANARY = "canary-77e1a0"

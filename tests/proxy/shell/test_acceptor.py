@@ -15,9 +15,9 @@ from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
 from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.listeners import Listeners
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import CertificatePrincipals, SecureClient, TlsListener
-from proxy.shell.transport import PlainTransport
+from proxy.shell.transport import PlainTransport, SecureClient
+from proxy.tls.handshakes import Handshakes
+from proxy.tls.listener import CertificatePrincipals, TlsListener
 from tests.support.core.sessions import Watcher
 from tests.support.messages import frames as f
 from tests.support.shell.tls import Contexts

@@ -11,8 +11,8 @@ from random import Random
 from typing import Self
 
 from proxy.core.session.session import Session
-from proxy.openssl.contexts import client_context, server_context
-from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
+from proxy.tls.contexts import client_context, server_context
+from proxy.tls.transport import ShakeState, TlsTransport
 from tests.support.messages import frames as f
 from tests.support.shell.certificates import Authority
 from tests.support.shell.sockets import Bench, tcp_pair

@@ -4,10 +4,11 @@ import ssl
 
 import trio
 
-from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.clock import Clock
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.listener import CertificatePrincipals, SecureClient, TlsListener
+from proxy.shell.transport import SecureClient
+from proxy.tls.contexts import client_context, server_context
+from proxy.tls.handshakes import Handshakes
+from proxy.tls.listener import CertificatePrincipals, TlsListener
 from tests.support.shell.sockets import tcp_pair
 
 

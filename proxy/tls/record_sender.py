@@ -10,8 +10,8 @@ import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.contexts import words_of
 from proxy.shell.transport import TlsError
+from proxy.tls.contexts import words_of
 
 if TYPE_CHECKING:
     import socket

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from proxy.core.session.channel import Mute
-from proxy.shell.tls.record_sender import BATCH, RECORD_BYTES
 from proxy.shell.transport import TlsError
+from proxy.tls.record_sender import BATCH, RECORD_BYTES
 from tests.support.shell.sockets import start_sending
 from tests.support.shell.tls import conversation, random_bytes, tls_link
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.shell.endpoint import unread_bytes
-from proxy.shell.tls.record_sender import RECORD_BYTES
-from proxy.shell.tls.tls_transport import MAX_NOISE_BYTES, SMALL_BYTES
+from proxy.tls.record_sender import RECORD_BYTES
+from proxy.tls.transport import MAX_NOISE_BYTES, SMALL_BYTES
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import Bench, receive, reset, start_sending, tcp_pair
 from tests.support.shell.tls import Contexts, conversation, random_bytes, tls_link

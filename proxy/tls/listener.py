@@ -16,24 +16,24 @@
 from __future__ import annotations
 
 import ssl
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.certificate import (
+from proxy.shell.transport import HandshakeError, SecureClient
+from proxy.tls.certificate import (
     AlternativeName,
     CertificateError,
     alternative_names,
     subject_of,
 )
-from proxy.openssl.contexts import chain_end_ms
-from proxy.shell.transport import HandshakeError
+from proxy.tls.contexts import chain_end_ms
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Mapping
 
     from proxy.core.connection_limits import ConnectionLimits
-    from proxy.shell.tls.handshakes import Handshakes
-    from proxy.shell.tls.tls_transport import TlsTransport
+    from proxy.tls.handshakes import Handshakes
+    from proxy.tls.transport import TlsTransport
 
 
 MAX_HOST_CHARS: Final = 253
@@ -46,19 +46,6 @@ _NAMES: Final = {
     "uri_san": (AlternativeName.URI, "URI"),
     "dns_san": (AlternativeName.DNS, "DNS name"),
 }
-
-
-class SecureClient(NamedTuple):
-    """A client after its handshake. `node_id`: from the server name.
-
-    `user`: from its certificate, "" without one. `ends_ms`: when that ends, in ms since the epoch; None: the connection
-    may stay.
-    """
-
-    transport: TlsTransport
-    node_id: int | None
-    user: str
-    ends_ms: int | None
 
 
 class _Accepted(ssl.SSLObject):
@@ -99,16 +86,13 @@ class TlsListener:
         self._context = context
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Set how many clients make their handshakes at once, and their time."""
+        """See ClientTls."""
         self._handshakes.limit(limits.max_tls_handshakes, limits.tls_handshake_timeout_ms / 1000)
 
     async def secure(
         self, accepted: socket.socket, node_id: int | None, address: str
     ) -> SecureClient:
-        """Make the handshake of a client of the port of `node_id`. Raises HandshakeError; `accepted` is closed then.
-
-        `address` is what the client counts as (`connection_limits.address_of`).
-        """
+        """See ClientTls."""
         secured = await self._handshakes.accept(accepted, self._context, address)
         try:
             tls = secured.tls

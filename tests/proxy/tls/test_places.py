@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import trio
 
-from proxy.shell.tls.places import HOLD_S, MIN_HOLD_S, Places
+from proxy.tls.places import HOLD_S, MIN_HOLD_S, Places
 
 
 async def forever(_: object) -> None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from proxy.openssl.contexts import chain_end_ms, client_context, server_context
+from proxy.tls.contexts import chain_end_ms, client_context, server_context
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

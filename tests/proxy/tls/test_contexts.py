@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.openssl.contexts import (
+from proxy.tls.contexts import (
     CertificateFileError,
     client_context,
     expiry_of,

@@ -11,9 +11,9 @@ from proxy.config.sections import ListenSettings
 from proxy.config.upstream import UpstreamSettings
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.unauthenticated import UnauthenticatedBytes
-from proxy.openssl.contexts import CertificateFileError
 from proxy.shell.event_loop import EventLoop
-from proxy.tls import POLL_S, Tls
+from proxy.tls.contexts import CertificateFileError
+from proxy.tls.setup import POLL_S, Tls
 from tests.support.core.sessions import make_engine
 from tests.support.shell.certificates import Authority, Pair
 from tests.support.shell.sockets import HandClock

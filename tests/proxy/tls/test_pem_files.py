@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from proxy.config.certificates import (
+from proxy.config.small_files import FileError
+from proxy.tls.pem_files import (
     CERTIFICATES,
     KEY,
     CertificateChain,
     KeyFileError,
     read_authorities,
 )
-from proxy.config.small_files import FileError
 from tests.support.shell.certificates import Authority, Pair
 
 PASSWORD = "canary-5d0c91"  # noqa: S105 - of a key that is made here

@@ -10,11 +10,11 @@ import pytest
 import trio
 
 from proxy.core.errors import CloseReason
-from proxy.openssl.contexts import client_context
 from proxy.shell.clock import Clock
 from proxy.shell.dial import DialError, dial, receive_some, send_all
-from proxy.shell.tls.connector import TlsConnector
-from proxy.shell.tls.handshakes import Handshakes
+from proxy.tls.connector import TlsConnector
+from proxy.tls.contexts import client_context
+from proxy.tls.handshakes import Handshakes
 
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 

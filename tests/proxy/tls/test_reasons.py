@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from proxy.openssl.contexts import client_context, words_of, words_of_broker
+from proxy.tls.contexts import client_context, words_of, words_of_broker
 from tests.support.shell.certificates import Authority
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from proxy.config.upstream import UpstreamSettings
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
     from proxy.shell.event_loop import EventLoop
-    from proxy.shell.tls.connector import TlsConnector
-    from proxy.shell.tls.listener import TlsListener
+    from proxy.tls.connector import TlsConnector
+    from proxy.tls.listener import TlsListener
 
 POLL_S: Final = 5.0
 
@@ -65,9 +65,9 @@ class Tls:
         if not self._is_on:
             return
         from proxy.core.auth.principal_mapping import PrincipalMapper  # noqa: PLC0415 - see above
-        from proxy.shell.tls.connector import TlsConnector  # noqa: PLC0415 - see above
-        from proxy.shell.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
-        from proxy.shell.tls.listener import (  # noqa: PLC0415 - see above
+        from proxy.tls.connector import TlsConnector  # noqa: PLC0415 - see above
+        from proxy.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
+        from proxy.tls.listener import (  # noqa: PLC0415 - see above
             CertificatePrincipals,
             ServerNames,
             TlsListener,
@@ -108,7 +108,7 @@ class Tls:
         """Load the files if one has changed since the last call; return why they cannot be used, "" if they can."""
         if not self._is_on:
             return ""
-        from proxy.openssl.contexts import CertificateFileError  # noqa: PLC0415 - see above
+        from proxy.tls.contexts import CertificateFileError  # noqa: PLC0415 - see above
 
         seen = await trio.to_thread.run_sync(self._fingerprint)
         if seen == self._seen:
@@ -130,7 +130,7 @@ class Tls:
 
     def _load(self) -> _Loaded:
         """Read the files. Raises CertificateFileError."""
-        from proxy.openssl.contexts import (  # noqa: PLC0415 - see above
+        from proxy.tls.contexts import (  # noqa: PLC0415 - see above
             client_context,
             expiry_of,
             server_context,

@@ -10,9 +10,9 @@ import trio
 
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.unauthenticated import UnauthenticatedBytes
-from proxy.shell.tls.handshakes import Handshakes
 from proxy.shell.transport import HandshakeError
-from tests.proxy.shell.tls.test_handshakes import both, client, hello, pair, refused, server
+from proxy.tls.handshakes import Handshakes
+from tests.proxy.tls.test_handshakes import both, client, hello, pair, refused, server
 from tests.support.core.fake_event_loop import TrioClock
 
 __all__ = ["client", "server"]

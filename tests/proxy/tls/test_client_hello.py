@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.shell.tls.client_hello import MAX_HELLO_BYTES, ClientHello, HelloError
+from proxy.tls.client_hello import MAX_HELLO_BYTES, ClientHello, HelloError
 
 
 def message(size: int, kind: int = 1) -> bytes:

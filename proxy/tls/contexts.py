@@ -16,7 +16,7 @@ import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from proxy.openssl.certificate import expiry_ms
+from proxy.tls.certificate import expiry_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

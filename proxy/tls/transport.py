@@ -24,9 +24,9 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from proxy.openssl.contexts import ENDED, words_of, words_of_broker
-from proxy.shell.tls.record_sender import RECORD_BYTES, RecordSender
 from proxy.shell.transport import Security, TlsError, address_of, prepare
+from proxy.tls.contexts import ENDED, words_of, words_of_broker
+from proxy.tls.record_sender import RECORD_BYTES, RecordSender
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from proxy.openssl.certificate import CertificateError, subject_of
-from proxy.openssl.contexts import chain_end_ms
+from proxy.tls.certificate import CertificateError, subject_of
+from proxy.tls.contexts import chain_end_ms
 
 if TYPE_CHECKING:
     import socket
     import ssl
     from collections.abc import Callable
 
-    from proxy.shell.tls.handshakes import Handshakes
-    from proxy.shell.tls.tls_transport import TlsTransport
+    from proxy.tls.handshakes import Handshakes
+    from proxy.tls.transport import TlsTransport
 
 MAX_ADDRESSES = 1024
 """How many addresses have a session to resume; brokers choose them."""
@@ -52,7 +52,7 @@ class TlsConnector:
         self._latest.clear()  # a session belongs to its context
 
     async def secure(self, connected: socket.socket, host: str, port: int) -> TlsTransport:
-        """Make the handshake with the broker at host:port. Raises HandshakeError; `connected` is closed then."""
+        """See BrokerTls."""
         context, latest = self._context, self._latest.get((host, port))
         if latest is not None and latest.ends_ms <= self._now_ms():
             del self._latest[host, port]

@@ -14,7 +14,7 @@ from cryptography.x509 import NameAttribute as Attribute
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID as Oid
 
-from proxy.openssl.certificate import (
+from proxy.tls.certificate import (
     AlternativeName,
     CertificateError,
     alternative_names,

@@ -3,7 +3,7 @@
 Rules:
 - A step of a handshake takes a millisecond of CPU for a signature. The steps wait in one queue, and between two
   of them the event loop has its turn, however many clients connect at once.
-- A client has a place (`proxy.shell.tls.places`) only from the end of its ClientHello on. Before that it costs a
+- A client has a place (`proxy.tls.places`) only from the end of its ClientHello on. Before that it costs a
   descriptor, and the bytes of the hello that have arrived, which are counted and bounded until it has the place
   (`proxy.core.memory.unauthenticated`). However slowly they come, no other client waits for them.
 - The kernel wakes its task only when the rest of a record is there, so bytes that drip cost no CPU time. At most
@@ -22,18 +22,18 @@ from typing import TYPE_CHECKING, Final, Protocol
 import trio
 
 from proxy.core.protocol_sniffer import guess_at_tls_port
-from proxy.openssl.contexts import WEB_PROTOCOLS, words_of, words_of_broker
-from proxy.shell.tls.client_hello import HANDSHAKE, UNEXPECTED_MESSAGE, ClientHello, HelloError
-from proxy.shell.tls.places import Places
-from proxy.shell.tls.tls_transport import ShakeState, TlsTransport
 from proxy.shell.transport import HandshakeError, PeerGoneError
+from proxy.tls.client_hello import HANDSHAKE, UNEXPECTED_MESSAGE, ClientHello, HelloError
+from proxy.tls.contexts import WEB_PROTOCOLS, words_of, words_of_broker
+from proxy.tls.places import Places
+from proxy.tls.transport import ShakeState, TlsTransport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from proxy.core.errors import CloseReason
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
-    from proxy.shell.tls.places import Place
+    from proxy.tls.places import Place
 
     _Wait = Callable[[socket.socket], Awaitable[None]]
 

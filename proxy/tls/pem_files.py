@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from proxy.config.small_files import FileError, read_small_file
-from proxy.openssl.contexts import words_of
+from proxy.tls.contexts import words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

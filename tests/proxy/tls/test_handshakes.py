@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 import trio
 
-from proxy.openssl.contexts import client_context, server_context
 from proxy.shell.dial import receive_some
-from proxy.shell.tls.handshakes import Handshakes
-from proxy.shell.tls.places import HOLD_S
-from proxy.shell.tls.tls_transport import TlsTransport
 from proxy.shell.transport import HandshakeError, PeerGoneError
+from proxy.tls.contexts import client_context, server_context
+from proxy.tls.handshakes import Handshakes
+from proxy.tls.places import HOLD_S
+from proxy.tls.transport import TlsTransport
 from tests.support.shell.sockets import tcp_pair
 
 
