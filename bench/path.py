@@ -27,7 +27,7 @@ from bench.in_process import measure as measure_all
 from policies.chain import Chain
 from policies.registry import PolicyEntry, build
 from policies.testing import BenchHost, BenchReporter
-from proxy import builds
+from proxy.cli import builds
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
 from proxy.core.topology import Topology

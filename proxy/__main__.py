@@ -6,7 +6,8 @@ every other command ends by it as soon as it is known which command this is.
 
 from __future__ import annotations
 
-from proxy import builds, hangup
+from proxy.cli import builds
+from proxy.shell import hangup
 
 
 def main() -> None:

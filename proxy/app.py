@@ -20,17 +20,18 @@ import trio
 
 from policies.registry import digests
 from policies.validation import SettingsError
-from proxy import admin_socket, hangup
+from proxy.admin import default_socket
 from proxy.client_authentication import ClientAuthentication
 from proxy.config.budget import budget_of
 from proxy.config.small_files import FileError
-from proxy.config_volume import ConfigVolume
+from proxy.config.volume import ConfigVolume
 from proxy.core.errors import CloseReason
 from proxy.dynamic_config import dynamic_settings
 from proxy.engine_settings import make_engine
 from proxy.host_port import host_port
-from proxy.policy_services import PolicyServices
+from proxy.policy_host.services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
+from proxy.shell import hangup
 from proxy.shell.acceptor import Acceptor
 from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.clock import Clock
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from policies.api import EffectiveQuota
+    from proxy.admin.default_socket import AdminSocket
     from proxy.admin.service import AdminService
-    from proxy.admin_socket import AdminSocket
     from proxy.config import Config
     from proxy.config.budget import Budget
 
@@ -239,7 +240,7 @@ class App:
 
     def _open_default_socket(self) -> None:
         try:
-            self._admin_socket = admin_socket.listen(self._config.listen.port, os.environ)
+            self._admin_socket = default_socket.listen(self._config.listen.port, os.environ)
         except OSError as error:
             hint = "set admin.socket to a path, or to none"
             self._log.info(
@@ -248,7 +249,7 @@ class App:
 
     async def _serve_on_first_connection(self, bound: socket.socket) -> None:
         """Load the web server in a thread at the first connection; until then it costs no time and no memory."""
-        first = await admin_socket.first_caller(bound)
+        first = await default_socket.first_caller(bound)
         try:
             serve = await trio.to_thread.run_sync(_load_admin)
             monitoring = self._telemetry.monitor()

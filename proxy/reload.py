@@ -26,8 +26,8 @@ from policies.chain import Chain, PolicyFault
 from policies.credential_guard import with_guard
 from policies.hooks import adopt_metrics, close_tools, retire
 from policies.validation import SettingsError
-from proxy.config_changes import POLICIES, changes, hash_of
-from proxy.retired_policies import RetiredPolicies
+from proxy.config.changes import POLICIES, changes, hash_of
+from proxy.policy_host.retired_policies import RetiredPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from proxy import admin_socket
+from proxy.admin import default_socket
 
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
@@ -26,7 +26,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 _RUNTIME = tempfile.mkdtemp(prefix="sl")
 atexit.register(shutil.rmtree, _RUNTIME, ignore_errors=True)
 os.environ["XDG_RUNTIME_DIR"] = _RUNTIME
-admin_socket.ROOT_FOLDER = Path(_RUNTIME) / "root"
+default_socket.ROOT_FOLDER = Path(_RUNTIME) / "root"
 
 gc.disable()
 

@@ -17,7 +17,7 @@ from proxy.admin.errors import AdminError
 from proxy.admin.live_policies import LivePolicies
 from proxy.admin.live_quotas import LiveQuotas
 from proxy.admin.schemas import HealthCheck, Reloaded, RunningConfig
-from proxy.config_changes import shown
+from proxy.config.changes import shown
 from proxy.core.errors import CloseReason
 from proxy.reload import ReloadRunningError
 from proxy.shell.driver import nudge

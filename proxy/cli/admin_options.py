@@ -47,7 +47,7 @@ def find_admin_server(
 
     Without any, or with `auto`, it is this user's Sluice on this machine. Raises click.UsageError.
     """
-    from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
+    from proxy.admin import default_socket  # noqa: PLC0415 - start-up of other commands
     from proxy.admin.client import AdminAddress  # noqa: PLC0415 - as above
     from proxy.config.telemetry import AUTO, NO_SOCKET  # noqa: PLC0415 - as above
 
@@ -63,7 +63,7 @@ def find_admin_server(
     if (
         port is not None and path == AUTO and address
     ):  # both are configured: the socket needs no token
-        path = next(iter(admin_socket.find(os.environ, port)), "")
+        path = next(iter(default_socket.find(os.environ, port)), "")
         if path:
             return AdminAddress(path=path)
     if not address:
@@ -83,9 +83,9 @@ def find_admin_server(
 
 def _found(port: int | None) -> str:
     """Return the default socket of this user's Sluice on this machine; exit if there is none, or several."""
-    from proxy import admin_socket  # noqa: PLC0415 - start-up of other commands
+    from proxy.admin import default_socket  # noqa: PLC0415 - start-up of other commands
 
-    paths = admin_socket.find(os.environ, port)
+    paths = default_socket.find(os.environ, port)
     if len(paths) == 1:
         return paths[0]
     if paths:
@@ -93,7 +93,7 @@ def _found(port: int | None) -> str:
         raise click.UsageError(
             f"Several Sluices run here: name one by --socket PATH or --config FILE. PATH is one of\n  {listed}"
         )
-    looked = " or ".join(map(str, admin_socket.folders(os.environ)))
+    looked = " or ".join(map(str, default_socket.folders(os.environ)))
     words = "start `sluice run`, ask as its user, or name its admin server by --socket or --address"
     click.echo(f"No Sluice of this user answers in {looked}: {words}.", err=True)
     sys.exit(FAILED)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from proxy.cli.settings import GivenSettings
-    from proxy.config_changes import ShownConfig
+    from proxy.config.changes import ShownConfig
 
 CHANGED: Final = 1
 
@@ -47,7 +47,7 @@ def diff(
     named like a secret are not shown. Exit code 0: no change; 1: changes; 2: a configuration is invalid, or Sluice
     does not answer.
     """
-    from proxy.config_changes import needs_restart, setting_changes, shown  # noqa: PLC0415 - start-up of others
+    from proxy.config.changes import needs_restart, setting_changes, shown  # noqa: PLC0415 - start-up of others
 
     after = shown(given.read_or_exit(UNUSABLE).config)
     before, live = _running(socket, address, token_file)
@@ -70,7 +70,7 @@ def _running(
     from proxy.admin.client import AdminClient  # noqa: PLC0415 - start-up of other commands
     from proxy.admin.errors import RefusedError, UnreachableError  # noqa: PLC0415 - as above
     from proxy.cli.admin_options import find_admin_server  # noqa: PLC0415 - as above
-    from proxy.config_changes import ShownConfig  # noqa: PLC0415 - as above
+    from proxy.config.changes import ShownConfig  # noqa: PLC0415 - as above
 
     try:
         said = AdminClient(find_admin_server(socket, address, token_file, None)).get("/v1/config")

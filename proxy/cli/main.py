@@ -17,9 +17,9 @@ from typing import Final
 
 import click
 
-from proxy import hangup
 from proxy.cli.settings import INVALID, UNUSABLE, GivenSettings, print_problems, with_settings
-from proxy.core_dumps import forbid_core_dumps
+from proxy.shell import hangup
+from proxy.shell.core_dumps import forbid_core_dumps
 
 DEMO_SECONDS = 40.0
 """A minute, with the start of the cluster."""
@@ -95,7 +95,7 @@ def run(given: GivenSettings, *, dev: bool) -> None:
 
     stderr.install()
     gc.disable()  # until `app.run` has collected once: a tenth of the start
-    from proxy.config_volume import ConfigVolume, SourceWatch  # noqa: PLC0415 - see the module
+    from proxy.config.volume import ConfigVolume, SourceWatch  # noqa: PLC0415 - see the module
 
     volume = SourceWatch(given.file) if dev else ConfigVolume(given.file)
     effective = given.read_or_exit(UNUSABLE, preflight=True, keep_policies=True)
@@ -180,7 +180,7 @@ def version() -> None:
 def _version() -> str:
     from importlib.metadata import version as version_of  # noqa: PLC0415 - see the module
 
-    from proxy.builds import running  # noqa: PLC0415 - see the module
+    from proxy.cli.builds import running  # noqa: PLC0415 - see the module
 
     python = ".".join(map(str, sys.version_info[:3]))
     return f"sluice {version_of('kafka-sluice')} (Python {python}, {running()})"

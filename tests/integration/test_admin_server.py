@@ -20,10 +20,10 @@ from tests.support.processes.sluice_process import SluiceProcess
 ALONE = """\
 import sys
 from pathlib import Path
-from proxy import admin_socket
+from proxy.admin import default_socket
 from proxy.__main__ import main
 
-admin_socket.ROOT_FOLDER = Path(sys.argv.pop(1))
+default_socket.ROOT_FOLDER = Path(sys.argv.pop(1))
 main()
 """
 EXAMPLES = 15

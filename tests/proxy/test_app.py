@@ -16,7 +16,8 @@ import trio.testing
 from bench.harness.ports import free_ports
 from policies.api import Peer, Policy, Reject
 from policies.registry import PolicyEntry
-from proxy import admin_socket, app
+from proxy import app
+from proxy.admin import default_socket
 from proxy.app import App
 from proxy.config import Config
 from proxy.config.sections import DrainSettings, ListenSettings, PurgatorySettings
@@ -162,7 +163,7 @@ async def test_requests_pass_and_sigterm_ends_the_proxy_with_exit_code_0(proxies
 @pytest.fixture
 def runtime(tmp_path, monkeypatch):
     """Set a folder of this test for default admin sockets."""
-    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    monkeypatch.setattr(default_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
     return tmp_path / "sluice"
@@ -182,7 +183,7 @@ async def test_the_first_client_of_the_default_socket_starts_the_admin_server(pr
     client = await trio.open_tcp_stream("127.0.0.1", port)
     assert await ask(client, f.heartbeat(2), 10) == f.heartbeat_reply(2)
     path = str(runtime / f"{port}.sock")
-    assert admin_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port) == [path]
+    assert default_socket.find({"XDG_RUNTIME_DIR": str(runtime.parent)}, port) == [path]
     first = await state_of(path)
     assert first["now"]["connections"] == 1
     assert [row["age_s"] for row in first["connections"]] == [None]
@@ -204,7 +205,7 @@ async def test_without_a_client_of_the_default_socket_nothing_is_recorded(proxie
     port = proxies.port
     assert (runtime / f"{port}.sock").is_socket()
     for _ in range(3):
-        assert admin_socket.find(
+        assert default_socket.find(
             {"XDG_RUNTIME_DIR": str(runtime.parent)}, port
         )  # it does not connect as a client
         await trio.testing.wait_all_tasks_blocked()

@@ -20,7 +20,7 @@ from proxy.config.security import UpstreamSasl, UpstreamTls
 from proxy.config.telemetry import MetricsSettings
 from proxy.config.upstream import UpstreamSettings
 from proxy.core.session.held_moves import MOVED_AT_ONCE
-from proxy.policy_services import PolicyServices
+from proxy.policy_host.services import PolicyServices
 from proxy.reload import Reloader, ReloadRunningError
 from proxy.telemetry import log
 from tests.support.core.sessions import Wire

@@ -6,8 +6,8 @@ import pytest
 
 from policies.registry import PolicyEntry
 from policies.validation import SettingsError
+from proxy.config.changes import hash_of
 from proxy.config.sources import load
-from proxy.config_changes import hash_of
 from tests.support.processes.admin_room import AdminRoom, config_of, roomy
 
 QUOTAS = "version: 1\nquotas: [{{user: alice, request_rate: {}}}]\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.config import Config
-from proxy.config_volume import ConfigVolume
+from proxy.config.volume import ConfigVolume
 from proxy.preflight import broker_probe
 from proxy.preflight.broker_probe import BrokerReport
 from proxy.testing import sluice_with  # noqa: F401 - a fixture

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from proxy import admin_socket
+from proxy.admin import default_socket
 from proxy.admin.client import AdminAddress
 from proxy.cli import admin_options
 
@@ -93,7 +93,7 @@ def test_a_file_that_is_no_token_is_not_shown(asked, tmp_path, content):
 @pytest.fixture
 def runtime(tmp_path, monkeypatch):
     """Set a folder of this test for default sockets."""
-    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    monkeypatch.setattr(default_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     return {"XDG_RUNTIME_DIR": str(tmp_path)}
 
@@ -103,11 +103,11 @@ def test_without_options_the_sluice_on_this_machine_is_asked(asked, runtime, tmp
     file = tmp_path / "sluice.yaml"
     settings = {"upstream": {"bootstrap_servers": ["kafka:9092"]}, "listen": {"port": 7}}
     file.write_text(json.dumps(settings))
-    one = admin_socket.listen(7, runtime)
+    one = default_socket.listen(7, runtime)
     try:
         for given in ((), ("--socket", "auto"), ("-c", str(file))):
             assert asked(*given) == AdminAddress(path=one.path)
-        other = admin_socket.listen(8, runtime)
+        other = default_socket.listen(8, runtime)
         try:
             result = asked()
             assert result.exit_code == 2

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
+from proxy.config.changes import SettingChange, ShownConfig, needs_restart, setting_changes, shown
 from proxy.config.model import PolicyEntry
 from proxy.config.sources import load
-from proxy.config_changes import SettingChange, ShownConfig, needs_restart, setting_changes, shown
 from proxy.dynamic_config import LIVE_SETTINGS
 from tests.support.processes.admin_room import config_of
 from tests.support.processes.command_line import invoke

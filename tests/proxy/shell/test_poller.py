@@ -4,7 +4,7 @@ import select
 
 import pytest
 
-from proxy.builds import running
+from proxy.cli.builds import running
 from proxy.core.memory.pool import MemoryPool
 from proxy.shell import system_calls
 from proxy.shell.poller import (

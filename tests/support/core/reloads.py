@@ -11,8 +11,8 @@ import yaml
 
 from proxy.config import Config
 from proxy.config.sources import load
+from proxy.policy_host.retired_policies import LOOK_MS
 from proxy.reload import ReloadResult
-from proxy.retired_policies import LOOK_MS
 from tests.support.processes.admin_room import AdminRoom
 
 STRAY_OBJECTS = 20

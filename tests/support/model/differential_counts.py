@@ -8,7 +8,7 @@ import hashlib
 import sys
 from random import Random
 
-from proxy import builds
+from proxy.cli import builds
 from proxy.core.stats.capture import Capture
 from proxy.core.stats.topic_usage import TopicUsage
 from tests.support.model.differential import CHUNKS, Run

@@ -35,7 +35,7 @@ from proxy.core.errors import CloseReason
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.session import Session
 from proxy.core.topology import Topology
-from proxy.policy_services import PolicyServices
+from proxy.policy_host.services import PolicyServices
 from proxy.reload import Reloader
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive

@@ -10,7 +10,7 @@ import sys
 from random import Random
 
 from policies.quota.policy import Quota
-from proxy import builds
+from proxy.cli import builds
 from tests.support.quotas.quota_plays import Found, Play
 from tests.support.quotas.quota_scripts import script, short_throttles
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 from confluent_kafka import Producer
 
-from proxy.config_volume import SOURCE_POLL_S, ConfigVolume, SourceWatch
+from proxy.config.volume import SOURCE_POLL_S, ConfigVolume, SourceWatch
 from proxy.testing import LiveSluice, sluice_with  # noqa: F401 - a fixture
 
 PLUGIN = '''

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.blocking_calls import BlockingCalls
 from proxy.core.purgatory.timers import Timer
+from proxy.policy_host.blocking_calls import BlockingCalls
 from proxy.shell import files
 
 if TYPE_CHECKING:

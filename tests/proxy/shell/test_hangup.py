@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from proxy import hangup
+from proxy.shell import hangup
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from policies.host_tools import TooManyCallsError
-from proxy.blocking_calls import MAX_CALLS, MAX_THREADS, BlockingCalls
+from proxy.policy_host.blocking_calls import MAX_CALLS, MAX_THREADS, BlockingCalls
 
 
 class Room:

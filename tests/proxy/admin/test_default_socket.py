@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from proxy import admin_socket
+from proxy.admin import default_socket
 from proxy.admin.sockets import bind_unix
 
 
 @pytest.fixture
 def environ(tmp_path, monkeypatch):
-    monkeypatch.setattr(admin_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
+    monkeypatch.setattr(default_socket, "ROOT_FOLDER", tmp_path / "none" / "sluice")
     (tmp_path / "run").mkdir()
     (tmp_path / "tmp").mkdir()
     return {"XDG_RUNTIME_DIR": str(tmp_path / "run"), "TMPDIR": str(tmp_path / "tmp")}
@@ -20,7 +20,7 @@ def environ(tmp_path, monkeypatch):
 
 def test_only_its_user_can_open_the_socket_and_its_folder(environ):
     """The modes are 0700 and 0600; closing removes the socket file."""
-    made = admin_socket.listen(19092, environ)
+    made = default_socket.listen(19092, environ)
     assert made.path == f"{environ['XDG_RUNTIME_DIR']}/sluice/19092.sock"
     assert stat.S_IMODE(os.lstat(Path(made.path).parent).st_mode) == 0o700
     assert stat.S_IMODE(os.lstat(made.path).st_mode) == 0o600
@@ -30,24 +30,24 @@ def test_only_its_user_can_open_the_socket_and_its_folder(environ):
 
 def test_every_running_sluice_of_this_user_is_found(environ):
     """It is found by its bootstrap port too; the socket of a crashed process is skipped, and replaced."""
-    first, second = (admin_socket.listen(port, environ) for port in (1, 2))
-    assert admin_socket.find(environ) == [first.path, second.path]
-    assert admin_socket.find(environ, 2) == [second.path]
-    assert admin_socket.find(environ, 3) == []
+    first, second = (default_socket.listen(port, environ) for port in (1, 2))
+    assert default_socket.find(environ) == [first.path, second.path]
+    assert default_socket.find(environ, 2) == [second.path]
+    assert default_socket.find(environ, 3) == []
     first.listening.close()
-    assert admin_socket.find(environ) == [second.path]
-    first = admin_socket.listen(1, environ)
-    assert admin_socket.find(environ) == [first.path, second.path]
+    assert default_socket.find(environ) == [second.path]
+    first = default_socket.listen(1, environ)
+    assert default_socket.find(environ) == [first.path, second.path]
     first.close()
     second.close()
 
 
 def test_a_second_sluice_with_the_same_port_does_not_replace_the_socket(environ):
     """It may listen at another address; it has no default socket."""
-    first = admin_socket.listen(1, environ)
+    first = default_socket.listen(1, environ)
     with pytest.raises(OSError, match="another process listens there"):
-        admin_socket.listen(1, environ)
-    assert admin_socket.find(environ) == [first.path]
+        default_socket.listen(1, environ)
+    assert default_socket.find(environ) == [first.path]
     first.close()
 
 
@@ -56,14 +56,14 @@ def test_a_folder_that_other_users_can_open_is_not_used(environ):
     folder = Path(environ["XDG_RUNTIME_DIR"]) / "sluice"
     folder.mkdir()
     folder.chmod(0o755)
-    made = admin_socket.listen(1, environ)
+    made = default_socket.listen(1, environ)
     assert made.path.startswith(environ["TMPDIR"])
-    assert admin_socket.find(environ) == [made.path]
+    assert default_socket.find(environ) == [made.path]
     os.chmod(Path(made.path).parent, 0o770)  # noqa: PTH101, S103 - as beside it
-    assert admin_socket.find(environ) == []
+    assert default_socket.find(environ) == []
     made.close()
     with pytest.raises(OSError, match=r"not a private folder of this user"):
-        admin_socket.listen(
+        default_socket.listen(
             1, {"TMPDIR": environ["TMPDIR"]} | {"XDG_RUNTIME_DIR": environ["XDG_RUNTIME_DIR"]}
         )
 
@@ -74,20 +74,20 @@ def test_a_link_to_a_folder_is_not_used(environ, tmp_path):
     target.mkdir(mode=0o700)
     variables = {"TMPDIR": environ["TMPDIR"]}
     (folder,) = [
-        each for each in admin_socket.folders(variables) if each.name.startswith("sluice-")
+        each for each in default_socket.folders(variables) if each.name.startswith("sluice-")
     ]
     folder.symlink_to(target)
     with bind_unix(str(target / "1.sock"), "admin.socket"):
-        assert folder not in [Path(path).parent for path in admin_socket.find(variables)]
+        assert folder not in [Path(path).parent for path in default_socket.find(variables)]
     with pytest.raises(OSError, match=r"private folder of this user|cannot be created"):
-        admin_socket.listen(1, variables)
+        default_socket.listen(1, variables)
 
 
 def test_a_tool_without_login_variables_finds_the_socket(environ):
     """So does a tool with them, when Sluice has none: both search all possible folders."""
-    service = admin_socket.listen(1, {"TMPDIR": environ["TMPDIR"]})
+    service = default_socket.listen(1, {"TMPDIR": environ["TMPDIR"]})
     try:
-        assert admin_socket.find(environ) == [service.path]
+        assert default_socket.find(environ) == [service.path]
     finally:
         service.close()
 
@@ -95,6 +95,6 @@ def test_a_tool_without_login_variables_finds_the_socket(environ):
 def test_a_runtime_folder_of_another_user_is_left_alone(environ, monkeypatch):
     """It is found in the environment of a user who became root."""
     monkeypatch.setattr("os.geteuid", lambda: 12345)
-    assert [str(each) for each in admin_socket.folders(environ)] == [
+    assert [str(each) for each in default_socket.folders(environ)] == [
         f"{environ['TMPDIR']}/sluice-12345"
     ]

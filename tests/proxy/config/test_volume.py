@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import trio.testing
 
-from proxy.config_volume import POLL_S, ConfigVolume
+from proxy.config.volume import POLL_S, ConfigVolume
 
 
 def swap(folder: Path, version: str, text: str = "") -> None:

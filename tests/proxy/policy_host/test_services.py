@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from policies.registry import PolicyEntry, build
-from proxy.policy_services import PolicyServices
+from proxy.policy_host.services import PolicyServices
 from tests.support.core.sessions import make_engine
 
 EARLY = """

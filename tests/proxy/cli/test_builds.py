@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from proxy import builds
+from proxy.cli import builds
 
 
 @pytest.fixture

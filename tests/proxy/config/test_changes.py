@@ -4,9 +4,9 @@ import msgspec
 
 from policies.registry import PolicyEntry
 from proxy.config import Config
+from proxy.config.changes import changes, hash_of
 from proxy.config.sections import DrainSettings, ListenSettings, LogSettings
 from proxy.config.security import ListenTls
-from proxy.config_changes import changes, hash_of
 from tests.support.processes.admin_room import config_of, quota_entry
 
 

@@ -15,7 +15,7 @@ def test_a_process_leaves_no_core_dump() -> None:
     """The limit cannot be raised again by a process without privileges, and calling it twice does no harm."""
     script = (
         "import resource\n"
-        "from proxy.core_dumps import forbid_core_dumps\n"
+        "from proxy.shell.core_dumps import forbid_core_dumps\n"
         "forbid_core_dumps(); forbid_core_dumps()\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE))\n"
     )

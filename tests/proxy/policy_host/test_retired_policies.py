@@ -12,7 +12,7 @@ from policies.api import Policy
 from policies.chain import Entry
 from policies.hooks import Lease
 from proxy.core.purgatory.timers import Timers
-from proxy.retired_policies import LOOK_MS, RetiredPolicies
+from proxy.policy_host.retired_policies import LOOK_MS, RetiredPolicies
 from tests.support.core.reloads import Reloads, counted, grown, without_collector
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
