@@ -1,1 +1,1 @@
-"""The decisions: what may pass, when, at what price. A policy author needs `policies.api` and `policies.testing`."""
+"""The decisions: what may pass, when, at what price. Internal: authors of policies import `sluice`."""

@@ -36,7 +36,7 @@ def any_left() -> bool:
     return bool(_replaced)
 
 
-_OWN: Final = frozenset({"policies", "proxy", "wire"})
+_OWN: Final = frozenset({"policies", "proxy", "sluice", "wire"})
 
 
 class PluginSources:

@@ -132,7 +132,7 @@ class Request(Protocol):
 
     @property
     def message(self) -> Message:
-        """The typed message of the body, with Need.BODY or more, until the verdict: see `policies.messages`.
+        """The typed message of the body, with Need.BODY or more, until the verdict: see `sluice.messages`.
 
         It is decoded when it is first asked for. Raises UnreadableRequestError for a body that cannot be decoded, for
         a version that the codec does not know, and for more than 1,000 array elements and tags; LookupError with a

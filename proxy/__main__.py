@@ -1,4 +1,4 @@
-"""`sluice`, and `python -m proxy`, which is the same command.
+"""The command `sluice`, and `python -m sluice`, which is the same.
 
 A SIGHUP that comes early is noted first, before anything that takes time to import: `sluice run` obeys it later, and
 every other command ends by it as soon as it is known which command this is.

@@ -1,6 +1,6 @@
 """A real Sluice before an embedded cluster, for tests of policies with real clients:
 
-    from proxy.testing import sluice_with  # in conftest.py
+    from sluice.testing import sluice_with  # in conftest.py
 
     def test_clients_are_refused(sluice_with):
         sluice = sluice_with([{"use": "my_module:MyPolicy", "config": {"refused_client_ids": ["a"]}}])

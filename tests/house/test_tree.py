@@ -18,8 +18,8 @@ TOP_LEVEL = {
         "Makefile",
         "Dockerfile",
     ),
-    *("wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs", "examples"),
-    "requirements",
+    *("sluice", "wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs"),
+    *("examples", "requirements"),
 }
 LONGEST, LONGEST_MACHINE = 400, 600
 STATE_MACHINES = {

@@ -81,7 +81,7 @@ def test_it_has_only_what_sluice_needs(image: BuiltImage) -> None:
     assert programs - LOADERS == {"sluice", interpreter.readlink().name}
     packages = image.root / "opt/sluice/lib"
     found = {each.name for each in packages.glob("python3.*/site-packages/*")}
-    assert {"proxy", "policies", "wire", "trio"} <= found
+    assert {"sluice", "proxy", "policies", "wire", "trio"} <= found
     assert not found.intersection({"pip", "setuptools", "tests", "pytest", "Cython", "cython.py"})
     unwanted = {".pxd", ".pyx", ".a", ".o", ".c", ".h"}
     left = [each for each in files(image) if each.suffix in unwanted]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
-ROOMS = ("wire", "policies", "proxy", "pipeline")
+ROOMS = ("sluice", "wire", "policies", "proxy", "pipeline")
 MADE = {"__pycache__", "build", "dist", "site", "reports", "bin"}
 """Folders that tools make; dotfiles and *.egg-info are passed over too."""
 SOURCES = {".py", ".c", ".h", ".sh"}

@@ -48,7 +48,10 @@ _SOURCES: Final = (
     "README.md",
     "LICENSE",
 )
-_PACKAGES: Final = ("requirements/build.txt", "requirements/run.txt", "wire", "policies", "proxy")
+_PACKAGES: Final = (
+    *("requirements/build.txt", "requirements/run.txt"),
+    *("sluice", "wire", "policies", "proxy"),
+)
 
 
 class ImageUnavailableError(Exception):

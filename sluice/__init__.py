@@ -1,0 +1,102 @@
+"""Sluice's one import package for other people's code: the contract of policies, and the names that it uses.
+
+    from sluice import FORWARD, ApiKey, ErrorCode, Forward, Peer, Policy, Reject, Request
+
+- `sluice.testing` has the test bench for policies, and a real Sluice for tests with real clients.
+- `sluice.messages` reads, changes and makes the typed messages in the bodies of requests and replies.
+- `sluice.listings` cuts topics and groups out of replies.
+- `python -m sluice` is the command `sluice`.
+
+Rules:
+- Only this package is public. `policies`, `wire` and `proxy` are internal: any version may change them.
+- The modules here have names and no logic, and no other room imports them.
+- Importing `sluice` loads neither Trio nor the codec, nor any module that the compiled build compiles, so that
+  `python -m sluice` can still choose the build.
+"""
+
+from policies.api import (
+    ANONYMOUS,
+    EXEMPT,
+    FORWARD,
+    Deny,
+    EffectiveQuota,
+    Forward,
+    Gate,
+    Hold,
+    Host,
+    Need,
+    Outcome,
+    Patch,
+    Peer,
+    Policy,
+    PolicyConfigError,
+    PolicyRefusal,
+    QuotaViolation,
+    Reject,
+    Replace,
+    Request,
+    Respond,
+    Response,
+    Result,
+    Throttle,
+    UnreadableRequestError,
+    Verdict,
+)
+from policies.audit_facts import AuditFacts, AuditItem
+from policies.custom_metrics import PolicyCounter, PolicyHistogram
+from policies.host_tools import TooManyCallsError
+from policies.live_changes import TakesLiveChanges
+from policies.policy_log import PolicyLog
+from wire.apis import Api, ApiKey
+from wire.batch_heads import BatchHead
+from wire.errors import ErrorCode, WireError
+from wire.fetch import FetchHead, ShareFetchHead
+from wire.produce import ProduceWalker
+from wire.reply_errors import ReplyErrors
+from wire.topic_refs import TopicRef
+
+__all__ = [
+    "ANONYMOUS",
+    "EXEMPT",
+    "FORWARD",
+    "Api",
+    "ApiKey",
+    "AuditFacts",
+    "AuditItem",
+    "BatchHead",
+    "Deny",
+    "EffectiveQuota",
+    "ErrorCode",
+    "FetchHead",
+    "Forward",
+    "Gate",
+    "Hold",
+    "Host",
+    "Need",
+    "Outcome",
+    "Patch",
+    "Peer",
+    "Policy",
+    "PolicyConfigError",
+    "PolicyCounter",
+    "PolicyHistogram",
+    "PolicyLog",
+    "PolicyRefusal",
+    "ProduceWalker",
+    "QuotaViolation",
+    "Reject",
+    "Replace",
+    "ReplyErrors",
+    "Request",
+    "Respond",
+    "Response",
+    "Result",
+    "ShareFetchHead",
+    "TakesLiveChanges",
+    "Throttle",
+    "TooManyCallsError",
+    "TopicRef",
+    "UnreadableRequestError",
+    "Verdict",
+    "WireError",
+]
