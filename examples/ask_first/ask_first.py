@@ -17,9 +17,7 @@ from urllib.request import urlopen
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Hold, Host, Peer, Policy, Reject, Request
-from wire.apis import ApiKey
-from wire.errors import ErrorCode
+from sluice import FORWARD, ApiKey, ErrorCode, Forward, Hold, Host, Peer, Policy, Reject, Request
 
 MAX_USERS = 10_000
 REFUSED = Reject(ErrorCode.POLICY_VIOLATION, message="the rights service has not allowed it")

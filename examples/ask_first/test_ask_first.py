@@ -7,8 +7,8 @@ import ask_first
 import pytest
 from ask_first import REFUSED, AskFirst
 
-from policies.api import FORWARD, Hold, Verdict
-from policies.testing import PolicyBench
+from sluice import FORWARD, Hold, Verdict
+from sluice.testing import PolicyBench
 
 Answering = Callable[[bool | Exception], PolicyBench]
 URL = "http://rights.internal/topics?user="

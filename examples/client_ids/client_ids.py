@@ -8,16 +8,22 @@ A client id is a claim, not a proof: this policy finds mistakes, it does not sto
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
-from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
-from wire.apis import ApiKey
-from wire.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from policies.api import Outcome, Result
+from sluice import (
+    FORWARD,
+    ApiKey,
+    ErrorCode,
+    Forward,
+    Host,
+    Outcome,
+    Peer,
+    Policy,
+    PolicyConfigError,
+    Reject,
+    Request,
+    Result,
+)
 
 
 class ClientIdsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

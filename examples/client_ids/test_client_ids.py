@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 from client_ids import ClientIds
 
-from policies.api import FORWARD, Outcome, PolicyConfigError, Reject
-from policies.testing import PolicyBench
-from wire.errors import ErrorCode
+from sluice import FORWARD, ErrorCode, Outcome, PolicyConfigError, Reject
+from sluice.testing import PolicyBench
 
 
 def test_only_named_clients_produce() -> None:

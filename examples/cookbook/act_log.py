@@ -2,8 +2,7 @@
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Host, Need, Outcome, Peer, Policy, Request, Result
-from wire.apis import ApiKey
+from sluice import FORWARD, ApiKey, Forward, Host, Need, Outcome, Peer, Policy, Request, Result
 
 
 class ActLogConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,9 +2,7 @@
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Peer, Policy, Reject, Request
-from wire.apis import ApiKey
-from wire.errors import ErrorCode
+from sluice import FORWARD, ApiKey, ErrorCode, Forward, Peer, Policy, Reject, Request
 
 
 class BatchLimitConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

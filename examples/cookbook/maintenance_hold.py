@@ -2,9 +2,7 @@
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Hold, Peer, Policy, Reject, Request
-from wire.apis import ApiKey
-from wire.errors import ErrorCode
+from sluice import FORWARD, ApiKey, ErrorCode, Forward, Hold, Peer, Policy, Reject, Request
 
 
 class MaintenanceHoldConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

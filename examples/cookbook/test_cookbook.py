@@ -8,8 +8,8 @@ from batch_limit import BatchLimit
 from maintenance_hold import MaintenanceHold
 from topic_guard import TopicGuard
 
-from policies.api import FORWARD
-from policies.testing import PolicyBench, PolicyContract
+from sluice import FORWARD
+from sluice.testing import PolicyBench, PolicyContract
 
 
 class TestTopicGuard(PolicyContract):

@@ -2,9 +2,7 @@
 
 import msgspec
 
-from policies.api import FORWARD, Forward, Need, Peer, Policy, Reject, Request
-from wire.apis import ApiKey
-from wire.errors import ErrorCode
+from sluice import FORWARD, ApiKey, ErrorCode, Forward, Need, Peer, Policy, Reject, Request
 
 
 class TopicGuardConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
