@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BrokerDials:
-    """The dials that are under way. See `side_ending.Brokers`."""
+    """The dials that are under way. See `endpoint.Brokers`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class BrokerDials:
         self._versions = BrokerVersions(engine, dialer)
         self._under_way: dict[Session, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
-        event_loop.brokers = self
+        event_loop.endpoints.brokers = self
 
     async def serve(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Dial until cancelled; then each session that needs a broker ends."""

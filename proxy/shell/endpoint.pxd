@@ -3,6 +3,7 @@
 from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.session cimport Session
+from proxy.core.session.step_time cimport StepTime
 from proxy.shell cimport system_calls
 
 
@@ -15,3 +16,13 @@ cdef class Endpoint:
     cdef public Endpoint other
     cdef public Session session
     cdef public ByteCount traffic
+
+
+cdef class Endpoints:
+    cdef public object brokers, poller
+    cdef public StepTime engine
+    cdef public list closed
+    cdef public dict by_fd
+
+
+cpdef bint has_pending(Endpoint end) except? -1

@@ -1,29 +1,37 @@
-"""One socket of a link, as the event loop sees it."""
+"""The endpoints of an event loop, each the socket of one side of a session: data, for the functions over them."""
 
 from __future__ import annotations
 
 import fcntl
 import struct
 import termios
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from proxy.shell import system_calls
-from proxy.shell.poller import IN
+from proxy.shell.poller import IN, make_poller
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.core.engine import Engine
     from proxy.core.memory.claim import Claimant
     from proxy.core.node_health import ByteCount
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.channel import Channel
     from proxy.core.session.session import Session
+    from proxy.core.turns import Scheduled
     from proxy.shell.transport import Security, Transport
 
 _INT: Final = struct.Struct("i")
 READ_BYTES: Final = 288 << 10
 """The largest read: four take a frame of 1 MiB with its head. Reads of a power of two leave a fifth for the rest."""
+EARLY: Final = 1 << 20
+"""In `expect` only: the client's next event is slow; in a throttle it is early."""
+SMALL_READS: Final = 1 << 21
+"""In `expect` only: reads are smaller than READ_BYTES, so each event is slow."""
+LINGERING: Final = -1
+"""`expect` of a side whose bytes are discarded: all of its events are slow."""
 
 
 class Endpoint:
@@ -90,6 +98,49 @@ class Endpoint:
         self.recv_into = transport.recv_into
         self.send = transport.send
         self.pending = transport.pending
+
+
+class Brokers(Protocol):
+    """Dials the brokers of sessions."""
+
+    def need(self, session: Session) -> None:
+        """Dial the session's broker, because bytes for it are there. It may be told again and again."""
+
+    def spare(self, session: Session) -> None:
+        """Dial it no more, because the session has ended."""
+
+
+class Endpoints:
+    """All endpoints of an event loop, by their descriptors, and their poll set.
+
+    `closed`: those whose session was released in this step. `brokers`: None if sessions come with their brokers.
+    """
+
+    __slots__ = ("brokers", "by_fd", "closed", "engine", "poller")
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.poller = make_poller()
+        self.by_fd: dict[int, Endpoint] = {}
+        self.closed: list[Endpoint] = []
+        self.brokers: Brokers | None = None
+
+
+def has_pending(end: Endpoint) -> bool:
+    """Return whether bytes can be read that the poll set does not see."""
+    return end.pending is not None and end.pending() > 0
+
+
+def try_expect_early(session: Scheduled) -> bool:
+    """Let the next event of the session's client call `Mutes.begin_deferred` before its bytes are read.
+
+    Return False under TLS: bytes that OpenSSL has decrypted make no event.
+    """
+    end = session.handle
+    if not isinstance(end, Endpoint) or end.pending is not None:
+        return False
+    end.expect |= EARLY
+    return True
 
 
 def unread_bytes(session: Claimant) -> int:

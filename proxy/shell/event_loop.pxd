@@ -4,12 +4,13 @@ cimport cython
 
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.step_time cimport StepTime
-from proxy.shell cimport system_calls
-from proxy.shell.endpoint cimport Endpoint
-from proxy.shell.side_ending cimport SideEnding
+from proxy.shell cimport settling, side_ending, system_calls
+from proxy.shell.endpoint cimport Endpoint, Endpoints, has_pending
 
 
-cdef class EventLoop(SideEnding):
+cdef class EventLoop:
+    cdef public Endpoints endpoints
+    cdef public StepTime _engine
     cdef public object _area, _clock, _due, _now_us, _small_area, _tail, _view, asleep
     cdef public tuple _areas, _pools
     cdef public bint _behind, _wary
@@ -20,15 +21,12 @@ cdef class EventLoop(SideEnding):
         now_us=cython.longlong, now_ms=cython.longlong, at=cython.longlong, fast=cython.longlong,
         left=cython.longlong, budget=cython.longlong, event=cython.longlong, stop=cython.longlong,
         received=cython.longlong, sent=cython.longlong, handled=cython.longlong, ends=dict,
-        area_end=cython.longlong, end=Endpoint, to=Endpoint, engine=StepTime, large=cython.longlong, scratch=bytearray,
+        area_end=cython.longlong, end=Endpoint, to=Endpoint, endpoints=Endpoints, engine=StepTime, large=cython.longlong, scratch=bytearray,
     )
     cpdef step(self, timeout_s)
 
     @cython.locals(start=cython.longlong, stop=cython.longlong, channel=Channel)
     cpdef _take(self, Endpoint end, long long received, long long now_ms)
-    cpdef _settle(self, Endpoint end)
-    cpdef _send_outbox(self, Endpoint end)
-    cpdef _watch(self, Endpoint end)
     cpdef long long _unusual(self, Endpoint end, long long event, long long now_ms) except? -9
     cpdef _received(self, Endpoint end, long long received, long long now_ms)
     cpdef _keep(self, Endpoint end, long long start, long long stop)

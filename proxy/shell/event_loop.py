@@ -1,7 +1,7 @@
 """One level-triggered poll set, stepped by the driver. It moves bytes; sessions decide.
 
 Rules:
-- A socket is registered once; its mask changes only when its channel is muted or has unsent bytes.
+- A socket is registered once; its mask changes only when its channel is muted or has unsent bytes (`settling`).
 - One receive per event into one shared scratch buffer; the bytes that the session passes are sent from there.
   While many sockets are readable, each read is smaller. Only bytes that the kernel does not accept are copied, into
   the channel.
@@ -25,13 +25,20 @@ from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING
 
-from proxy.core.session.channel import Mute
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
-from proxy.shell import system_calls
-from proxy.shell.endpoint import READ_BYTES, Endpoint, unread_bytes
+from proxy.shell import settling, side_ending, system_calls
+from proxy.shell.endpoint import (
+    EARLY,
+    READ_BYTES,
+    SMALL_READS,
+    Endpoint,
+    Endpoints,
+    has_pending,
+    try_expect_early,
+    unread_bytes,
+)
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order
-from proxy.shell.side_ending import SideEnding
 from proxy.shell.transport import UndialledTransport
 
 if TYPE_CHECKING:
@@ -42,7 +49,6 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.core.errors import CloseReason
     from proxy.core.session.session import Session
-    from proxy.core.turns import Scheduled
     from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
@@ -65,21 +71,16 @@ SLICE_BYTES = 64 << 10  # the clock is read after so many bytes, and after each 
 SLICE_EVENTS = 8  # the clock is read after so many events
 LARGE_BYTES = 1 << 10  # smaller reads count as events, not as bytes
 STALL_US = 50_000  # after a longer time between two steps the process was stalled, or asleep
-_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
-_EARLY = 1 << 20  # in `expect` only: the client's next event is slow; in a throttle it is early
-_SMALL_READS = (
-    1 << 21
-)  # in `expect` only: reads are smaller than `READ_BYTES`, so each event is slow
-_LINGERING = -1  # `expect` of a side whose bytes are discarded: all of its events are slow
 
 
-class EventLoop(SideEnding):
+class EventLoop:
     """All connections of a process. The driver calls `step`."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
-        super().__init__(engine)
+        self.endpoints = Endpoints(engine)
+        self._engine = engine
         self._clock = clock
         self._now_us = clock.now_us
         self._steps = 0
@@ -103,11 +104,11 @@ class EventLoop(SideEnding):
         self._area = self._areas[0]  # what the next reads may fill
         self._small_area = self._area[:WAITING_READ_BYTES]
         engine.reservations.unread_bytes = unread_bytes
-        engine.try_expect_early = _try_expect_early
+        engine.try_expect_early = try_expect_early
 
     def fileno(self) -> int:
         """Return a descriptor that is readable while a socket is ready."""
-        return self.poller.fileno()
+        return self.endpoints.poller.fileno()
 
     def attach(self, session: Session, client: Transport, broker: Transport | None = None) -> None:
         """Start to move bytes between two connected sides. None: the broker follows (`join`) when it is needed.
@@ -124,16 +125,16 @@ class EventLoop(SideEnding):
         try:
             for end in (a, b):
                 if end.fd >= 0:
-                    self.poller.register(end.fd, IN)
+                    self.endpoints.poller.register(end.fd, IN)
                     watched.append(end)
         except OSError:  # the user has no watches left
             for end in watched:
-                self.poller.unregister(end.fd)
+                self.endpoints.poller.unregister(end.fd)
             raise
         for end in watched:
-            self._ends[end.fd] = end
+            self.endpoints.by_fd[end.fd] = end
         session.handle = a
-        if session.attention or self._has_pending(a) or self._has_pending(b):
+        if session.attention or has_pending(a) or has_pending(b):
             self._engine.schedule(session)
             if self.asleep is not None:
                 self.asleep.cancel()
@@ -147,14 +148,14 @@ class EventLoop(SideEnding):
         if not isinstance(a, Endpoint) or a.other.fd >= 0 or a.other.closed:
             raise ValueError("no broker is awaited")
         b = a.other
-        self.poller.register(broker.fileno(), IN)
+        self.endpoints.poller.register(broker.fileno(), IN)
         b.use(broker)
         a.forward = b.send
         b.expect = IN
-        self._ends[b.fd] = b
+        self.endpoints.by_fd[b.fd] = b
         if not a.lingering:  # the wait for the broker says nothing about its speed
             a.read_bytes = READ_BYTES
-            a.expect &= ~_SMALL_READS
+            a.expect &= ~SMALL_READS
         self._engine.attend(session)
 
     def step(self, timeout_s: float) -> int:
@@ -162,23 +163,23 @@ class EventLoop(SideEnding):
 
         Sockets are read first, then timers fire, then sessions have their turns.
         """
-        if self._closed:
-            self._part()
-        engine = self._engine
+        endpoints, engine = self.endpoints, self._engine
+        if endpoints.closed:
+            side_ending.unlink_closed(endpoints)
         turns = engine.turns
         ready = turns.queue
         if self._tail:
             events = self._take_tail()
             now_us = self._now_us()
         else:
-            events = self.poller.poll(0 if ready else timeout_s, STEP_EVENTS)
+            events = endpoints.poller.poll(0 if ready else timeout_s, STEP_EVENTS)
             now_us = self._now_us()
             if now_us - self._then_us > STALL_US or len(events) > CROWD_EVENTS or self._wary:
                 events = self._look_again(events, now_us)
         self._then_us = now_us
         engine.now_us = now_us
         engine.now_ms = now_ms = now_us // 1000
-        ends = self._ends
+        ends = endpoints.by_fd
         at = HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
         area_end = at + len(area)
@@ -221,7 +222,7 @@ class EventLoop(SideEnding):
                         if received < 0:
                             budget, left = budget + left, _READ_CLOCK
                             if received == system_calls.BROKEN:
-                                self._broken(end, now_ms)
+                                settling.on_broken(endpoints, end, now_ms)
                             continue
                     else:
                         try:
@@ -247,7 +248,7 @@ class EventLoop(SideEnding):
                         stop = end.session.from_broker(scratch, at, at + received, now_ms)
                     if stop < 0:
                         budget, left = budget + left, _READ_CLOCK
-                        self._settle(end)
+                        settling.settle(endpoints, end)
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
@@ -256,7 +257,7 @@ class EventLoop(SideEnding):
                         sent = system_calls.send(to.direct, scratch, at, stop)
                         if sent < 0:
                             if sent == system_calls.BROKEN:
-                                self._broken(to, now_ms)
+                                settling.on_broken(endpoints, to, now_ms)
                             sent = 0
                     else:
                         try:
@@ -271,7 +272,7 @@ class EventLoop(SideEnding):
                 budget, left = budget + left, _READ_CLOCK
             except Exception as error:  # noqa: BLE001 - any error ends this session only
                 budget, left = budget + left, _READ_CLOCK
-                self._fail(end, error, now_ms)
+                settling.on_fault(endpoints, end, error, now_ms)
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
             engine.fire(now_ms)
@@ -294,9 +295,9 @@ class EventLoop(SideEnding):
         """Decide after a poll whether timers wait, because sockets may hold more; return the events to handle."""
         if now_us - self._then_us > STALL_US:
             # Nothing is lost by polling again: the set is level-triggered.
-            events = self.poller.poll(0, STEP_EVENTS)
+            events = self.endpoints.poller.poll(0, STEP_EVENTS)
         self._unfired += len(events)
-        self._behind = len(events) == STEP_EVENTS and self._unfired < len(self._ends)
+        self._behind = len(events) == STEP_EVENTS and self._unfired < len(self.endpoints.by_fd)
         if not self._behind:
             self._unfired = 0
         if not self._engine.turns.queue:
@@ -310,13 +311,13 @@ class EventLoop(SideEnding):
         """Return the events left over from the last step, except those of sockets closed since."""
         if self._now_us() - self._then_us > STALL_US:
             self._behind = self._wary = True  # more may have arrived meanwhile
-        find = self._ends.get
+        find = self.endpoints.by_fd.get
         tail, self._tail = self._tail, ()
         return [(end.fd, event) for end, event in tail if find(end.fd) is end]
 
     def _keep_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
         """Keep the events that are left, by endpoint: the next step may see a descriptor in use by another socket."""
-        find = self._ends.get
+        find = self.endpoints.by_fd.get
         rest = chain(((fd, event),), waiting)
         self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
         self._engine.turns.labour_bytes = 0
@@ -342,7 +343,7 @@ class EventLoop(SideEnding):
                 try:
                     self._turn(end, now_ms)
                 except Exception as error:  # noqa: BLE001 - any error ends this session only
-                    self._fail(end, error, now_ms)
+                    settling.on_fault(self.endpoints, end, error, now_ms)
             now_us = self._now_us()
             turns.end(session, now_us - begun_us)
             begun_us = now_us
@@ -354,7 +355,7 @@ class EventLoop(SideEnding):
 
     def read_out(self) -> None:
         """Handle what is in the sockets now, before they are closed."""
-        left = 4 * len(self._ends)  # each is read and may have a turn, and some are written
+        left = 4 * self.open_sockets  # each is read and may have a turn, and some are written
         while left > 0 and (handled := self.step(0)):
             left -= handled
 
@@ -362,25 +363,25 @@ class EventLoop(SideEnding):
         """Close both sides of the session with this handle at once, because nothing is due to either."""
         if isinstance(handle, Endpoint):
             for end in (handle, handle.other):
-                self._abandon(end, now_ms)
+                side_ending.abandon(self.endpoints, end, now_ms)
 
     def close_all(self, reason: CloseReason) -> None:
         """Close all connections now, without waiting for requests in flight."""
         now_ms = self._clock()
-        for end in tuple(self._ends.values()):
+        for end in tuple(self.endpoints.by_fd.values()):
             if not end.closed:
                 end.session.end(reason, "", now_ms)
                 for each in (end, end.other):
-                    self._close(each, now_ms)
+                    side_ending.close(self.endpoints, each, now_ms)
 
     def close(self) -> None:
         """Close the poll set."""
-        self.poller.close()
+        self.endpoints.poller.close()
 
     @property
     def open_sockets(self) -> int:
         """Return how many sockets are registered."""
-        return len(self._ends)
+        return len(self.endpoints.by_fd)
 
     # -- one side --------------------------------------------------------------------------------
 
@@ -393,23 +394,20 @@ class EventLoop(SideEnding):
         for each in (end, end.other):
             if each.pending is not None:
                 self._receive_pending(each, now_ms)
-        self._settle_rest(end)
+        settling.settle_rest(self.endpoints, end)
         session.on_turn_over()
 
     def _receive_pending(self, end: Endpoint, now_ms: int) -> None:
         """Read a TLS side whose bytes the poll set does not see."""
-        if not (end.closed or end.lingering or end.channel.muted) and self._has_pending(end):
+        if not (end.closed or end.lingering or end.channel.muted) and has_pending(end):
             self._receive(end, now_ms)
-
-    def _has_pending(self, end: Endpoint) -> bool:
-        return end.pending is not None and end.pending() > 0
 
     def _received(self, end: Endpoint, received: int, now_ms: int) -> None:
         """Handle a receive outside the fast path: EOF, or bytes after those carried over."""
         if received:
             self._take(end, received, now_ms)
         else:
-            self._eof(end, now_ms)
+            settling.on_eof(self.endpoints, end, now_ms)
 
     def _take(self, end: Endpoint, received: int, now_ms: int) -> None:
         start = HEADROOM_BYTES
@@ -420,7 +418,7 @@ class EventLoop(SideEnding):
             self._scratch[start:HEADROOM_BYTES] = carry
         stop = end.take(self._scratch, start, HEADROOM_BYTES + received, now_ms)
         if stop < 0:
-            self._settle(end)
+            settling.settle(self.endpoints, end)
         elif stop > start:
             if not end.other.channel.outbox:
                 try:
@@ -436,13 +434,13 @@ class EventLoop(SideEnding):
             end.channel.put(bytes(self._view[start:stop]))
             source = end.other
             source.read_bytes = max(MIN_READ_BYTES, source.read_bytes // 2)
-            source.expect |= _SMALL_READS
-            self._settle(end)
+            source.expect |= SMALL_READS
+            settling.settle(self.endpoints, end)
 
     def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
         """Handle a failed receive or send: ignore "not now", end the side on any other error."""
         if not isinstance(error, BlockingIOError):
-            self._broken(end, now_ms, error)
+            settling.on_broken(self.endpoints, end, now_ms, error)
 
     def _unusual(self, end: Endpoint, event: int, now_ms: int) -> int:
         """Handle an event outside the fast path; return how many bytes were read."""
@@ -450,26 +448,26 @@ class EventLoop(SideEnding):
             self._discard(end, now_ms)
             return 0
         if event & (ERR | HUP) and not (event & IN and end.expect & IN):
-            self._broken(end, now_ms)
+            settling.on_broken(self.endpoints, end, now_ms)
             return 0
         if event & RDHUP and end.expect & RDHUP:
             end.hung_up = True
             if end.session.held is not None:
                 end.session.client_hung_up(now_ms)
             elif not end.channel.carry and end.transport.is_finished():
-                self._eof(end, now_ms)  # all of its bytes were read: nothing is left to wait for
+                settling.on_eof(self.endpoints, end, now_ms)  # all of its bytes were read
                 return 0
-            self._settle(end)
+            settling.settle(self.endpoints, end)
         elif event & OUT and end.channel.outbox:
-            self._settle(end)
+            settling.settle(self.endpoints, end)
         if event & IN and end.expect & IN and not end.closed:
-            if end.expect & _EARLY:
-                end.expect &= ~_EARLY
+            if end.expect & EARLY:
+                end.expect &= ~EARLY
                 if end.session.mutes is not None:
                     end.session.mutes.begin_deferred(now_ms)
             if not end.channel.muted:
                 return self._receive(end, now_ms)
-            self._settle(end)  # the poll set does not know that it is muted
+            settling.settle(self.endpoints, end)  # the poll set does not know that it is muted
         return 0
 
     def _receive(self, end: Endpoint, now_ms: int) -> int:
@@ -488,12 +486,12 @@ class EventLoop(SideEnding):
         self._received(end, received, now_ms)
         if not end.closed:
             if (
-                end.expect & _SMALL_READS
+                end.expect & SMALL_READS
                 and end.read_bytes == limit
                 and not end.other.channel.outbox
             ):
                 self._read_more(end)
-            if self._has_pending(end):
+            if has_pending(end):
                 self._engine.schedule(end.session)
         return received
 
@@ -501,7 +499,7 @@ class EventLoop(SideEnding):
         """Let the reads of this side grow, because the last one was accepted whole."""
         end.read_bytes = min(READ_BYTES, end.read_bytes + MORE_READ_BYTES)
         if end.read_bytes == READ_BYTES and not end.lingering:
-            end.expect &= ~_SMALL_READS
+            end.expect &= ~SMALL_READS
 
     def _discard(self, end: Endpoint, now_ms: int) -> None:
         try:
@@ -511,72 +509,4 @@ class EventLoop(SideEnding):
             return
         except OSError:
             pass
-        self._close(end, now_ms)
-
-    def _settle(self, end: Endpoint) -> None:
-        """Bring both sides in line with their session: send, end, set backpressure, watch."""
-        session = end.session
-        session.attention = False
-        for each in (end, end.other):
-            if each.channel.outbox and not each.closed:
-                self._send_outbox(each)
-        client, broker = (end, end.other) if end.is_client else (end.other, end)
-        if session.ended:
-            self._finish(client)
-            self._finish(broker)
-        else:
-            if broker.fd < 0 and broker.channel.outbox and self.brokers is not None:
-                self.brokers.need(session)
-            stuck = bool(client.channel.outbox)
-            broker.channel.set_backpressure(on=stuck)
-            client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
-        self._watch(client)
-        self._watch(broker)
-
-    def _send_outbox(self, end: Endpoint) -> None:
-        channel = end.channel
-        try:
-            while channel.outbox:
-                front = channel.front(READ_BYTES)
-                sent = end.send(front)
-                channel.sent(sent)
-                if sent < len(front):
-                    return
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._lost(end, self._engine.now_ms, error)
-
-    def _watch(self, end: Endpoint) -> None:
-        """Register the events that this side now waits for."""
-        if end.closed or end.fd < 0:
-            return
-        if end.lingering:
-            if end.expect != _LINGERING:
-                end.expect = _LINGERING
-                self.poller.modify(end.fd, IN)
-            return
-        channel = end.channel
-        want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
-        held = end.session.held
-        waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
-        if waits and end.is_client:
-            want |= RDHUP  # a client that disconnects frees its place and sockets
-        flags = end.expect & (_EARLY | _SMALL_READS)
-        if want != end.expect ^ flags:
-            end.expect = want | flags
-            self.poller.modify(end.fd, want)
-            if want & IN and self._has_pending(end):
-                self._engine.schedule(end.session)
-
-
-def _try_expect_early(session: Scheduled) -> bool:
-    """Let the next event of the session's client call `Mutes.begin_deferred` before its bytes are read.
-
-    Return False under TLS: bytes that OpenSSL has decrypted make no event.
-    """
-    end = session.handle
-    if not isinstance(end, Endpoint) or end.pending is not None:
-        return False
-    end.expect |= _EARLY
-    return True
+        side_ending.close(self.endpoints, end, now_ms)

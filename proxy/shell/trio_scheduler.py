@@ -76,7 +76,7 @@ class TrioScheduler:
         trio.lowlevel.remove_instrument(self._instrument)
         if self.calls:
             with suppress(OSError, ValueError):  # closed, or not watched at the moment
-                self._event_loop.poller.unregister(self._fd)
+                self._event_loop.endpoints.poller.unregister(self._fd)
         if self._gate is not None:
             self._gate.close()
 
@@ -94,12 +94,12 @@ class TrioScheduler:
         """From now on an event of Trio ends a wait in the event loop's poll set."""
         if self._gate is not None and self.calls:
             self._gate.unregister(self._event_loop.fileno())
-            self._register(self._event_loop.poller, self._fd)
+            self._register(self._event_loop.endpoints.poller, self._fd)
 
     def leave(self) -> None:
         """From now on the driver waits in Trio."""
         if self._gate is not None and self.calls:
-            self._event_loop.poller.unregister(self._fd)
+            self._event_loop.endpoints.poller.unregister(self._fd)
             self._register(self._gate, self._event_loop.fileno())
 
     def _register(self, poller: Poller, fd: int) -> None:

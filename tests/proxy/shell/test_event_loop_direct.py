@@ -130,7 +130,7 @@ def test_a_reset_that_a_read_meets_ends_its_session_only(direct):
     poller = Stale(direct)
     direct.event_loop.step(0)
     assert session.reason is CloseReason.CLIENT_RESET
-    direct.event_loop.poller = poller._poller
+    direct.event_loop.endpoints.poller = poller._poller
     broker.close()
     other.sendall(BEAT)
     assert direct.receive(other_broker, len(BEAT)) == BEAT

@@ -8,6 +8,7 @@ import pytest
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_US
+from proxy.shell.side_ending import close
 from tests.support.core.memory import small_engine
 from tests.support.core.session_state import mute_until
 from tests.support.messages import frames as f
@@ -72,11 +73,11 @@ def test_an_event_of_a_closed_socket_is_not_given_to_a_socket_with_the_same_desc
     assert tail
     left = {end.fd for end in tail if end.session is session}
     assert left
-    bench.event_loop._close(session.handle, 0)
+    close(bench.event_loop.endpoints, session.handle, 0)
     for end in tail:
         if end.session is session:
-            bench.event_loop._close(end, 0)
-            bench.event_loop._close(end.other, 0)
+            close(bench.event_loop.endpoints, end, 0)
+            close(bench.event_loop.endpoints, end.other, 0)
     _, _, successor = bench.link()
     assert {successor.handle.fd, successor.handle.other.fd} & left
     bench.run()

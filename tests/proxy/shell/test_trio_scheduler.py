@@ -44,7 +44,7 @@ async def test_trios_poll_set_is_found_with_the_locked_version_of_trio(bench):
     """Without it the driver would leave to Trio every 2 ms, and no other test would fail."""
     async with opened(bench.event_loop) as scheduler:
         assert scheduler.calls
-        assert bench.event_loop.poller.poll(0, 64) == []
+        assert bench.event_loop.endpoints.poller.poll(0, 64) == []
 
 
 class Waiters:
@@ -205,7 +205,7 @@ async def test_without_watches_left_the_driver_does_without(bench):
     """It waits in Trio instead; the connections are not affected."""
     client, _, _ = bench.link()
     async with opened(bench.event_loop) as scheduler:
-        bench.event_loop.poller = FullPoller(bench.event_loop.poller)
+        bench.event_loop.endpoints.poller = FullPoller(bench.event_loop.endpoints.poller)
         client.sendall(f.heartbeat(1))
         scheduler.enter()
         assert not scheduler.calls

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
 
 import trio
 
@@ -17,7 +18,7 @@ class FakeEventLoop:
         self.clock = clock
         self.waits: list[float] = []
         self.arriving = self.called = 0
-        self.poller = make_poller()
+        self.endpoints = SimpleNamespace(poller=make_poller())
         self.a, self.b = socket.socketpair()
 
     def step(self, timeout_s: float) -> int:
@@ -29,7 +30,7 @@ class FakeEventLoop:
         return self.a.fileno()
 
     def close(self) -> None:
-        self.poller.close()
+        self.endpoints.poller.close()
         self.a.close()
         self.b.close()
 

@@ -157,9 +157,9 @@ class WatchedPoller:
     """Wraps the event loop's poller and puts itself in its place; `seen` may change the events of each poll."""
 
     def __init__(self, bench: Bench) -> None:
-        self._poller = bench.event_loop.poller
+        self._poller = bench.event_loop.endpoints.poller
         self.polls: list[int] = []
-        bench.event_loop.poller = self  # type: ignore[assignment]
+        bench.event_loop.endpoints.poller = self  # type: ignore[assignment]
 
     def seen(self, events: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
         return events

@@ -1,0 +1,120 @@
+"""Bring the two sides of a session in line with it, after an event, a turn or a fault: functions over endpoints.
+
+Rules:
+- Unsent bytes are sent first. Then an ended session finishes both sides; of any other, a side that has unsent bytes
+  mutes the one that they come from, and each side watches for what it waits for. Its mask changes only if that does.
+- A muted client that may stay so is watched for a disconnect: it frees its place and sockets.
+- An exception of a session ends that session only. Its sides are closed before the session is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.core.errors import CloseReason
+from proxy.core.session.channel import Mute
+from proxy.shell import side_ending
+from proxy.shell.endpoint import EARLY, LINGERING, READ_BYTES, SMALL_READS, has_pending
+from proxy.shell.poller import IN, OUT, RDHUP
+
+if TYPE_CHECKING:
+    from proxy.shell.endpoint import Endpoint, Endpoints
+
+_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
+
+
+def settle(endpoints: Endpoints, end: Endpoint) -> None:
+    """Bring both sides in line with their session: send, end, set backpressure, watch."""
+    session = end.session
+    session.attention = False
+    for each in (end, end.other):
+        if each.channel.outbox and not each.closed:
+            _send_outbox(endpoints, each)
+    client, broker = (end, end.other) if end.is_client else (end.other, end)
+    if session.ended:
+        side_ending.finish(endpoints, client)
+        side_ending.finish(endpoints, broker)
+    else:
+        if broker.fd < 0 and broker.channel.outbox and endpoints.brokers is not None:
+            endpoints.brokers.need(session)
+        stuck = bool(client.channel.outbox)
+        broker.channel.set_backpressure(on=stuck)
+        client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
+    _watch(endpoints, client)
+    _watch(endpoints, broker)
+
+
+def settle_rest(endpoints: Endpoints, end: Endpoint) -> None:
+    """Settle what is left of a session that may have lost both sides."""
+    if not (end.closed and end.other.closed):
+        settle(endpoints, end)
+
+
+def on_eof(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
+    """Tell the session that this side has sent its last byte."""
+    if end.is_client:
+        end.channel.mute(Mute.ENDING)  # it sends no more, but may still read
+        end.session.client_gone(now_ms)
+    else:
+        end.session.broker_gone(CloseReason.BROKER_CLOSED, now_ms)
+        side_ending.close(endpoints, end, now_ms)
+    settle_rest(endpoints, end)
+
+
+def on_broken(
+    endpoints: Endpoints, end: Endpoint, now_ms: int, error: OSError | None = None
+) -> None:
+    """Close a side whose connection is lost, and settle the other."""
+    side_ending.lose(endpoints, end, now_ms, error)
+    settle_rest(endpoints, end)
+
+
+def on_fault(endpoints: Endpoints, end: Endpoint | None, error: Exception, now_ms: int) -> None:
+    """End the session of `end` after an exception that no narrower handler caught. Without one, raise it."""
+    if end is None:
+        raise error  # no session caused it
+    try:
+        end.session.crash(error)
+        settle_rest(endpoints, end)
+    except Exception as again:  # noqa: BLE001 - it cannot end gracefully
+        endpoints.engine.report(again)
+        for each in (end, end.other):
+            side_ending.abandon(endpoints, each, now_ms)
+
+
+def _send_outbox(endpoints: Endpoints, end: Endpoint) -> None:
+    channel = end.channel
+    try:
+        while channel.outbox:
+            front = channel.front(READ_BYTES)
+            sent = end.send(front)
+            channel.sent(sent)
+            if sent < len(front):
+                return
+    except BlockingIOError:
+        return
+    except OSError as error:
+        side_ending.lose(endpoints, end, endpoints.engine.now_ms, error)
+
+
+def _watch(endpoints: Endpoints, end: Endpoint) -> None:
+    """Register the events that this side now waits for."""
+    if end.closed or end.fd < 0:
+        return
+    if end.lingering:
+        if end.expect != LINGERING:
+            end.expect = LINGERING
+            endpoints.poller.modify(end.fd, IN)
+        return
+    channel = end.channel
+    want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
+    held = end.session.held
+    waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
+    if waits and end.is_client:
+        want |= RDHUP
+    flags = end.expect & (EARLY | SMALL_READS)
+    if want != end.expect ^ flags:
+        end.expect = want | flags
+        endpoints.poller.modify(end.fd, want)
+        if want & IN and has_pending(end):
+            endpoints.engine.schedule(end.session)
