@@ -83,7 +83,7 @@ def policies(use: str | None, *, file: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([each._asdict() for each in settings], indent=1))
     else:
-        click.echo(f"{first_sentence(kind.__doc__)}.\n")
+        click.echo(f"{first_sentence(kind.__doc__) or kind.__name__}.\n")
         click.echo("\n".join(map(_setting_text, settings)) or "It has no settings.")
 
 

@@ -43,6 +43,19 @@ def test_a_policy_is_shown_with_its_settings() -> None:
     assert (first["name"], first["default"]) == ("forbidden_apis", "none")
 
 
+def test_a_policy_without_a_docstring_is_shown_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings follow, as those of any other."""
+    (tmp_path / "terse_rules.py").write_text(
+        "import msgspec\nfrom policies.api import Policy\n"
+        "class Terse(Policy):\n    Config = msgspec.defstruct('C', [])\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert invoke("policies", "terse_rules:Terse").output == "Terse.\n\nIt has no settings.\n"
+
+
 def test_an_unknown_policy_is_named_with_the_nearest() -> None:
     """Exit code 2, as for any option."""
     told = invoke("policies", "limts")
