@@ -60,9 +60,9 @@ def test_the_compiled_wheel_has_every_module_with_types_and_its_source(compiled:
 
 def test_the_version_says_which_build_runs(run_compiled) -> None:
     """SLUICE_PURE=1 runs the source of an installed compiled wheel."""
-    assert "compiled" in run_compiled("proxy", "version").stdout
-    assert "pure" in run_compiled("proxy", "version", SLUICE_PURE="1").stdout
-    assert "compiled" in run_compiled("proxy", "version", SLUICE_PURE="0").stdout
+    assert "compiled" in run_compiled("sluice", "version").stdout
+    assert "pure" in run_compiled("sluice", "version", SLUICE_PURE="1").stdout
+    assert "compiled" in run_compiled("sluice", "version", SLUICE_PURE="0").stdout
 
 
 def test_a_sluice_that_a_test_starts_is_compiled(compiled: Path) -> None:
