@@ -14,7 +14,7 @@ METHOD: Final = """\
 Made by `make bench-clients`. Kafka's own performance tools are the clients, before a real Kafka of one broker; the
 consumer reads what a producer sends past the proxies, or at full speed a topic that is full. CPU is that of the proxy
 alone, for each record. The ratio is that of HAProxy's CPU in the same round: below 1 the variant needs less. The goals
-are those of the [compiled build](../docs/compiled.md)."""
+are those of the [compiled build](../docs/extend/compiled.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -26,7 +27,16 @@ HEAD = re.compile(r"<th\b[^>]*>(.*?)</th>", re.DOTALL)
 CELL = re.compile(r"<td\b([^>]*)>")
 TAG = re.compile(r"<[^>]+>")
 MARKER = re.compile(r"^<!-- generated: (\w+)(?:: (.+?))? -->$", re.MULTILINE)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def shown_file(name: str) -> str:
+    """Return a file of the top folder as a page of one of the three folders: its links lead to the pages."""
+    return (ROOT / name).read_text("utf-8").replace("](docs/", "](../")
+
+
 SOURCES: dict[str, Callable[[str], str]] = {
+    "file": shown_file,
     "results": result_tables,
     "settings": lambda _: settings_reference(),
 }

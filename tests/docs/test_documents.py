@@ -19,12 +19,13 @@ from proxy.config.sources import load
 ROOT = Path(__file__).resolve().parents[2]
 FRAGMENTS = ROOT / "docs" / "changelog.d"
 PAGES = [
-    ROOT / "README.md",
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.parent != FRAGMENTS),
 ]
-FIRST_POLICY = ROOT / "docs" / "policies" / "first-policy.md"
+FIRST_POLICY = ROOT / "docs" / "extend" / "first-policy.md"
 """Its files are made and run one after another by tests/docs/test_first_policy.py."""
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+ANY_FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -69,6 +70,18 @@ def test_every_link_leads_somewhere() -> None:
     ]
 
     assert not missing
+
+
+def test_prose_is_at_most_100_characters_wide() -> None:
+    """Rows of tables, blocks of code and pictures may be wider."""
+    wide = [
+        f"{page.name}: {line[:40]}"
+        for page in PAGES
+        for line in ANY_FENCE.sub("", page.read_text("utf-8")).splitlines()
+        if len(line) > 100 and not line.lstrip().startswith(("|", "![", "<!--"))
+    ]
+
+    assert not wide
 
 
 def test_python_can_be_read_and_imported() -> None:

@@ -1,4 +1,4 @@
-"""docs/policies/first-policy.md, followed word for word in an environment of its own."""
+"""docs/extend/first-policy.md, followed word for word in an environment of its own."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from bench.harness.processes import wait_accepting
 from proxy.testing import sluice_with  # noqa: F401 - a fixture
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "policies" / "first-policy.md"
+PAGE = ROOT / "docs" / "extend" / "first-policy.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILES = {
     "python": ["night_guard.py", "test_night_guard.py", "test_with_a_client.py"],

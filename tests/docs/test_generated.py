@@ -23,8 +23,8 @@ def generated(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_the_table_of_rooms_names_every_room() -> None:
-    """A package of the first or second level that docs/architecture.md does not explain is found here."""
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    """A package of the first or second level that docs/extend/architecture.md does not explain is found here."""
+    text = (ROOT / "docs" / "extend" / "architecture.md").read_text("utf-8")
     rooms = {".".join(path.relative_to(ROOT).parts) for path in PACKAGES}
 
     named = set(re.findall(r"^\| `([\w.]+)` \|", text, re.MULTILINE))
@@ -42,6 +42,15 @@ def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
     assert "| goal | must | aim | measured |" in page
     assert page.startswith("before\n")
     assert page.endswith("\nafter\n")
+
+
+def test_a_file_of_the_top_folder_is_shown_as_a_page(generated: ModuleType) -> None:
+    """Its text is there, and its links to pages are those of a page in one of the three folders."""
+    page = generated.on_page_markdown("<!-- generated: file: CONTRIBUTING.md -->\n")
+
+    assert page.startswith("# Contributing\n")
+    assert "](../extend/architecture.md)" in page
+    assert "](docs/" not in page
 
 
 def test_inline_code_and_cells_are_marked_for_narrow_screens(generated: ModuleType) -> None:

@@ -13,6 +13,8 @@ TOP_LEVEL = {
         "pyproject.toml",
         "README.md",
         "CHANGELOG.md",
+        "CODE_OF_CONDUCT.md",
+        "CONTRIBUTING.md",
         "SECURITY.md",
         "LICENSE",
         "Makefile",

@@ -142,9 +142,14 @@ def java_client(java: Java, folder: Path) -> Show:
 
 def stated() -> dict[tuple[str, str, str], str]:
     """Return what the page says a library shows, by API, code and library."""
-    page = (ROOT / "docs" / "refusals.md").read_text("utf-8")
-    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| ([\w-]+) \| (.*) \|$", page, re.MULTILINE)
-    return {(api, code, library): shown.strip("`") for api, code, library, shown in rows}
+    page = (ROOT / "docs" / "extend" / "replies.md").read_text("utf-8")
+    table = page.partition("| API | code |")[2].partition("\n\n")[0].splitlines()
+    libraries, *rows = ([cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table)
+    return {
+        (api, code, library): shown
+        for api, code, *cells in rows[1:]
+        for library, shown in zip(libraries, cells, strict=True)
+    }
 
 
 def shower(library: str, folder: Path) -> Show:
