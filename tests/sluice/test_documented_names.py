@@ -15,6 +15,7 @@ INTERNAL = {*ROOMS, "bench", "tests"} - {"sluice"}
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FOR_MAINTAINERS = {"architecture.md", "contributing.md"}
 """Pages about the house itself."""
+DOOR = {*sluice.__all__, "listings", "messages"}
 FENCE = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 PYTHON = re.compile(r"^( *)```python\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 WORDS = re.compile(r"`([a-z_]+(?:\.\w+)+)[^`]*`")
@@ -63,6 +64,17 @@ def test_every_documented_import_is_at_the_door() -> None:
 def test_no_document_imports_what_is_behind_the_door() -> None:
     """Neither a page nor an example nor the template imports an internal package."""
     assert not [each for each in IMPORTED if top(each[1]) in INTERNAL]
+
+
+def test_a_policy_that_is_shown_imports_what_it_uses() -> None:
+    """Its code can be copied as it stands: no name of the door is left to be guessed."""
+    policies = [each for each in sources() if "(Policy):" in each[1]]
+
+    assert len(policies) > 10
+    for place, source in policies:
+        used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+        missing = used & DOOR - {name for _, name in imports(source)}
+        assert not missing, f"{place}: {missing}"
 
 
 def test_no_page_for_users_names_a_module_behind_the_door() -> None:
