@@ -33,6 +33,20 @@ def test_the_table_of_rooms_names_every_room() -> None:
     assert named == explained - {"proxy"}
 
 
+def test_the_answers_of_the_architecture_name_what_exists() -> None:
+    """Each file of the table "Where to look first" exists, and contains the names that follow it."""
+    text = (ROOT / "docs" / "extend" / "architecture.md").read_text("utf-8")
+    cells = re.findall(r"^\| [^|]+\? \| ([^|]+) \| [^|]+ \|$", text, re.MULTILINE)
+    missing = []
+    for answer in (each for cell in cells for each in cell.split("; ")):
+        path, *names = re.findall(r"`([^`]+)`", answer)
+        source = (ROOT / path).read_text("utf-8")
+        missing += [(path, name) for name in names if not re.search(rf"\b{name}\b", source)]
+
+    assert len(cells) >= 20
+    assert not missing
+
+
 def test_figures_are_taken_from_the_results(generated: ModuleType) -> None:
     """A marker is replaced by the tables below that heading of bench/RESULTS.md."""
     page = generated.on_page_markdown(
