@@ -1,4 +1,4 @@
-"""Everything that the author of a policy needs: the contract, the verdicts, and the peer.
+"""The contract of policies, the verdicts, and the peer, as the house imports them. Others import them from `sluice`.
 
 Rules:
 
@@ -17,9 +17,9 @@ from enum import Enum, IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
-from policies.denial import Deny as Deny  # noqa: PLC0414 - re-exported for authors of policies
+from policies.denial import Deny as Deny  # noqa: PLC0414 - re-exported: part of the contract
 from policies.host_tools import HostTools
-from policies.requests import ANONYMOUS as ANONYMOUS  # noqa: PLC0414 - re-exported for authors of policies
+from policies.requests import ANONYMOUS as ANONYMOUS  # noqa: PLC0414 - re-exported: part of the contract
 from policies.requests import Peer as Peer  # noqa: PLC0414, TC001 - as above
 from policies.requests import Request as Request  # noqa: PLC0414, TC001 - as above
 from policies.requests import UnreadableRequestError as UnreadableRequestError  # noqa: PLC0414 - as above

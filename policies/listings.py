@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import FORWARD, Forward, Replace
 from wire.errors import ErrorCode, WireError
-from wire.listing_cuts import LISTED as LISTED  # noqa: PLC0414 - re-exported for authors of policies
+from wire.listing_cuts import LISTED as LISTED  # noqa: PLC0414 - re-exported: used with the functions below
 from wire.listing_cuts import Keeps, cut, nothing
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from policies.type_names import nearest
 from wire import codec
-from wire.codec import Message as Message  # noqa: PLC0414, TC001 - re-exported for authors of policies
+from wire.codec import Message as Message  # noqa: PLC0414, TC001 - re-exported: used with the functions below
 from wire.codec import Struct as Struct  # noqa: PLC0414, TC001 - as above
 from wire.codec import decode_request as decode_request  # noqa: PLC0414 - as above
 from wire.codec import decode_response as decode_response  # noqa: PLC0414 - as above

@@ -1,7 +1,9 @@
 """The test bench for policies, and a real Sluice for tests with real clients. It needs pytest.
 
     bench = PolicyBench(NightGuard, {"allowed_prefix": "night-"})
-    assert bench.ask(bench.request("Produce")) == Reject(ErrorCode.POLICY_VIOLATION)
+    verdict = bench.ask(bench.request("Produce"))
+    bench.advance(500)                      # alarms ring, deadlines pass, the policy ticks
+    bench.released[-1].verdict              # of a request that was held: the final one
 
 - `PolicyBench` asks a policy through a real chain, so that order, modes and `on_error` behave as in the proxy. It needs
   no broker, and only `advance` moves its clock.

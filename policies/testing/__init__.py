@@ -1,15 +1,4 @@
-"""Ready-made requests and a manual clock, for authors of policies (and for Sluice's own tests).
-
-    bench = PolicyBench(Limits, {"forbidden_apis": ["DeleteTopics"]})
-    assert bench.ask(bench.request("DeleteTopics")) == Reject(ErrorCode.POLICY_VIOLATION)
-
-`ask` goes through a real Chain, so order, modes and `on_error` behave as in the proxy. A held request is judged again
-when it is woken; alarms ring when the clock is advanced:
-
-    verdict = bench.ask(request)            # Hold(...)
-    bench.advance(500)                      # alarms ring, deadlines pass, the policy ticks
-    assert bench.released[-1].verdict ...   # the final verdict, and its time
-"""
+"""Ready-made requests and a manual clock for tests of policies. Their authors import it from `sluice.testing`."""
 
 from policies.testing.bench_host import BenchHost, BenchReporter
 from policies.testing.bench_request import BenchRequest, BenchResponse, Released
