@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -192,18 +192,19 @@ def test_a_shed_request_never_reaches_the_broker(
     assert relay.most_under_way == BOUND
 
 
-RECORDS = 400
-PACE_S = 0.01
+RECORDS = 100
 CHATTY, FLOORED = "chatty", "floored"
 
 
 def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
     kafka_one: KafkaCluster, topics_one: Topics, tmp_path: Path
 ) -> None:
-    """Two consumers read the same records as they arrive; the one with a floor fetches far less often."""
+    """Two consumers read records of which each is written when one of them has the last; the other, with a floor,
+    fetches far less often.
+    """
     topic = topics_one.make()
     variables, seen = install(tmp_path)
-    floor = {"client_id": FLOORED, "min_bytes": 1 << 16, "max_wait_ms": 500}
+    floor = {"client_id": FLOORED, "min_bytes": 1 << 16, "max_wait_ms": 5000}
     policies = [
         {"use": "witness", "config": {"file": str(seen.file)}},
         {"use": "fetch_floor", "config": {"consumers": [floor]}},
@@ -211,18 +212,19 @@ def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
     variables["SLUICE_POLICIES"] = json.dumps(policies)
     with (
         SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables) as sluice,
-        ThreadPoolExecutor(2) as pool,
+        closing(KafkaProducer(bootstrap_servers=kafka_one.bootstrap)) as producer,
+        ThreadPoolExecutor(1) as pool,
     ):
-        ready = threading.Barrier(3)
-        reading = [
-            pool.submit(read, sluice.bootstrap, topic, client_id, ready)
-            for client_id in (CHATTY, FLOORED)
-        ]
-        ready.wait(120)
-        write_slowly(kafka_one.bootstrap, topic)
-        values = [each.result(timeout=120) for each in reading]
 
-    assert values[0] == values[1] == [f"{number}".encode() for number in range(RECORDS)]
+        def write(number: int) -> None:
+            producer.send(topic, f"{number}".encode(), partition=0).get(120)
+
+        write(0)
+        floored = pool.submit(read, sluice.bootstrap, topic, FLOORED)
+        chatty = read(sluice.bootstrap, topic, CHATTY, write)
+        values = [chatty, floored.result(timeout=120)]
+
+    assert values == [[f"{number}".encode() for number in range(RECORDS)]] * 2
     fetches = {
         client_id: sum(each.api == "Fetch" for each in seen.of_client(client_id))
         for client_id in (CHATTY, FLOORED)
@@ -230,32 +232,19 @@ def test_a_consumer_with_a_floor_fetches_a_fifth_as_often(
     assert 1 <= 5 * fetches[FLOORED] <= fetches[CHATTY], fetches
 
 
-def write_slowly(bootstrap: str, topic: str) -> None:
-    """Write a record every ten milliseconds."""
-    producer = KafkaProducer(bootstrap_servers=bootstrap, linger_ms=0)
-    try:
-        began = time.monotonic()
-        for number in range(RECORDS):
-            producer.send(topic, f"{number}".encode(), partition=0)
-            time.sleep(max(0.0, began + (number + 1) * PACE_S - time.monotonic()))
-        producer.flush(timeout=120)
-    finally:
-        producer.close()
-
-
-def read(bootstrap: str, topic: str, client_id: str, ready: threading.Barrier) -> list[bytes]:
-    """Read all records with kafka-python's default min_bytes of one."""
+def read(
+    bootstrap: str, topic: str, client_id: str, write: Callable[[int], None] = lambda _number: None
+) -> list[bytes]:
+    """Read all records with kafka-python's default min_bytes of one; `write` the next one after each."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, client_id=client_id, group_id=None)
-    try:
+    with closing(consumer):
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()
-        consumer.poll(timeout_ms=0)
-        ready.wait(120)
         values: list[bytes] = []
         give_up = time.monotonic() + 120
         while len(values) < RECORDS and time.monotonic() < give_up:
             for records in consumer.poll(timeout_ms=200).values():
                 values += [each.value for each in records]
+                if len(values) < RECORDS:
+                    write(len(values))
         return values
-    finally:
-        consumer.close()
