@@ -143,12 +143,13 @@ def java_client(java: Java, folder: Path) -> Show:
 def stated() -> dict[tuple[str, str, str], str]:
     """Return what the page says a library shows, by API, code and library."""
     page = (ROOT / "docs" / "extend" / "replies.md").read_text("utf-8")
-    table = page.partition("| API | code |")[2].partition("\n\n")[0].splitlines()
-    libraries, *rows = ([cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table)
+    table = page[page.index("| API | code |") :].partition("\n\n")[0].splitlines()
+    (_, _, *pairs), _, *rows = ([cell.strip() for cell in row.split("|")[1:-1]] for row in table)
+    libraries = ", ".join(pairs).split(", ")
     return {
-        (api, code, library): shown
-        for api, code, *cells in rows[1:]
-        for library, shown in zip(libraries, cells, strict=True)
+        (api, code.strip("`"), library): shown.strip("`")
+        for api, code, *cells in rows
+        for library, shown in zip(libraries, ", ".join(cells).split(", "), strict=True)
     }
 
 
