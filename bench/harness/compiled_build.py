@@ -1,4 +1,7 @@
-"""The compiled build of this checkout, in a folder that PYTHONPATH can name."""
+"""The compiled build of this checkout, in a folder that PYTHONPATH can name.
+
+As a program it prepares `make demo`, which runs the compiled build where there is one: `compiled_build FOLDER`.
+"""
 
 import compileall
 import importlib.util
@@ -53,3 +56,37 @@ def unpack_compiled(folder: Path, *, optimised: bool = True) -> None:
         packed.extractall(folder)
     # As pip does: a start that compiles modules takes more time and memory.
     compileall.compile_dir(folder, quiet=1)
+
+
+def prepare(folder: Path) -> None:
+    """Unpack the compiled build into `folder` and put a stamp there; if that fails, say so and leave no folder."""
+    for left in (folder, folder.with_name(f"{folder.name}-wheel")):
+        shutil.rmtree(left, ignore_errors=True)
+    reason = missing() if sys.platform == "linux" else "it was not tried on this system"
+    if not reason:
+        print(
+            "Compiling the hot modules of Sluice: some minutes of CPU the first time.", flush=True
+        )
+        try:
+            unpack_compiled(folder)
+        except BenchError as error:
+            reason = str(error)
+        else:
+            reason = _fault(folder)
+    if reason:
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"Sluice is not compiled: {reason}. The source runs, which takes more CPU.")
+        return
+    (folder / ".stamp").touch()
+
+
+def _fault(folder: Path) -> str:
+    """Return why the build in `folder` does not run; "" if it does."""
+    environ = {**os.environ, "PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "sluice", "version"]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return "" if "compiled" in done.stdout else f"it does not start: {done.stderr[-2000:]}"
+
+
+if __name__ == "__main__":
+    prepare(Path(sys.argv[1]))

@@ -4,6 +4,7 @@ cimport cython
 
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.step_time cimport StepTime
+from proxy.core.turns cimport Turns
 from proxy.shell cimport settling, side_ending, system_calls
 from proxy.shell.endpoint cimport Endpoint, Endpoints, has_pending
 
@@ -21,7 +22,8 @@ cdef class EventLoop:
         now_us=cython.longlong, now_ms=cython.longlong, at=cython.longlong, fast=cython.longlong,
         left=cython.longlong, budget=cython.longlong, event=cython.longlong, stop=cython.longlong,
         received=cython.longlong, sent=cython.longlong, handled=cython.longlong, ends=dict,
-        area_end=cython.longlong, end=Endpoint, to=Endpoint, endpoints=Endpoints, engine=StepTime, large=cython.longlong, scratch=bytearray,
+        area_end=cython.longlong, end=Endpoint, to=Endpoint, endpoints=Endpoints, engine=StepTime,
+        turns=Turns, ready=list, large=cython.longlong, scratch=bytearray,
     )
     cpdef step(self, timeout_s)
 
