@@ -26,6 +26,7 @@ FIRST_POLICY = ROOT / "docs" / "extend" / "first-policy.md"
 """Its files are made and run one after another by tests/docs/test_first_policy.py."""
 FENCE = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 ANY_FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
+PATH = re.compile(r"`([\w.-]+/[\w./-]+)`")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
@@ -70,6 +71,24 @@ def test_every_link_leads_somewhere() -> None:
     ]
 
     assert not missing
+
+
+def test_every_file_that_is_named_exists() -> None:
+    """A path of the project in inline code is a file, a folder, or a module without its suffix."""
+    rooms = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    named = {
+        (page.name, path)
+        for page in PAGES
+        for path in PATH.findall(ANY_FENCE.sub("", page.read_text("utf-8")))
+        if path.partition("/")[0] in rooms and not path.startswith(".cache") and "NAME" not in path
+    }
+
+    assert named
+    assert not [
+        each
+        for each in named
+        if not (ROOT / each[1]).exists() and not (ROOT / f"{each[1]}.py").exists()
+    ]
 
 
 def test_prose_is_at_most_100_characters_wide() -> None:
