@@ -58,8 +58,10 @@ class Endpoint:
 
 
 @pytest.fixture
-def endpoint() -> Iterator[Endpoint]:
-    """Return an endpoint that runs."""
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    """Return an endpoint that runs. No time runs out on a busy machine; tests of a timeout set their own."""
+    monkeypatch.setattr(tokens, "TIMEOUT_S", 600.0)
+    monkeypatch.setattr(tokens, "TOTAL_TIMEOUT_S", 600.0)
     made = Endpoint()
     thread = threading.Thread(target=made.server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
