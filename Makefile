@@ -154,7 +154,7 @@ audit: | $(BIN)/python  ## known vulnerabilities of the locked packages; "not ch
 	@PATH="$(BIN):$$PATH" $(BIN)/python requirements/audit
 
 sbom: | $(BIN)/python  ## the bill of materials (CycloneDX) of the locked packages
-	@$(BIN)/python requirements/sbom
+	@$(BIN)/python .build/sbom
 
 helm: $(STAMP)-test  ## the files made from the charts: schemas, tables, rendered manifests; their archives in dist/
 	$(BIN)/python -m tests.support.kubernetes.chart_files
