@@ -54,6 +54,38 @@ def test_a_flood_of_heads_is_refused() -> None:
         read_batch_heads(body(bytes(empty) * (MAX_BATCHES + 1)), 9)
 
 
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_a_body_that_is_cut_or_goes_on_is_refused(version: int) -> None:
+    """Wherever it ends early, also inside the records, and with a byte too many."""
+    whole = body(batch(1), version)
+    for bad in (*(whole[:size] for size in range(len(whole))), whole + b"\0"):
+        with pytest.raises(WireError):
+            read_batch_heads(bad, version)
+
+
+@pytest.mark.parametrize(
+    ("version", "topics"),
+    [
+        (3, b"\xff\xff\xff\xff"),
+        (3, b"\0\0\0\1 \xff\xff \0\0\0\0"),
+        (9, b"\0 \0"),
+        (9, b"\2 \2t \0 \0\0"),
+    ],
+)
+def test_a_null_array_or_name_is_refused(version: int, topics: bytes) -> None:
+    """Kafka's request has none."""
+    head = (b"\xff\xff" if version < 9 else b"\0") + b"\0\1" + bytes(4)
+    with pytest.raises(WireError, match="count -1"):
+        read_batch_heads(head + topics.replace(b" ", b""), version)
+
+
+@pytest.mark.parametrize("version", [3, 9])
+def test_a_topic_name_that_is_no_text_is_refused(version: int) -> None:
+    """A policy that goes by names must not see another than the broker."""
+    with pytest.raises(WireError, match="not valid UTF-8"):
+        read_batch_heads(body(batch(1), version).replace(b"orders", b"order\xff"), version)
+
+
 @given(
     st.sampled_from([3, 8, 9, 12, 13]),
     st.lists(st.integers(0, 3), max_size=4),

@@ -41,14 +41,27 @@ def test_each_token_of_a_user_is_named_with_its_owner(api: Api, data: st.DataObj
 
 @of_each_version
 def test_a_users_token_is_read(api: Api) -> None:
-    """Without chance: the type is User and the names are long."""
+    """Without chance: the type is User, the names are long, and a token in a list has two renewers."""
     shape = codec.response_shape(api)
-    token = {"principal_type": "User", "principal_name": "a" * 200, "token_id": "t" * 130}
+    token: dict[str, object] = {
+        "principal_type": "User",
+        "principal_name": "a" * 200,
+        "token_id": "t" * 130,
+    }
     if (field := shape.field("tokens")) is not None:
         assert field.shape is not None
+        renewers = field.shape.field("renewers")
+        assert renewers is not None
+        assert renewers.shape is not None
+        token["renewers"] = (make_message(renewers.shape, 0, {"principal_name": "b"}),) * 2
         token = {"tokens": (make_message(field.shape, 0, token),) * 2}
-    found = read(api, codec.encode(make_message(shape, 0, token)))
-    assert set(found) == {("t" * 130, "a" * 200)}
+    body = codec.encode(make_message(shape, 0, token))
+    found = read(api, body)
+    assert found == [("t" * 130, "a" * 200)] * len(found)
+    assert len(found) == (1 if field is None else 2)
+
+    with pytest.raises(WireError, match="not valid UTF-8"):
+        read(api, body.replace(b"a" * 200, b"\xff" * 200))
 
 
 def test_a_reply_with_very_many_tokens_is_read_in_part() -> None:

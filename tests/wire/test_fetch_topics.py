@@ -121,6 +121,28 @@ def test_the_first_version_is_read_without_later_fields():
     assert uses(reader) == [("orders", 1, len(batch(2, magic=0)), 2, 2)]
 
 
+@pytest.mark.parametrize(
+    ("version", "name"),
+    [
+        (4, INT16.pack(-1)),
+        (12, b"\x00"),
+        (12, encode_compact_count(0x8000)),
+        (12, b"\xff\xff\xff\xff\x1f"),
+        (12, b"\x80\x80\x80\x80\x80\x00"),
+    ],
+    ids=["null", "compact null", "too long", "33 bits", "6 bytes"],
+)
+@pytest.mark.parametrize("step", [1, 10**6])
+def test_a_topic_name_of_no_valid_length_ends_the_reading(version, name, step):
+    """The reply itself is the client's to judge; its topics are not known."""
+    head = bytes(4) if version < 7 else bytes(10)
+    count = encode_compact_count(1) if version >= 12 else INT32.pack(1)
+    frame = frame_of(version, head + count + name + b"t" * 0x9000)
+    reader = read(version, frame, range(0, min(len(frame), 100), step))
+    assert reader.broken
+    assert uses(reader) == []
+
+
 def test_a_chunk_of_empty_partitions_is_read_and_one_of_tags_is_given_up():
     """One feed takes a bounded number of steps; the reader says whether it gave up."""
     empty = INT32.pack(0) + INT16.pack(0) + INT64.pack(0) * 3 + b"\x01" + INT32.pack(-1) + b"\x01"

@@ -128,6 +128,14 @@ def test_client_id_of_reads_inside_end_or_raises_wire_error(data: bytes, end: in
     assert 14 + len(found) <= end
 
 
+@pytest.mark.parametrize("end", [0, 12, 13, 14, 15])
+def test_a_client_id_that_is_not_all_there_is_refused(end: int) -> None:
+    """Its length and its bytes must lie before `end`."""
+    data = framed(request(1, b"me", {}))
+    with pytest.raises(WireError, match="client id"):
+        header.client_id_of(data, 0, end)
+
+
 @given(version=st.integers(0, 2), client_id=CLIENT_IDS, tags=TAGS, short=st.integers(1, 9))
 def test_a_request_header_longer_than_its_frame_is_refused(
     version: int, client_id: bytes | None, tags: dict[int, bytes], short: int

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +12,7 @@ from tests.support.messages.kafka_messages import api_of, apis_known, asking
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.large_refusals import STEP_ELEMENTS, STEP_ITEMS, refusing
+from wire.large_refusals import STEP_ELEMENTS, STEP_ITEMS, refusing, splitting
 from wire.replies import MAX_REFUSED_ELEMENTS, error_body
 from wire.request_layouts import names_anything
 from wire.schema import make_message
@@ -77,6 +78,25 @@ def test_one_item_may_hold_a_large_array():
     (result,) = codec.decode_response(DESCRIBE_CONFIGS, found).results
     assert (result.resource_name, result.error_code) == ("t", CODE)
     assert pauses >= len(keys) // STEP_ELEMENTS
+
+
+@for_each(
+    [
+        (api_of(ApiKey.HEARTBEAT, 4), "cannot be split"),
+        (api_of(ApiKey.TXN_OFFSET_COMMIT, 6), "cannot be split"),
+    ]
+)
+def test_a_request_without_items_cannot_be_split(api, match):
+    """It has no reply in parts; the caller closes the connection."""
+    with pytest.raises(WireError, match=match):
+        next(splitting(api, b"", 0, STEP_ITEMS))
+
+
+def test_an_item_that_ends_beyond_its_request_is_refused():
+    """The last partition of an OffsetDelete is cut."""
+    body = b"\0\1g" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0"
+    with pytest.raises(WireError, match="an item ends at offset 18, expected 16 at most"):
+        list(splitting(api_of(ApiKey.OFFSET_DELETE, 0), body, 0, STEP_ITEMS))
 
 
 MALFORMED = [

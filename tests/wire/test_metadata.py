@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -16,8 +17,14 @@ from tests.support.messages.kafka_messages import api_of, apis_known, messages_o
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
-from wire.metadata import auto_creation_at, brokers_request, read_brokers, topic_names
-from wire.primitives import INT32
+from wire.metadata import (
+    after_partitions,
+    auto_creation_at,
+    brokers_request,
+    read_brokers,
+    topic_names,
+)
+from wire.primitives import INT32, encode_compact_count
 
 V1 = api_of(ApiKey.METADATA, 1)
 
@@ -120,6 +127,31 @@ def test_partitions_are_stepped_over(partitions):
         UUID(int=1).bytes: "orders",
         UUID(int=2).bytes: "payments",
     }
+
+
+def raw_partition(counts: tuple[int, ...], fill: bytes, tags: bytes = b"\x00") -> bytes:
+    """Return a partition of v9+ with so many replicas, in-sync and offline ones; -1 is a null array."""
+    arrays = (encode_compact_count(each) + fill * 4 * each for each in counts)
+    return fill * 14 + b"".join(arrays) + tags
+
+
+@for_each(product(product([-1, 0, 1, 3], repeat=3), [b"\x00", b"\x01", b"\xff"]))
+def test_partitions_with_arrays_of_any_size_are_stepped_over(counts, fill):
+    """Alone, among equal ones, and before one with a tag, or with another array where theirs is."""
+    same, tagged = raw_partition(counts, fill), raw_partition(counts, fill, b"\x01\x05\x00")
+    others = [raw_partition((*counts[:place], 2, *counts[place + 1 :]), fill) for place in range(3)]
+    for row in (
+        [same],
+        [same] * 9,
+        [same] * 3 + [tagged] + [same] * 3,
+        *([same] * 3 + [other] for other in others),
+        [same, *others] * 3,
+    ):
+        body = b"".join(row)
+        buf, end = fill * 3 + body + fill * 99, 3 + len(body)
+        assert after_partitions(buf, 3, end, len(row), 50) == (end, 50 - row.count(tagged))
+        with pytest.raises(WireError):
+            after_partitions(buf, 3, end - 1, len(row), 50)
 
 
 @for_each([10, 11, 12, 13], examples=30)

@@ -140,6 +140,8 @@ def test_share_fetch_of_the_early_access():
     body, meant = (codec.encode(m) for m in (share_fetched(), told(share_fetched())))
     new = rewritten(ApiKey.SHARE_FETCH, 0, body[:7] + body[11:])
     assert new == meant[:7] + meant[11:]
+    with pytest.raises(WireError, match="1 bytes follow"):
+        rewritten(ApiKey.SHARE_FETCH, 1, body + b"\x00")
 
 
 def test_share_acknowledge_of_the_early_access():

@@ -104,6 +104,16 @@ def test_unknown_tags_are_stepped_over():
         assert walker.topics == [("a", [3])]
 
 
+@pytest.mark.parametrize("tags", [b"\x80\x00", b"\x81\x00\xe7\x24\x83\x00new"])
+def test_tags_may_be_spelt_in_more_bytes_than_they_need(tags):
+    """The count, the tag and its size may each be cut between two bytes."""
+    body = flexible(topic(b"a", partition(3, b"r", tags), tags=tags), tags=tags)
+    for cuts in ((), range(len(body))):
+        walker = walked(9, body, cuts)
+        assert walker.done
+        assert walker.topics == [("a", [3])]
+
+
 def test_the_walker_keeps_no_record_bytes():
     """The walker holds nothing in the middle of records of any size."""
     body = flexible(topic(b"a", partition(0, b"r" * 10**6)))

@@ -11,7 +11,7 @@ from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from tests.support.messages.waiting import body_of
 from wire import codec, produce_partitions
 from wire.apis import ApiKey
-from wire.errors import ErrorCode, WireError
+from wire.errors import BudgetError, ErrorCode, WireError
 from wire.primitives import ELEMENT_BUDGET, INT32, encode_compact_count, encode_count
 from wire.produce import ProduceWalker, read_acks
 from wire.request_names import read_names
@@ -137,6 +137,40 @@ def test_an_impossible_count_costs_nothing(version):
         padded = body + bytes(12 * ELEMENT_BUDGET)
         with pytest.raises(WireError):
             produce_partitions.pack_topics(padded, 0, len(padded), version)
+
+
+@pytest.mark.parametrize(
+    ("version", "topics", "match"),
+    [
+        (3, b"\0\0\0\1 \xff\xff \0\0\0\0", "name is null"),
+        (9, b"\2 \0 \1\0 \0", "name is null"),
+        (3, b"\0\0\0\1 \0\1t \xff\xff\xff\xff", "count -1"),
+        (9, b"\2 \2t \0\0 \0", "count -1"),
+        (13, b"\2 id-of-16-bytes-- \0\0 \0", "count -1"),
+        (3, b"\xff\xff\xff\xff", "count -1"),
+        (9, b"\0\0", "count -1"),
+        (3, b"\0\0\0\0 \0", "1 bytes follow"),
+        (9, b"\1\0 \0\0", "2 bytes follow"),
+    ],
+)
+def test_a_body_that_kafka_would_not_send_is_refused(version, topics, match):
+    """Names and arrays may not be null, and no byte follows the last field."""
+    body = topics.replace(b" ", b"")
+    with pytest.raises(WireError, match=match):
+        produce_partitions.pack_topics(body, 0, len(body), version)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_every_partition_and_tag_costs_budget(version):
+    """What is left is returned; one element more than the budget is refused."""
+    name = bytes(range(16)) if version >= 13 else b"orders"
+    tags = b"\x01\x05\x01x"
+    body = body_of(version, [(name, [(0, b"r"), (1, b"r")])] * 2, tags=tags)
+    at, cost = after_timeout(bytearray(body), 0, len(body), version), 6 if version < 9 else 13
+    assert produce_partitions.pack_topics(body, at, len(body), version, cost + 1)[1] == 1
+    for budget in range(cost):
+        with pytest.raises(BudgetError):
+            produce_partitions.pack_topics(body, at, len(body), version, budget)
 
 
 # -- one topic, one partition -------------------------------------------------------------------

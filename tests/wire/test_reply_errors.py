@@ -79,6 +79,27 @@ def test_bytes_that_are_no_reply_are_said_so(api: Api, noise: bytes, data: st.Da
             read_errors(api, cut, 0, len(cut), {})
 
 
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        (b"\0\0\0\0 \0\0\0\1 \0\1\xff \0\5", "not valid UTF-8"),
+        (b"\0\0\0\0 \0\0\0\1 \0\1a \0\5 \0", "1 bytes follow"),
+        (b"\0\0\0\0 \0\0\0\1 \0\1a \0", "ends inside its fields"),
+    ],
+)
+def test_a_malformed_reply_says_why_and_that_nothing_was_done(body: bytes, match: str) -> None:
+    """Without chance, for DeleteGroups v0."""
+    errors = ReplyErrors(
+        api_of(ApiKey.DELETE_GROUPS, 0),
+        body.replace(b" ", b""),
+        0,
+        len(body) - body.count(b" "),
+        {},
+    )
+    assert match in errors.unread
+    assert (dict(errors), errors.done()) == ({}, [])
+
+
 def encoded(api: Api, item: dict[str, object], array: str) -> bytes:
     """A reply with one item in this array."""
     shape = codec.response_shape(api)

@@ -10,8 +10,9 @@ from tests.support.messages.kafka_messages import api_of, apis_known, messages_o
 from wire import codec
 from wire.apis import Api, ApiKey
 from wire.errors import WireError
+from wire.primitives import INT32
 from wire.request_layouts import layout_of, names_anything
-from wire.request_names import UNREAD, RequestNames, read_names
+from wire.request_names import UNREAD, RequestNames, read_names, reading_names
 from wire.topic_refs import TopicRef
 
 HEAD = b"some head "
@@ -130,6 +131,45 @@ def test_a_name_that_is_no_text_and_a_version_without_a_layout_are_never_complet
 
     assert read(api_of(ApiKey.TXN_OFFSET_COMMIT, 6), b"anything") == UNREAD
     assert not UNREAD.topics_complete
+
+
+def in_turns(api: Api, body: bytes) -> RequestNames:
+    """Read the names as `read`, with pauses."""
+    frame = HEAD + body
+    reading = reading_names(api, frame, len(HEAD), len(frame), NAMES, 20_000)
+    while True:
+        try:
+            next(reading)
+        except StopIteration as end:
+            return end.value
+
+
+def test_a_large_request_is_read_with_pauses_to_the_same_end():
+    """Names, refusals and a version without a layout are those of a small one."""
+    api = api_of(ApiKey.METADATA, 1)
+    topics = b"".join(b"\x00\x04" + b"%04d" % n for n in range(2000))
+    body = b"\x00\x00\x07\xd0" + topics
+    assert in_turns(api, body) == read(api, body)
+    for bad, match in (
+        (body[:-1], "ends inside|beyond|end at"),
+        (body[:-1] + b"\xff", "not valid UTF-8"),
+    ):
+        for reader in (read, in_turns):
+            with pytest.raises(WireError, match=match):
+                reader(api, bad)
+    for stop in range(8):
+        with pytest.raises(WireError):
+            in_turns(api, body[:stop])
+    assert in_turns(api_of(ApiKey.TXN_OFFSET_COMMIT, 6), b"anything") == UNREAD
+
+
+def test_partitions_of_equal_size_are_read_between_their_tags():
+    """Without tags they are read in one go."""
+    api = api_of(ApiKey.DELETE_RECORDS, 2)
+    partitions = [INT32.pack(n) + bytes(8) for n in (5, 7)]
+    for tags in (b"\x00", b"\x01\x05\x01x"):
+        body = b"\x02\x02a\x03" + partitions[0] + tags + partitions[1] + b"\x00" + tags
+        assert read(api, body + bytes(5)).topics == (TopicRef("a", None, (5, 7)),)
 
 
 def test_an_id_counts_more_than_a_name_and_either_is_the_key():

@@ -124,6 +124,21 @@ def test_a_field_near_the_front_is_stamped_before_the_rest_is_here() -> None:
         throttle.stamp(buf, 0, 11, api, SPEC_MS)
 
 
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_produce_reply_that_goes_on_after_its_last_field_is_refused(partitions: int) -> None:
+    """The field lies before the last tag section, whether the reply is walked or recognised."""
+    api = known(ApiKey.PRODUCE, 9)
+    assert api is not None
+    body = b"\x02\x06topic" + bytes([partitions + 1])
+    body += (pack(">ihqqq", 0, 0, 17, -1, 0) + b"\x01\x00\x00") * partitions
+    body += b"\x00" + bytes(4) + b"\x00"
+    buf = bytearray(pack(">iix", 5 + len(body), 7) + body)
+    assert throttle.throttle_at(buf, 0, len(buf), api) == len(buf) - 5
+    longer = bytearray(pack(">iix", 6 + len(body), 7) + body + b"\x00")
+    with pytest.raises(WireError, match="1 bytes follow"):
+        throttle.throttle_at(longer, 0, len(longer), api)
+
+
 @given(
     api=st.sampled_from([api for api in KIO if api.throttle is not ThrottleField.ABSENT]),
     size=st.none() | st.integers(-(2**31), 2**31 - 1),

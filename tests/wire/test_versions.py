@@ -174,6 +174,32 @@ def test_malformed_responses_are_refused(version: int, hexed: str) -> None:
         narrowed(bytes.fromhex(hexed), version)
 
 
+@pytest.mark.parametrize(
+    ("version", "hexed"),
+    [
+        (0, "0000 00000001 000300000009"),
+        (1, "0000 00000001 000300000009 00000007"),
+        (3, "0000 02 000300000009 010502cafe 00000007 00"),
+        (4, "0023 00000001 000300000009"),
+    ],
+)
+def test_the_ranges_of_a_broker_are_read_without_its_throttle_time(
+    version: int, hexed: str
+) -> None:
+    """Error 35 has the layout of v0 for every version."""
+    body = bytes.fromhex(hexed)
+    ranges, told = versions.read(body, version)
+    assert ranges == {3: (0, 9)}
+    assert told == body.replace(pack(">i", 7), bytes(4))
+
+
+@pytest.mark.parametrize("version", [-1, 6])
+def test_the_ranges_of_an_unknown_version_are_not_read(version: int) -> None:
+    """Its layout is not known."""
+    with pytest.raises(WireError, match="is not in the table"):
+        versions.read(bytes(6), version)
+
+
 @given(version=st.integers(-1, 7), data=st.binary(max_size=80), behind=st.binary(max_size=30))
 def test_any_bytes_give_a_body_or_a_wire_error(version: int, data: bytes, behind: bytes) -> None:
     """The bytes after `end` do not change the outcome."""
