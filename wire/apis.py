@@ -132,6 +132,11 @@ def key_of(name: str) -> int | None:
     return _keys.get(name)
 
 
+def key_named(name: str) -> int:
+    """Return the key of this API. Raises LookupError if there is none."""
+    return _keys[name]
+
+
 def concern_of(api_key: int) -> Concern:
     """Return what the requests of an API are about. Raises LookupError for a key outside the table."""
     return _concerns[api_key]

@@ -114,8 +114,6 @@ def _read(body: Buffer, version: int) -> list[BatchHead]:
             pos, budget = spend_tags(body, pos, end, budget)
     if is_flexible:
         pos, budget = spend_tags(body, pos, end, budget)
-    if pos > end:
-        raise WireError(f"a Produce body of {end} bytes ends inside a field")
     if pos < end:
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
     return found

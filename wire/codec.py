@@ -120,5 +120,5 @@ def _decode(shape: Shape, body: Buffer, budget: int) -> tuple[Message, int]:
 def _read(reader: Callable[[bytes, int], tuple[object, int]], shape: Shape, body: bytes) -> object:
     try:
         return reader(body, 0)[0]
-    except KeyError:  # the decoder raises it for a tag that it does not know
+    except KeyError:  # the decoder raises it for a tag that it does not know, in a flexible message
         return reader(without_unknown_tags(shape, body), 0)[0]

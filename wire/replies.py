@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from wire import codec
-from wire.apis import Api, ApiKey, key_of
-from wire.errors import ErrorCode, WireError
+from wire.apis import Api, ApiKey, key_named
+from wire.errors import ErrorCode
 from wire.schema import Shape, make_message
 
 if TYPE_CHECKING:
@@ -147,10 +147,7 @@ def _read_table() -> None:
         if text.startswith("<"):
             limit, _, text = text.partition(" ")
             below = int(limit[1:])
-        key = key_of(name)
-        if key is None:
-            raise LookupError(f"API {name} is not in the table of APIs")
-        _ECHOES.setdefault(key, []).append((below, _echo(text)))
+        _ECHOES.setdefault(key_named(name), []).append((below, _echo(text)))
 
 
 _read_table()
@@ -186,7 +183,7 @@ def error_body(
         request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         earlier = values.get(echo.answered, ())
         answers = _answers(shape, echo, request, code, message)
-        if answers is not None and isinstance(earlier, tuple):
+        if isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
     return codec.encode(make_message(shape, top, values, message))
 
@@ -196,26 +193,21 @@ def error_items(api: Api, request_body: bytes, code: int, message: str | None) -
     shape = codec.response_shape(api)
     request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
     echo = next(e for below, e in _ECHOES[api.key] if below is None or api.version < below)
-    return [codec.encode(item) for item in _answers(shape, echo, request, code, message) or ()]
+    return [codec.encode(item) for item in _answers(shape, echo, request, code, message)]
 
 
 def _brokers(shape: Shape, brokers: Iterable[tuple[int, str, int]]) -> tuple[object, ...]:
-    field = shape.field("brokers")
-    if field is None or field.shape is None:
-        return ()
     named = ({"node_id": node, "host": host, "port": port} for node, host, port in brokers)
-    return tuple(make_message(field.shape, 0, each) for each in named)
+    return tuple(make_message(shape.item("brokers"), 0, each) for each in named)
 
 
 def _answers(
     shape: Shape, echo: _Echo, request: object, code: int, message: str | None
-) -> tuple[object, ...] | None:
-    """Return an answer to each item of the array that `echo` names; None if this version has no such array."""
-    field = shape.field(echo.answered)
-    if field is None or field.shape is None:
-        return None
+) -> tuple[object, ...]:
+    """Return an answer to each item of the array that `echo` names."""
+    item_shape = shape.item(echo.answered)
     items = _items(request, echo.asked)
-    return tuple(_answer(field.shape, echo, item, code, message) for item in items)
+    return tuple(_answer(item_shape, echo, item, code, message) for item in items)
 
 
 def _items(request: object, path: tuple[str, ...]) -> list[object]:
@@ -234,13 +226,7 @@ def _answer(shape: Shape, echo: _Echo, item: object, code: int, message: str | N
             if value is not None or field.is_nullable or field.kafka_type == "uuid":
                 values[field.name] = value
     for asked, answered in echo.renamed:
-        if shape.field(answered) is None:
-            raise WireError(
-                f"{shape.type_.__name__} has no field {answered}, which the table of error replies names"
-            )
         values[answered] = item if asked == "*" else getattr(item, asked)
     if echo.inner is not None:
-        inner = _answers(shape, echo.inner, item, code, message)
-        if inner is not None:
-            values[echo.inner.answered] = inner
+        values[echo.inner.answered] = _answers(shape, echo.inner, item, code, message)
     return make_message(shape, code, values, message)

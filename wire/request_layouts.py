@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from wire.apis import key_of
+from wire.apis import key_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,10 +168,7 @@ def read_table(table: str) -> Layouts:
     for line in lines:
         name, _, text = line.partition(" ")
         name, _, versions = name.partition("@")
-        key = key_of(name)
-        if key is None:
-            raise LookupError(f"API {name} is not in the table of APIs")
-        found[key] = versions, tuple(_tokens(text)) if text else None
+        found[key_named(name)] = versions, tuple(_tokens(text)) if text else None
     return found
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
-from enum import Enum
 from functools import cache
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Final, cast, get_args, get_origin
@@ -120,6 +119,10 @@ class Shape:
             if each.name == name:
                 return each
         return None
+
+    def item(self, array: str) -> Shape:
+        """Return the shape of each item of this array of structs. Raises LookupError if there is no such array."""
+        return {each.name: each.shape for each in self.untagged if each.shape is not None}[array]
 
 
 @cache  # one entry for each class of the codec that is used
@@ -274,8 +277,6 @@ def make_message(
 
 
 def _error_value(field: FieldShape, code: int) -> object:
-    if not issubclass(field.python_type, Enum):
-        return code
     try:
         return field.python_type(code)
     except ValueError as error:
@@ -289,8 +290,6 @@ def _zero_value(field: FieldShape) -> object:
         return None
     if field.shape is not None:
         return make_message(field.shape, 0)
-    if issubclass(field.python_type, Enum):
-        return field.python_type(0)
     if field.name in _UNKNOWN_FIELDS and field.kafka_type.startswith("int"):
         return -1
     return _ZERO_VALUES.get(field.kafka_type, 0)

@@ -4,6 +4,7 @@ A newer client may send tags of its own. Kafka keeps them aside; the codec's dec
 
 Rules:
 - The body has passed `schema.check` with the same shape, so every size in it is valid.
+- The shape is flexible, and so is every struct in it: no other has tags.
 - Known fields stay byte for byte, except the sizes around a field that was removed.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wire.primitives import array_count, compact_count
+from wire.primitives import compact_count
 from wire.schema import check_value
 from wire.varint import encode_uvarint, uvarint
 
@@ -33,9 +34,7 @@ def without_unknown_tags(shape: Shape, body: Buffer) -> bytes:
 
 def _copy_struct(shape: Shape, buf: Buffer, pos: int, end: int, out: bytearray) -> int:
     for field in shape.untagged:
-        pos = _copy_field(field, shape.is_flexible, buf, pos, end, out)
-    if not shape.is_flexible:
-        return pos
+        pos = _copy_field(field, buf, pos, end, out)
     count, pos = uvarint(buf, pos, end)
     kept = bytearray()
     kept_count = 0
@@ -45,7 +44,7 @@ def _copy_struct(shape: Shape, buf: Buffer, pos: int, end: int, out: bytearray) 
         known = shape.tagged.get(tag)
         if known is not None:
             content = bytearray()
-            _copy_field(known, True, buf, pos, pos + size_bytes, content)
+            _copy_field(known, buf, pos, pos + size_bytes, content)
             kept += encode_uvarint(tag) + encode_uvarint(len(content)) + content
             kept_count += 1
         pos += size_bytes
@@ -53,39 +52,25 @@ def _copy_struct(shape: Shape, buf: Buffer, pos: int, end: int, out: bytearray) 
     return pos
 
 
-def _copy_field(
-    field: FieldShape,
-    is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
-    buf: Buffer,
-    pos: int,
-    end: int,
-    out: bytearray,
-) -> int:
+def _copy_field(field: FieldShape, buf: Buffer, pos: int, end: int, out: bytearray) -> int:
     if not field.is_array:
         if field.shape is not None and field.is_nullable:
             out.append(buf[pos])
             pos += 1
             if buf[pos - 1] == _NULL_STRUCT:
                 return pos
-        return _copy_value(field, is_flexible, buf, pos, end, out)
-    count, after = (compact_count if is_flexible else array_count)(buf, pos, end)
+        return _copy_value(field, buf, pos, end, out)
+    count, after = compact_count(buf, pos, end)
     out += buf[pos:after]
     pos = after
     for _ in range(count):
-        pos = _copy_value(field, is_flexible, buf, pos, end, out)
+        pos = _copy_value(field, buf, pos, end, out)
     return pos
 
 
-def _copy_value(
-    field: FieldShape,
-    is_flexible: bool,  # noqa: FBT001 - the struct's, handed down
-    buf: Buffer,
-    pos: int,
-    end: int,
-    out: bytearray,
-) -> int:
+def _copy_value(field: FieldShape, buf: Buffer, pos: int, end: int, out: bytearray) -> int:
     if field.shape is not None:
         return _copy_struct(field.shape, buf, pos, end, out)
-    after, _ = check_value(field, is_flexible, buf, pos, end, _NO_BUDGET_LIMIT)
+    after, _ = check_value(field, True, buf, pos, end, _NO_BUDGET_LIMIT)
     out += buf[pos:after]
     return after
