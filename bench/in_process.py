@@ -112,7 +112,7 @@ class SessionLoop:
             now_ms += turn % per_ms == 0
             engine.advance(now_ms)
             sent = session.from_client(requests, 0, size, now_ms)
-            muted |= session.mutes is not None and session.mutes.lasts(now_ms)
+            muted |= session.throttle is not None and session.throttle.lasts(now_ms)
             if sent == ATTENTION:
                 sent = _send(session.broker)
             left = session.from_broker(replies, 0, answer, now_ms)

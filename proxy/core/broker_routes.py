@@ -43,11 +43,6 @@ class Routed(Retiring, Protocol):
 
     route: Address | None
 
-    def unmute(self, reason: int) -> None: ...
-    def inquire(
-        self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
-    ) -> None: ...
-
 
 class Time(Protocol):
     """The shared state, which has the time of the current step."""

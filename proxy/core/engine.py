@@ -14,6 +14,7 @@ from proxy.core.connection_limits import Refusal
 from proxy.core.errors import CertificateExpiredError, CloseReason
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
 from proxy.core.purgatory.watch_keys import watch_key
+from proxy.core.session import mutes, sampling
 from proxy.core.session.engine_options import EngineOptions
 from proxy.core.session.held_moves import HeldMoves
 from proxy.core.session.plan import SASL
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timers import Timer
     from proxy.core.purgatory.timing_wheel import TimerEntry
-    from proxy.core.session.mutes import Mutes
+    from proxy.core.session.channel_throttle import ChannelThrottle
     from proxy.core.session.reauthentication import Custodian
     from proxy.core.topology import Topology
 
@@ -306,25 +307,25 @@ class Engine(SharedState):
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """End or shorten the throttles that a policy's new limits no longer justify, REVIEWED_AT_ONCE per ms."""
         throttled = [
-            (session.peer, session.mutes)
+            (session, session.throttle)
             for session in self.sessions
-            if session.mutes is not None and session.mutes.lasts(self.now_ms)
+            if session.throttle is not None and session.throttle.lasts(self.now_ms)
         ]
 
         self._review(throttled, until_ms, self.now_ms)
 
     def _review(
         self,
-        throttled: list[tuple[Peer, Mutes]],
+        throttled: list[tuple[Session, ChannelThrottle]],
         until_ms: Callable[[Peer, QuotaViolation], float],
         now_ms: int,
     ) -> None:
         part = throttled[-REVIEWED_AT_ONCE:]
         del throttled[-REVIEWED_AT_ONCE:]
-        for peer, mutes in part:
-            why = mutes.throttled_by
-            if why is not None and mutes.lasts(now_ms):
-                mutes.shorten_throttle(until_ms(peer, why), now_ms)
+        for session, throttle in part:
+            why = throttle.by
+            if why is not None and throttle.lasts(now_ms):
+                mutes.shorten(session, until_ms(session.peer, why), now_ms)
         if throttled:
             self.timers.arm(now_ms + 1, partial(self._review, throttled, until_ms))
 
@@ -349,7 +350,7 @@ class Engine(SharedState):
         """Sample one request in `every` from now on; 0: none."""
         self.sample_every = every
         for session in self.sessions:
-            session.resample(every)
+            sampling.resample(session, every)
 
     def end_capture(self) -> None:
         """Stop the capture, except for requests in flight; sessions may use the fast loop again."""

@@ -132,7 +132,7 @@ def has_pending(end: Endpoint) -> bool:
 
 
 def try_expect_early(session: Scheduled) -> bool:
-    """Let the next event of the session's client call `Mutes.begin_deferred` before its bytes are read.
+    """Let the next event of the session's client call `mutes.begin_deferred` before its bytes are read.
 
     Return False under TLS: bytes that OpenSSL has decrypted make no event.
     """

@@ -25,6 +25,7 @@ from itertools import chain, islice
 from operator import length_hint
 from typing import TYPE_CHECKING
 
+from proxy.core.session import mutes
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
 from proxy.shell import settling, side_ending, system_calls
@@ -463,8 +464,7 @@ class EventLoop:
         if event & IN and end.expect & IN and not end.closed:
             if end.expect & EARLY:
                 end.expect &= ~EARLY
-                if end.session.mutes is not None:
-                    end.session.mutes.begin_deferred(now_ms)
+                mutes.begin_deferred(end.session, now_ms)
             if not end.channel.muted:
                 return self._receive(end, now_ms)
             settling.settle(self.endpoints, end)  # the poll set does not know that it is muted

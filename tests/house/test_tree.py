@@ -27,7 +27,6 @@ LONGEST, LONGEST_MACHINE = 400, 600
 STATE_MACHINES = {
     "proxy/shell/event_loop.py",
     "proxy/core/session/request_stream.py",
-    "proxy/core/session/parts.py",
     "proxy/core/session/session.py",
     "tests/support/model/reference_model.py",
 }

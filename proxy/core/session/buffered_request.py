@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from policies.api import Forward
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.grace_times import GraceTimes
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
     from proxy.core.session.shared_state import SharedState
     from wire.apis import Api
@@ -66,7 +66,7 @@ def hide(exchange: ObservedExchange) -> None:
 
 
 def changed(
-    owner: Owner,
+    link: Link,
     exchange: ObservedExchange,
     frame: bytearray,
     at: int,
@@ -81,9 +81,9 @@ def changed(
     try:
         return _changed(frame, at, verdict)
     except VerdictError as error:
-        chain, api_key = owner.shared.chain, exchange.plan.api.key
+        chain, api_key = link.shared.chain, exchange.plan.api.key
         if not chain.forwards_on_error(api_key, "on_request"):
-            raise owner.calls.blame(exchange, error, now_ms) from error
+            raise link.calls.blame(exchange, error, now_ms) from error
         chain.attribute_fault(api_key, "on_request", error)
         return frame
 

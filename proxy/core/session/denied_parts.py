@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.denial import Deny
     from policies.responses import Result
     from proxy.core.session.exchange import ObservedExchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from wire.primitives import Buffer
     from wire.topic_refs import TopicRef
 
@@ -44,7 +44,7 @@ Label = tuple[int, int] | None
 
 
 def without_denied(
-    owner: Owner,
+    link: Link,
     exchange: ObservedExchange,
     frame: bytearray,
     at: int,
@@ -60,7 +60,7 @@ def without_denied(
         error = VerdictError(
             f"a Deny of a {api.name} needs Need.TOPICS, and an API that names topics"
         )
-        raise owner.calls.blame(exchange, error, now_ms) from error
+        raise link.calls.blame(exchange, error, now_ms) from error
 
     def label_of(topic: TopicRef, partition: int | None) -> Label:
         for place, denial in enumerate(denials):
@@ -94,11 +94,11 @@ def without_denied(
     if not denied:
         return frame
     if by_group and of_topics:  # which of them are those of a denied group is not known
-        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        yield from _refuse_all(link, exchange, frame, at, denials, denied[0], now_ms)
         return None
     everything = labels == set(denied)
     if everything and exchange.plan.silent:
-        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        yield from _refuse_all(link, exchange, frame, at, denials, denied[0], now_ms)
         return None
     try:
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
@@ -113,7 +113,7 @@ def without_denied(
         if rest is None:  # a reply to one part, to which the other parts are added
             (_, code), *denied_more = denied
             words = _words(exchange, denials, denied[0])
-            brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
+            brokers = link.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
             base = yield from large_refusals.refusing(api, parts[denied[0]], code, words, brokers)
         else:
             denied_more = denied
@@ -123,32 +123,32 @@ def without_denied(
             items += yield from large_refusals.refusing_items(api, parts[label], label[1], words)
         joined = b"".join(items)
     except WireError:  # an API or version that cannot be divided
-        yield from _refuse_all(owner, exchange, frame, at, denials, denied[0], now_ms)
+        yield from _refuse_all(link, exchange, frame, at, denials, denied[0], now_ms)
         return None
     for place, code in denied:
         denial = denials[place]
-        on_refused(owner.shared, exchange, Reject(code, message=denial.message), denial.policy)
+        on_refused(link.shared, exchange, Reject(code, message=denial.message), denial.policy)
     if rest is None:
         body = insert_items(api, base, 0, len(base), joined, len(items))
-        answer(owner, exchange, body, now_ms)
+        answer(link, exchange, body, now_ms)
         return None
     if exchange.plan.silent:
-        owner.end_after_replies(CloseReason.POLICY, f"a part of a {api.name} refused")
+        link.end_after_replies(CloseReason.POLICY, f"a part of a {api.name} refused")
     else:
-        _join(owner, exchange, joined, len(items))
+        _join(link, exchange, joined, len(items))
     return with_body(frame, at, rest)
 
 
-def maybe_end_after(owner: Owner, exchange: ObservedExchange, denials: tuple[Deny, ...]) -> None:
+def maybe_end_after(link: Link, exchange: ObservedExchange, denials: tuple[Deny, ...]) -> None:
     """End the session after its replies if the client will send a denied part again: see `Reject.close`."""
     name = exchange.plan.api.name
     codes = {code for denial in denials for code in denial.used_codes}
     if any(Reject(code).closes(name) for code in codes):
-        owner.end_after_replies(CloseReason.POLICY, f"a part of a {name} refused")
+        link.end_after_replies(CloseReason.POLICY, f"a part of a {name} refused")
 
 
 def _refuse_all(
-    owner: Owner,
+    link: Link,
     exchange: ObservedExchange,
     frame: bytearray,
     at: int,
@@ -159,7 +159,7 @@ def _refuse_all(
     place, code = label
     verdict = Reject(code, message=denials[place].message)
     body = bytes(memoryview(frame)[at:])
-    yield from refuse(owner, exchange, verdict, body, now_ms, denials[place].policy)
+    yield from refuse(link, exchange, verdict, body, now_ms, denials[place].policy)
 
 
 def _words(exchange: ObservedExchange, denials: tuple[Deny, ...], label: tuple[int, int]) -> str:
@@ -170,9 +170,9 @@ def _words(exchange: ObservedExchange, denials: tuple[Deny, ...], label: tuple[i
     return refusal_message(name, Reject(code, message=denial.message))
 
 
-def _join(owner: Owner, exchange: ObservedExchange, items: bytes, count: int) -> None:
+def _join(link: Link, exchange: ObservedExchange, items: bytes, count: int) -> None:
     """Have the items added to the reply, and count them until the request ends."""
-    plan, pool = exchange.plan, owner.shared.request_pool
+    plan, pool = exchange.plan, link.shared.request_pool
     api, rewrite, on_complete = plan.api, plan.rewrite, plan.hooks.on_complete
 
     def join(buf: Buffer, start: int, end: int) -> bytes:

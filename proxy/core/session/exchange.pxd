@@ -1,5 +1,7 @@
 # Types of exchange.py for the compiled build. The rules are in the .py file.
 
+cimport cython
+
 from proxy.core.session.plan cimport Plan
 
 
@@ -13,3 +15,10 @@ cdef class ObservedExchange(Exchange):
     cdef public long long arrived_ms, asked, began_us, exchange_id, throttle_until_ms
     cdef public object body, decoded, head, held, result, seen, trace
     cdef public bint delayed
+
+
+@cython.locals(exchange=ObservedExchange)
+cpdef ObservedExchange new_observed(
+    kind, Plan plan, long long correlation_id, long long size_bytes, long long arrived_us, long long arrived_ms,
+    long long exchange_id
+)

@@ -17,9 +17,9 @@ from policies.requests import BodyReader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Peer
+    from policies.api import Peer, Verdict
     from policies.audit_facts import AuditFacts
-    from policies.chain import ChainPosition
+    from policies.chain import ChainPosition, PolicyFault
     from policies.responses import Result
     from proxy.core.session.plan import Plan
     from proxy.core.stats.capture import Seen
@@ -174,6 +174,31 @@ class ObservedExchange(Exchange, BodyReader):
         return self.plan.acks
 
 
+def new_observed(
+    kind: type[ObservedExchange],
+    plan: Plan,
+    correlation_id: int,
+    size_bytes: int,
+    arrived_us: int,
+    arrived_ms: int,
+    exchange_id: int,
+) -> ObservedExchange:
+    """Return what `kind(...)` returns. It sets the slots itself, because a constructor is too slow on the fast path."""
+    exchange: ObservedExchange = kind.__new__(kind)
+    exchange.plan = plan
+    exchange.correlation_id = correlation_id
+    exchange.arrived_us = exchange.began_us = arrived_us
+    exchange.arrived_ms = arrived_ms
+    exchange.size_bytes = size_bytes
+    exchange.exchange_id = exchange_id
+    exchange.asked = ASKED_ALL
+    exchange.body = exchange.head = exchange.held = exchange.kept = None
+    exchange.result = exchange.seen = exchange.trace = None
+    exchange.delayed = False
+    exchange.throttle_until_ms = 0
+    return exchange
+
+
 def observed(exchange: Exchange, exchange_id: int = 0) -> ObservedExchange:
     """Return `exchange` itself if it is an ObservedExchange, else an ObservedExchange that replaces it."""
     if isinstance(exchange, ObservedExchange):
@@ -229,3 +254,12 @@ class InsertedRequest(NamedTuple):
 
     frame: bytes
     exchange: ProxyExchange
+
+
+class Pending(NamedTuple):
+    """A request that has not begun, and its verdict, which is applied when its bytes are handled; None before
+    the policies are asked; or the fault of the policy that held it (which is already reported).
+    """
+
+    exchange: ObservedExchange
+    verdict: Verdict | PolicyFault | None

@@ -9,7 +9,9 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.string cimport memcmp
 
 cdef enum:
-    IN_C = 1
+    REQUEST_BYTES = 12
+    REPLY_BYTES = 8
+    MAX_KEPT_BYTES = 1024
 
 
 cdef inline int int32_in(const unsigned char* at) noexcept nogil:

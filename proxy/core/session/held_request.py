@@ -4,24 +4,24 @@ Rules:
 - It waits in the purgatory, watched by the key that its policy named. It ends exactly once: woken by that
   key, by its deadline, by a drain, or by its connection closing.
 - Its received bytes stay where they are, counted: unread in the client's `carry`, or (if a policy needs its
-  body) whole in `RequestStream.gathered`.
+  body) whole in `Link.gathered`.
 - At the end of the wait the policy is asked again at once. Its verdict is applied in a later turn of the session,
   because the waking session may be inside a read. Another Hold begins another wait.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
 from policies.chain import ChainPosition, PolicyFault
 from proxy.core.errors import CloseReason
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
+from proxy.core.session import mutes
 from proxy.core.session.buffered_request import hide, show_again
 from proxy.core.session.channel import Mute
 from proxy.core.session.naming_exchange import NamingExchange
-from proxy.core.session.owner import Owner
 from proxy.core.session.traces import add_stage
 from proxy.core.stats.request_trace import Stage
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from policies.api import Verdict
     from policies.chain import Chain
     from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.link import Link
 
 
 _DROPPED = dict.fromkeys(
@@ -39,16 +40,6 @@ _DROPPED = dict.fromkeys(
     (CloseReason.BROKER_CLOSED, CloseReason.BROKER_RESET, CloseReason.BROKER_TLS), "broker_gone"
 )
 """How a wait ends that is dropped, by the reason for which its session ends; by any other reason it is `closed`."""
-
-
-class HoldOwner(Owner, Protocol):
-    """The session as a held request sees it: an `Owner` with these attributes and methods."""
-
-    @property
-    def gathered(self) -> bytearray | None: ...
-    def on_hold_begun(self, held: HeldRequest) -> None: ...
-    def on_hold_over(self) -> None: ...
-    def resume_held(self, exchange: ObservedExchange, judged: Verdict | PolicyFault) -> None: ...
 
 
 class HeldRequest(DelayedOperation):
@@ -69,15 +60,15 @@ class HeldRequest(DelayedOperation):
         "why",
     )
 
-    def __init__(self, owner: HoldOwner, exchange: ObservedExchange, verdict: Hold) -> None:
+    def __init__(self, link: Link, exchange: ObservedExchange, verdict: Hold) -> None:
         super().__init__()
-        self.owner = owner
+        self.owner = link
         self.exchange = exchange
         self.then = verdict.then
-        self.since_us = owner.shared.now_us
+        self.since_us = link.shared.now_us
         self.watched = verdict.watch
         self.why = verdict.why
-        self.throttled = owner.usage if verdict.throttles else None  # whose time it takes
+        self.throttled = link.usage if verdict.throttles else None  # whose time it takes
         self.hung_up = False  # its client has closed its side
         self.move_first: Callable[[HeldRequest], bool] | None = (
             None  # a reload has not moved it yet
@@ -125,26 +116,26 @@ class HeldRequest(DelayedOperation):
         try:
             self._complete(now_ms)
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only
-            owner = self.owner
-            owner.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
-            owner.fail_and_attend(fault)
+            link = self.owner
+            link.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            link.fail_and_attend(fault)
 
     def _complete(self, now_ms: int) -> None:
-        owner, exchange = self.owner, self.exchange
-        owner.on_hold_over()
+        link, exchange = self.owner, self.exchange
+        link.held = None
         if self.move_first is not None:
             self.move_first(self)
         self._account(now_ms)
-        owner.shared.reservations.unpark(owner.claim)
+        link.shared.reservations.unpark(link.claim)
         if self.is_dropped:
-            owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            link.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
         judged: Verdict | PolicyFault
-        frame = owner.gathered
+        frame = link.gathered
         if frame is not None:
-            show_again(owner.shared, exchange, frame)
+            show_again(link.shared, exchange, frame)
         try:
-            judged = owner.calls.ask_again(exchange, self._verdict, now_ms)
+            judged = link.calls.ask_again(exchange, self._verdict, now_ms)
         except PolicyFault as fault:
             judged = fault
         if isinstance(judged, Hold) or not isinstance(exchange, NamingExchange):
@@ -154,12 +145,13 @@ class HeldRequest(DelayedOperation):
             self.throttled.charge(exchange.size_bytes)
         if isinstance(judged, Hold):
             if judged.throttles and self.throttled is None:
-                owner.usage.defer(exchange.size_bytes)
-            held = HeldRequest(owner, exchange, judged)
+                link.usage.defer(exchange.size_bytes)
+            held = HeldRequest(link, exchange, judged)
             held.hung_up = self.hung_up
             _wait(held, judged, now_ms)
         else:
-            owner.resume_held(exchange, judged)
+            link.resume_later(exchange, judged)
+            mutes.unmute(link, Mute.HELD)
 
     def _account(self, now_ms: int) -> None:
         """Count the wait that is over, for the client or the request that it has delayed."""
@@ -181,21 +173,21 @@ class HeldRequest(DelayedOperation):
         exchange.wait_until(now_us)
 
 
-def hold(owner: HoldOwner, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
+def hold(link: Link, exchange: ObservedExchange, verdict: Hold, now_ms: int) -> None:
     """Park a request whose verdict is Hold, and mute its client after it."""
-    held = HeldRequest(owner, exchange, verdict)
+    held = HeldRequest(link, exchange, verdict)
     _wait(held, verdict, now_ms)
     if held.throttled is not None:
         held.throttled.defer(exchange.size_bytes)
-    owner.mute_after_request(Mute.HELD)
+    mutes.mute_after_request(link, Mute.HELD)
 
 
 def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
-    owner = held.owner
-    owner.on_hold_begun(held)
+    link = held.owner
+    link.held = held
     if held.throttled is not None:
         held.throttled.blocked.change(1, now_ms)
-    owner.shared.reservations.park(owner.claim)
-    holds = owner.shared.holds
+    link.shared.reservations.park(link.claim)
+    holds = link.shared.holds
     key = held_key(verdict.watch, held)
     holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)

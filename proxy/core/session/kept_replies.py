@@ -20,7 +20,7 @@ from wire.errors import WireError
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import Exchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from proxy.core.session.rewrites import Rewrite
 
 _SIZE = Struct(">i").pack
@@ -32,20 +32,20 @@ MAX_LEAD_BYTES = 8 << 20
 class KeptReply:
     """One reply that is kept whole or in part. `counted_bytes` of the pool of replies are allocated for it."""
 
-    __slots__ = ("_owner", "_try_bytes", "counted_bytes", "frame")
+    __slots__ = ("_link", "_try_bytes", "counted_bytes", "frame")
 
-    def __init__(self, owner: Owner, size: int, *, leads: bool, copies: int) -> None:
+    def __init__(self, link: Link, size: int, *, leads: bool, copies: int) -> None:
         """Keep a reply of `size` bytes: its first part (`leads`), or all of it, in memory at most `copies` times.
 
         Raises BrokerProtocolError for one that is larger than all memory for such replies.
         """
-        self._owner = owner
+        self._link = link
         self.frame = bytearray()
         self.counted_bytes = 0
         self._try_bytes = 1 if leads else 0  # with so many bytes its first part may be complete
         if leads:
             return
-        reservations = owner.shared.reply_reservations
+        reservations = link.shared.reply_reservations
         max_bytes = reservations.max_bytes // copies
         if size > max_bytes:
             raise BrokerProtocolError(f"reply size {size} exceeds {max_bytes} bytes of buffer")
@@ -63,7 +63,7 @@ class KeptReply:
         self.frame += part
         uncounted_bytes = len(self.frame) - self.counted_bytes
         if uncounted_bytes > 0:
-            self._owner.client.pool.force_allocate(uncounted_bytes)
+            self._link.client.pool.force_allocate(uncounted_bytes)
             self.counted_bytes += uncounted_bytes
 
     def maybe_lead(self, exchange: Exchange, size: int, left: int) -> bytearray | None:
@@ -83,7 +83,7 @@ class KeptReply:
                 raise
             self._try_bytes = 2 * here_bytes
             if here_bytes > SMALL_BYTES and self.counted_bytes == here_bytes:
-                self._owner.shared.reply_reservations.try_reserve(
+                self._link.shared.reply_reservations.try_reserve(
                     self, 2 * min(here_bytes + left, MAX_LEAD_BYTES)
                 )
             return None
@@ -95,30 +95,30 @@ class KeptReply:
     def take(self) -> int:
         """Return how many bytes of the pool are allocated for the reply; the caller must release them."""
         counted_bytes, self.counted_bytes = self.counted_bytes, 0
-        self._owner.shared.reply_reservations.leave(self)
+        self._link.shared.reply_reservations.leave(self)
         return counted_bytes
 
     def drop(self) -> None:
         """Release the memory of the reply, because the session ends."""
-        self._owner.client.pool.release(self.take())
+        self._link.client.pool.release(self.take())
 
     # -- what the reservations say ---------------------------------------------------------------
 
     def on_memory_refused(self) -> None:
         """Mute the broker until there is memory for the reply."""
-        self._owner.broker.mute(Mute.OUT_OF_MEMORY)
-        self._owner.call_attention()
+        self._link.broker.mute(Mute.OUT_OF_MEMORY)
+        self._link.attention = True
 
     def on_memory_granted(self, more_bytes: int, *, waited: bool) -> None:
         """Note that `more_bytes` are allocated for the reply; unmute the broker if it waited for them."""
         self.counted_bytes += more_bytes
         if waited:
             self.on_wait_over()
-            self._owner.attend()
+            self._link.attend()
 
     def on_wait_over(self) -> None:
         """Unmute the broker."""
-        self._owner.broker.unmute(Mute.OUT_OF_MEMORY)
+        self._link.broker.unmute(Mute.OUT_OF_MEMORY)
 
 
 def rewritten(

@@ -3,6 +3,7 @@
 cimport cython
 
 from proxy.core.session.exchange cimport ObservedExchange
+from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 
 
@@ -11,6 +12,6 @@ from proxy.core.session.plan cimport Plan
     said_ms=cython.longlong,
 )
 cpdef on_reply(
-    owner, ObservedExchange exchange, long long size, bytearray buf, long long pos, long long end,
+    Link link, ObservedExchange exchange, long long size, bytearray buf, long long pos, long long end,
     long long now_ms,
 )

@@ -15,6 +15,7 @@ from policies.api import Forward, Outcome, Respond, Throttle
 from policies.chain import PolicyFault
 from policies.decision import refusal_message
 from proxy.core.errors import CloseReason
+from proxy.core.session import mutes
 from proxy.core.session.exchange import AnsweredExchange, SwallowedExchange
 from proxy.core.session.reply import Reply
 from proxy.core.session.traces import on_refused
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from policies.api import Reject, Verdict
     from proxy.core.session.exchange import ObservedExchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
 
 _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
@@ -37,7 +38,7 @@ that reply pauses it, but joins again, is throttled again, and so never joins.""
 
 
 def on_reply(
-    owner: Owner,
+    link: Link,
     exchange: ObservedExchange,
     size: int,
     buf: bytearray,
@@ -55,8 +56,8 @@ def on_reply(
     until_ms = known_ms = exchange.throttle_until_ms
     why = changed = None
     if plan.streamed is not None:
-        verdict, changed = owner.calls.hear_body(
-            exchange, Reply(plan.api, size, buf, pos, end, owner.shared.rewrites.topics), now_ms
+        verdict, changed = link.calls.hear_body(
+            exchange, Reply(plan.api, size, buf, pos, end, link.shared.rewrites.topics), now_ms
         )
         if verdict is not None:
             until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
@@ -65,7 +66,7 @@ def on_reply(
             buf, pos, end = changed, 0, len(changed)
     elif plan.hooks.on_response is not None:
         reply = Reply(plan.api, size, buf, pos, end)
-        verdict = owner.calls.on_response(exchange, reply, now_ms)
+        verdict = link.calls.on_response(exchange, reply, now_ms)
         if verdict is not None:
             until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
             why = verdict.why
@@ -74,12 +75,12 @@ def on_reply(
         said_ms = plan.stamp(buf, pos, end, own_ms)
         until_ms = max(until_ms, now_ms + said_ms)
         if until_ms > known_ms:  # else the client is throttled until then already
-            owner.throttle(exchange, until_ms, now_ms, why)
+            mutes.throttle(link, exchange, until_ms, now_ms, why)
     return changed
 
 
 def frame_of(
-    owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int, *, forwarded: bool = False
+    link: Link, exchange: ObservedExchange, body: bytes, now_ms: int, *, forwarded: bool = False
 ) -> bytearray:
     """Return the whole reply frame with this body, ready to send. Raises PolicyFault; then the request has ended."""
     api = exchange.plan.api
@@ -87,15 +88,15 @@ def frame_of(
     pack = _TAGGED_REPLY_HEAD if tagged else _REPLY_HEAD
     reply = bytearray(pack(4 + tagged + len(body), exchange.correlation_id) + body)
     try:
-        changed = on_reply(owner, exchange, len(reply) - 4, reply, 0, len(reply), now_ms)
+        changed = on_reply(link, exchange, len(reply) - 4, reply, 0, len(reply), now_ms)
     except PolicyFault:
-        owner.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
+        link.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=forwarded)
         raise
     except WireError as error:  # a policy's own body, and no response of this API
-        raise owner.calls.blame(exchange, error, now_ms) from error
+        raise link.calls.blame(exchange, error, now_ms) from error
     reply = reply if changed is None else changed
     size = len(reply) - 4
-    owner.usage.response_bytes += 4 + size
+    link.usage.response_bytes += 4 + size
     if exchange.trace is not None:
         exchange.trace.reply_bytes = size
     if exchange.seen is not None:
@@ -103,20 +104,20 @@ def frame_of(
     return reply
 
 
-def answer(owner: Owner, exchange: ObservedExchange, body: bytes, now_ms: int) -> None:
+def answer(link: Link, exchange: ObservedExchange, body: bytes, now_ms: int) -> None:
     """Send a reply with this body when its turn comes; nothing for a request without a reply (acks=0)."""
-    owner.call_attention()
+    link.attention = True
     if exchange.plan.silent:
-        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         return
-    reply = frame_of(owner, exchange, body, now_ms)
-    queue = owner.queue
+    reply = frame_of(link, exchange, body, now_ms)
+    queue = link.queue
     if queue and not isinstance(queue[-1], SwallowedExchange):
-        owner.client.pool.force_allocate(len(reply))
+        link.client.pool.force_allocate(len(reply))
         queue.push_unusual(AnsweredExchange(exchange, reply))
     else:
-        owner.client.put(reply)
-        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        link.client.put(reply)
+        link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
 def answered(verdict: Verdict | None, body: bytes) -> Verdict | None:
@@ -126,15 +127,15 @@ def answered(verdict: Verdict | None, body: bytes) -> Verdict | None:
     return Respond(body) if isinstance(verdict, Forward) else verdict
 
 
-def respond(owner: Owner, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:
+def respond(link: Link, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:
     """Reply with the body that a policy has made, which may be a refusal."""
     if verdict.refuses is not None:
-        on_refused(owner.shared, exchange, verdict.refuses)
-    answer(owner, exchange, verdict.body, now_ms)
+        on_refused(link.shared, exchange, verdict.refuses)
+    answer(link, exchange, verdict.body, now_ms)
 
 
 def refuse(
-    owner: Owner,
+    link: Link,
     exchange: ObservedExchange,
     verdict: Reject,
     body: bytes,
@@ -146,39 +147,37 @@ def refuse(
     It pauses in a large one.
     `policy` has refused it; else the last that was asked.
     """
-    name = on_refused(owner.shared, exchange, verdict, policy)
+    name = on_refused(link.shared, exchange, verdict, policy)
     if not exchange.plan.silent:
         try:
             words = refusal_message(name, verdict)
             api = exchange.plan.api
-            brokers = owner.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
+            brokers = link.shared.topology.advertised() if api.key == ApiKey.METADATA else ()
             reply = yield from large_refusals.refusing(api, body, verdict.code, words, brokers)
         except WireError as error:
-            owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+            link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
             why = f"refused without an error reply: {error}"
-            owner.end_after_replies(CloseReason.POLICY, why)
+            link.end_after_replies(CloseReason.POLICY, why)
             return
-        answer(owner, exchange, reply, owner.shared.now_ms)
+        answer(link, exchange, reply, link.shared.now_ms)
     else:
-        owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+        link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
     if exchange.plan.silent or verdict.closes(exchange.plan.api.name):
-        owner.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
+        link.end_after_replies(CloseReason.POLICY, f"{exchange.plan.api.name} refused")
 
 
-def refuse_unanswered(
-    owner: Owner, exchange: ObservedExchange, verdict: Reject, now_ms: int
-) -> None:
+def refuse_unanswered(link: Link, exchange: ObservedExchange, verdict: Reject, now_ms: int) -> None:
     """Refuse a request that is too large to be kept for an error reply: the connection is closed."""
-    on_refused(owner.shared, exchange, verdict)
-    owner.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+    on_refused(link.shared, exchange, verdict)
+    link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
     why = f"refused; request size {4 + exchange.size_bytes} is too large for a reply"
-    owner.end_after_replies(CloseReason.POLICY, why)
+    link.end_after_replies(CloseReason.POLICY, why)
 
 
-def send_answers(owner: Owner, place: int, now_ms: int) -> None:
+def send_answers(link: Link, place: int, now_ms: int) -> None:
     """Send the replies made here from `place` in the queue on, because their turn has come."""
-    while (waiting := owner.queue.maybe_take_answer(place)) is not None:
-        owner.client.pool.release(len(waiting.reply))
-        owner.client.put(waiting.reply)
-        owner.call_attention()
-        owner.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)
+    while (waiting := link.queue.maybe_take_answer(place)) is not None:
+        link.client.pool.release(len(waiting.reply))
+        link.client.put(waiting.reply)
+        link.attention = True
+        link.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)

@@ -61,6 +61,7 @@ class Plan:
         "body_at",
         "cut",
         "fast",
+        "fast_bytes",
         "fine_us",
         "gate",
         "glance",
@@ -134,6 +135,9 @@ class Plan:
         walks = hooks.need is Need.HEAD and api.key == ApiKey.PRODUCE
         self.reads = hooks.need is not Need.HEADER and ordinary and not walks
         self.names = self.reads and hooks.need is Need.TOPICS
+        self.fast_bytes = (
+            self.max_bytes if self.fast or self.reads else 0
+        )  # of the longest request on the fast path
         self.body_at = 0  # from the frame's start; for a plan that `reads`
         self.usage = usage
         self.meter = shared.meters.find(
@@ -195,6 +199,7 @@ class Plan:
         variant = self.under(hooks)
         variant.rewrite, variant.lead, variant.joins = rewrite, lead, join
         variant.plain = variant.fast = False
+        variant.fast_bytes = 0
         variant.look = variant.glance = None
         if hooks.hears_body:
             variant.keep_replies()

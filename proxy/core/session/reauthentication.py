@@ -26,15 +26,16 @@ from proxy.core.errors import (
     UpstreamAuthenticationError,
     UpstreamSessionExpiredError,
 )
+from proxy.core.session import mutes, questions
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import ProxyExchange
-from proxy.core.session.owner import Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.auth.upstream_authentication import UpstreamAuthentication
     from proxy.core.purgatory.timers import Timer
+    from proxy.core.session.link import Link
 
 EARLIEST: Final = 0.85
 JITTER: Final = 0.10
@@ -64,26 +65,6 @@ class Custodian(Protocol):
         """Return a random number from 0 to 1."""
 
 
-class RenewedOwner(Owner, Protocol):
-    """The session as a Reauthentication sees it: an `Owner` that sends questions of our own."""
-
-    @property
-    def request_left(self) -> int:
-        """Return how many bytes of the request that is passing are still to come."""
-
-    @property
-    def has_questions(self) -> bool:
-        """Whether requests of our own wait for a frame boundary."""
-
-    def inquire(
-        self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
-    ) -> None:
-        """Send a request of our own at the next frame boundary."""
-
-    def fail_request_and_attend(self, fault: Exception) -> None:
-        """End after the replies that are due, because of a fault at the next request."""
-
-
 class Reauthentication:
     """The renewals of one session. `release` ends them."""
 
@@ -92,14 +73,14 @@ class Reauthentication:
         "_authentication",
         "_custodian",
         "_expires_ms",
+        "_link",
         "_owed_id",
-        "_owner",
         "_timer",
         "_why",
     )
 
-    def __init__(self, owner: RenewedOwner, custodian: Custodian, address: str) -> None:
-        self._owner: RenewedOwner | None = owner
+    def __init__(self, link: Link, custodian: Custodian, address: str) -> None:
+        self._link: Link | None = link
         self._custodian = custodian
         self._address = address
         self._authentication: UpstreamAuthentication | None = None  # that is under way
@@ -110,7 +91,7 @@ class Reauthentication:
 
     def begin(self, lifetime_ms: int, now_ms: int) -> None:
         """Renew an authentication that holds for `lifetime_ms` from now on; 0: for ever."""
-        if lifetime_ms <= 0 or self._owner is None:
+        if lifetime_ms <= 0 or self._link is None:
             return
         lifetime_ms = min(lifetime_ms, MAX_LIFETIME_MS)
         part = EARLIEST + JITTER * self._custodian.jitter()
@@ -120,13 +101,13 @@ class Reauthentication:
 
     def release(self) -> None:
         """Renew no more, because the session is closed."""
-        self._owner = self._authentication = None
+        self._link = self._authentication = None
         self._disarm()
 
     def _arm(self, at_ms: int, call: Callable[[int], None]) -> None:
         self._disarm()
-        if self._owner is not None:
-            self._timer = self._owner.shared.timers.arm(at_ms, call)
+        if self._link is not None:
+            self._timer = self._link.shared.timers.arm(at_ms, call)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -136,63 +117,63 @@ class Reauthentication:
     # -- before the first question -------------------------------------------------------------------
 
     def _on_due(self, now_ms: int) -> None:
-        owner = self._owner
-        if owner is None or owner.ending:
+        link = self._link
+        if link is None or link.ending:
             return
         self._look_later(now_ms)
         self._custodian.prepare(self._address, self._on_prepared)
 
     def _on_prepared(self, found: UpstreamAuthentication | str) -> None:
-        owner = self._owner
-        if owner is None or owner.ending or self._authentication is not None:
+        link = self._link
+        if link is None or link.ending or self._authentication is not None:
             return
         if isinstance(found, str):
             self._why = found
-            again_ms = owner.shared.now_ms + RETRY_MS
+            again_ms = link.shared.now_ms + RETRY_MS
             if again_ms < self._expires_ms:
                 self._arm(again_ms, self._on_due)
             return
         self._authentication = found
-        if owner.request_left:
-            owner.mute_after_request(Mute.UPSTREAM_REAUTH)
+        if link.request_left:
+            mutes.mute_after_request(link, Mute.UPSTREAM_REAUTH)
         else:  # not even a request that was read may begin
-            owner.mute_now(Mute.UPSTREAM_REAUTH)
+            mutes.mute_now(link, Mute.UPSTREAM_REAUTH)
         self._ask(found)
-        owner.attend()
+        link.attend()
 
     # -- deadlines -----------------------------------------------------------------------------------
 
     def _look_later(self, now_ms: int) -> None:
         """Look again after the time for an answer; before our first question is sent, at the end of the lifetime."""
-        owner = self._owner
-        if owner is not None:
-            answer_ms = now_ms + (owner.shared.request_timeout_ms or ANSWER_MS)
+        link = self._link
+        if link is not None:
+            answer_ms = now_ms + (link.shared.request_timeout_ms or ANSWER_MS)
             at_ms = min(answer_ms, self._expires_ms) if now_ms < self._expires_ms else answer_ms
             self._arm(at_ms, self._on_look)
 
     def _on_look(self, now_ms: int) -> None:
         """End the session if our question is not sent at the end of the lifetime, or not answered in time."""
         self._timer = None
-        owner, authentication = self._owner, self._authentication
-        if owner is None or owner.ending:
+        link, authentication = self._link, self._authentication
+        if link is None or link.ending:
             return
-        is_sent = authentication is not None and not owner.has_questions
+        is_sent = authentication is not None and link.questions is None
         if not is_sent and now_ms >= self._expires_ms:
             why = self._why or "the credentials are not ready"
             if authentication is not None:
-                why = f"a request was still being sent, {owner.request_left} bytes were left"
+                why = f"a request was still being sent, {link.request_left} bytes were left"
             detail = (
                 f"the authentication at {self._address} ended before it could be renewed: {why}"
             )
-            owner.fail_request_and_attend(UpstreamSessionExpiredError(detail))
+            link.fail_request_and_attend(UpstreamSessionExpiredError(detail))
             return
         owed_id = 0
         if is_sent and authentication is not None and authentication.work is None:
-            is_next = not owner.queue or isinstance(owner.queue[0], ProxyExchange)
+            is_next = not link.queue or isinstance(link.queue[0], ProxyExchange)
             owed_id = authentication.correlation_id if is_next else 0
         if owed_id and owed_id == self._owed_id:
             detail = f"no answer to the renewed authentication at {self._address}"
-            owner.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
+            link.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
             return
         self._owed_id = owed_id
         self._look_later(now_ms)
@@ -200,9 +181,9 @@ class Reauthentication:
     # -- questions and answers -----------------------------------------------------------------------
 
     def _ask(self, authentication: UpstreamAuthentication) -> None:
-        if self._owner is not None:
+        if self._link is not None:
             request = authentication.take_request()
-            self._owner.inquire(request, authentication.correlation_id, self._on_reply)
+            questions.inquire(self._link, request, authentication.correlation_id, self._on_reply)
 
     def _on_reply(self, frame: bytes | None) -> None:
         """Take the reply to our question; None: the connection ends. Raises SessionFault, which ends the session."""
@@ -218,21 +199,21 @@ class Reauthentication:
         self._proceed(authentication)
 
     def _on_worked(self) -> None:
-        authentication, owner = self._authentication, self._owner
-        if authentication is None or owner is None or owner.ending:
+        authentication, link = self._authentication, self._link
+        if authentication is None or link is None or link.ending:
             return
         try:
             authentication.resume()
         except UpstreamAuthenticationError as fault:
             self._custodian.on_refused(self._address, str(fault))
-            owner.fail_and_attend(fault)
+            link.fail_and_attend(fault)
         else:
             self._proceed(authentication)
-            owner.attend()
+            link.attend()
 
     def _proceed(self, authentication: UpstreamAuthentication) -> None:
-        owner = self._owner
-        if owner is None:
+        link = self._link
+        if link is None:
             return
         if authentication.work is not None:
             self._custodian.work(authentication.work, self._on_worked)
@@ -243,5 +224,5 @@ class Reauthentication:
             self._why = ""
             self._owed_id = 0
             self._disarm()
-            owner.unmute(Mute.UPSTREAM_REAUTH)
-            self.begin(authentication.session_lifetime_ms, owner.shared.now_ms)
+            mutes.unmute(link, Mute.UPSTREAM_REAUTH)
+            self.begin(authentication.session_lifetime_ms, link.shared.now_ms)

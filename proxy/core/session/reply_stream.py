@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from policies.api import Outcome
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
+from proxy.core.session import broker_waits
 from proxy.core.session.body_walk import (
     maybe_fetch_walker,
     maybe_names_walker,
@@ -38,7 +39,7 @@ from proxy.core.stats.histogram import bucket_of
 from wire.apis import ThrottleField
 
 if TYPE_CHECKING:
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from proxy.core.session.settled import Settled
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
@@ -56,14 +57,13 @@ HEARD_COPIES = 4
 class ReplyStream:
     """The reply that is passing. Made when one leaves the fast loop; gone between two replies.
 
-    `left`: how many of its bytes are still to come.
+    `Link.reply_left`: how many of its bytes are still to come.
     """
 
-    __slots__ = ("_dropped", "_kept", "_owner", "_size", "_walker", "left")
+    __slots__ = ("_dropped", "_kept", "_link", "_size", "_walker")
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
-        self.left = 0
+    def __init__(self, link: Link) -> None:
+        self._link = link
         self._size = 0  # of all of it, without the four bytes that say so
         self._kept: KeptReply | None = None
         self._walker: FetchTopics | TopicNames | None = None  # reads along for the usage rows
@@ -76,9 +76,9 @@ class ReplyStream:
 
     def pass_on(self, size_bytes: int, now_ms: int) -> int:
         """Return how many of the next `size_bytes` belong to this plain reply; complete it with its last byte."""
-        taken = min(size_bytes, self.left)
-        self.left -= taken
-        if not self.left:
+        taken = min(size_bytes, self._link.reply_left)
+        self._link.reply_left -= taken
+        if not self._link.reply_left:
             self._finish(now_ms)
         return taken
 
@@ -92,47 +92,47 @@ class ReplyStream:
 
     def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
         """Take buf[settled.stop:end]. Returns as `from_broker` does; if it raises, `settled` may be forwarded."""
-        owner = self._owner
+        link = self._link
         start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
         while pos < end:
-            if self.left:
+            if self._link.reply_left:
                 pos = self._take(buf, settled, pos, end, now_ms)
                 continue
             if end - pos < 8:
-                owner.broker.keep(bytes(memoryview(buf)[pos:end]))
+                link.broker.keep(bytes(memoryview(buf)[pos:end]))
                 break
             size, correlation_id = _REPLY(buf, pos)
             stop = pos + 4 + size
             exchange = self._expected(buf, pos, size, correlation_id)
             self._size = size
             if isinstance(exchange, SwallowedExchange):
-                owner.client.put_slice(buf, settled.start, pos)
+                link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
-                self.left, self._dropped = 4 + size, True
+                self._link.reply_left, self._dropped = 4 + size, True
                 continue
             if stop > end:
                 if not self._begin(exchange, buf, pos, end, now_ms):
                     break
                 continue
             if isinstance(exchange, ProxyExchange):
-                owner.client.put_slice(buf, settled.start, pos)
+                link.client.put_slice(buf, settled.start, pos)
                 settled.start = stop
                 exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
-                owner.call_attention()
+                link.attention = True
             else:
                 changed = self._settle_in_place(exchange, buf, pos, stop, now_ms)
                 if changed is not None:
-                    owner.client.put_slice(buf, settled.start, pos)
+                    link.client.put_slice(buf, settled.start, pos)
                     settled.start = stop
-                    owner.client.put(changed)
-                    owner.call_attention()
+                    link.client.put(changed)
+                    link.attention = True
             settled.stop = pos = stop
-            if owner.queue.unusual and settled.start != pos:
-                owner.client.put_slice(buf, settled.start, pos)
+            if link.queue.unusual and settled.start != pos:
+                link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
             self._finish(now_ms)
-        if owner.take_attention() or settled.start != start:
-            owner.client.put_slice(buf, settled.start, pos)
+        if link.take_attention() or settled.start != start:
+            link.client.put_slice(buf, settled.start, pos)
             return ATTENTION
         return pos
 
@@ -140,31 +140,31 @@ class ReplyStream:
         self, exchange: Exchange | ProxyExchange, buf: bytearray, pos: int, end: int, now_ms: int
     ) -> bool:
         """Begin a reply that is not whole in this read. Return False if its head is incomplete, too."""
-        owner, size = self._owner, self._size
+        link, size = self._link, self._size
         if isinstance(exchange, ProxyExchange) and size > MAX_PROXY_REPLY_BYTES:
             expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
             raise BrokerProtocolError(f"a reply of {size} bytes to Sluice itself, {expected}")
         if isinstance(exchange, ObservedExchange) and exchange.plan.streamed is not None:
-            max_bytes = owner.shared.reply_reservations.max_bytes // HEARD_COPIES
+            max_bytes = link.shared.reply_reservations.max_bytes // HEARD_COPIES
             if size > max_bytes:
-                owner.calls.pass_unheard(exchange, size, max_bytes)
+                link.calls.pass_unheard(exchange, size, max_bytes)
         if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
             leads, copies = _how_kept(exchange)
-            self._kept = KeptReply(owner, size, leads=leads, copies=copies)
+            self._kept = KeptReply(link, size, leads=leads, copies=copies)
         elif end - pos < HEAD_BYTES and _is_stamped(exchange):
-            owner.broker.keep(bytes(memoryview(buf)[pos:end]))
+            link.broker.keep(bytes(memoryview(buf)[pos:end]))
             return False
         else:
             self._hear(exchange, buf, pos, end, now_ms)
             if exchange.plan.topics:
-                self._walker = maybe_fetch_walker(owner.shared, exchange)
-        self.left = 4 + size
+                self._walker = maybe_fetch_walker(link.shared, exchange)
+        self._link.reply_left = 4 + size
         return True
 
     def _take(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
         """Take the bytes of the passing reply from buf[pos:end]; return the offset after them."""
-        owner, client = self._owner, self._owner.client
-        taken = min(self.left, end - pos)
+        link, client = self._link, self._link.client
+        taken = min(self._link.reply_left, end - pos)
         if self._walker is not None:
             self._walker.feed(buf, pos, pos + taken)  # it never raises
         kept = self._kept
@@ -175,17 +175,17 @@ class ReplyStream:
         elif self._dropped:
             settled.start = pos + taken
         pos += taken
-        self.left -= taken
+        self._link.reply_left -= taken
         if kept is not None and kept.leads:
             self._settle_lead(kept, now_ms)
-        if not self.left:
+        if not self._link.reply_left:
             self._dropped = False
             walker, self._walker = self._walker, None
-            head = owner.queue[0]
+            head = link.queue[0]
             if walker is not None and isinstance(head, Exchange):
-                on_walked(owner.shared, head, walker)
+                on_walked(link.shared, head, walker)
             settled.stop = pos
-            if owner.queue.unusual:
+            if link.queue.unusual:
                 client.put_slice(buf, settled.start, pos)
                 settled.start = pos
             if self._kept is not None:
@@ -199,7 +199,7 @@ class ReplyStream:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         plan = exchange.plan
         if plan.topics:
-            on_fetched_whole(self._owner.shared, exchange, buf, pos, stop)
+            on_fetched_whole(self._link.shared, exchange, buf, pos, stop)
         changed = None
         if plan.rewrite is not None:
             changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
@@ -212,47 +212,47 @@ class ReplyStream:
 
     def _settle_whole(self, kept: KeptReply, now_ms: int) -> None:
         """Rewrite a reply that was kept whole, or pass it to its ProxyExchange."""
-        owner, frame = self._owner, kept.frame
+        link, frame = self._link, kept.frame
         self._kept = None
         counted_bytes = kept.take()
-        head = owner.queue[0]
+        head = link.queue[0]
         try:
             if isinstance(head, ProxyExchange):
                 head.on_reply(bytes(frame))
                 frame.clear()
             elif isinstance(head, Exchange):
                 if head.plan.topics:
-                    on_fetched_whole(owner.shared, head, frame, 0, len(frame))
+                    on_fetched_whole(link.shared, head, frame, 0, len(frame))
                 if head.plan.rewrite is not None:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
                     frame = frame if changed is None else changed
                     self._size = len(frame) - 4
                 frame = self._hear(head, frame, 0, len(frame), now_ms) or frame
         except Exception:
-            owner.client.pool.release(counted_bytes)
+            link.client.pool.release(counted_bytes)
             raise
-        owner.client.put(frame, counted_bytes)
-        owner.call_attention()
+        link.client.put(frame, counted_bytes)
+        link.attention = True
 
     def _settle_lead(self, kept: KeptReply, now_ms: int) -> None:
         """Rewrite the first part of a reply if it is complete; the rest of the reply then streams."""
-        owner = self._owner
-        head = owner.queue[0]
+        link = self._link
+        head = link.queue[0]
         assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
-        lead = kept.maybe_lead(head, self._size, self.left)
+        lead = kept.maybe_lead(head, self._size, self._link.reply_left)
         if lead is None:
             return
         self._size = int.from_bytes(lead[:4], "big")
         self._hear(head, lead, 0, len(lead), now_ms)
         self._kept = None
         counted_bytes = kept.take()
-        self._walker = maybe_names_walker(owner.shared, head, kept.frame)
+        self._walker = maybe_names_walker(link.shared, head, kept.frame)
         if head.plan.topics and self._walker is None:
-            self._walker = maybe_fetch_walker(owner.shared, head)
+            self._walker = maybe_fetch_walker(link.shared, head)
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))
-        owner.client.put(lead, counted_bytes)
-        owner.call_attention()
+        link.client.put(lead, counted_bytes)
+        link.attention = True
 
     def _hear(
         self, exchange: Exchange, buf: bytearray, pos: int, end: int, now_ms: int
@@ -260,31 +260,31 @@ class ReplyStream:
         """Tell the policies. Return the frame to send instead, if one has replaced the body; else None."""
         if not isinstance(exchange, ObservedExchange):
             return None
-        changed = on_reply(self._owner, exchange, self._size, buf, pos, end, now_ms)
+        changed = on_reply(self._link, exchange, self._size, buf, pos, end, now_ms)
         if changed is not None:
             self._size = len(changed) - 4
         return changed
 
     def _finish(self, now_ms: int) -> None:
         """Complete the exchange at the head, and send the replies made here that waited for it."""
-        owner = self._owner
-        head = owner.queue.pop_head()
+        link = self._link
+        head = link.queue.pop_head()
         if isinstance(head, SwallowedExchange):
-            owner.on_late_reply_swallowed()
+            broker_waits.on_late_reply(link)
         elif isinstance(head, Exchange):
-            owner.on_answered_by_broker(head)
-            owner.usage.response_bytes += 4 + self._size
-            exchange = count_reply(owner.shared, head, self._size)
-            owner.complete(exchange, Outcome.REPLIED, now_ms)
-        send_answers(owner, 0, now_ms)
-        if owner.ending:
-            owner.maybe_end()
+            broker_waits.on_answer(link, head)
+            link.usage.response_bytes += 4 + self._size
+            exchange = count_reply(link.shared, head, self._size)
+            link.complete(exchange, Outcome.REPLIED, now_ms)
+        send_answers(link, 0, now_ms)
+        if link.ending:
+            link.maybe_end()
 
     def _expected(
         self, buf: bytearray, pos: int, size: int, correlation_id: int
     ) -> Exchange | SwallowedExchange | ProxyExchange:
         """Return the exchange this reply belongs to. Raises BrokerProtocolError if it belongs to none."""
-        queue = self._owner.queue
+        queue = self._link.queue
         head = queue[0] if queue else None
         if size >= 4 and isinstance(head, Exchange | SwallowedExchange | ProxyExchange):
             if head.correlation_id == correlation_id:

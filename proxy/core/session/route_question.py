@@ -17,25 +17,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.metadata_lookup import CORRELATION_ID, MetadataLookup
+from proxy.core.session import mutes, questions
 from proxy.core.session.channel import Mute
 
 if TYPE_CHECKING:
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
 
 
-def try_ask_route(owner: Owner) -> bool:
+def try_ask_route(link: Link) -> bool:
     """Ask where the session's node is, unless its route is confirmed. Return whether the client must wait."""
-    routes = owner.shared.routes
-    session = routes.maybe_unconfirmed(owner)
+    routes = link.shared.routes
+    session = routes.maybe_unconfirmed(link)
     if session is None or session.ending:
         return False
-    lookup = MetadataLookup(owner.shared.topology)
+    lookup = MetadataLookup(link.shared.topology)
 
     def on_answer(frame: bytes | None) -> None:
         if frame is None:  # the connection ends
             return
         lookup.feed(frame)  # a malformed answer ends the session: it raises BrokerProtocolError
-        routes.confirm(session, lambda: session.unmute(Mute.UPSTREAM_AUTH))
+        routes.confirm(session, lambda: mutes.unmute(link, Mute.UPSTREAM_AUTH))
 
-    session.inquire(lookup.question, CORRELATION_ID, on_answer)
+    questions.inquire(link, lookup.question, CORRELATION_ID, on_answer)
     return True

@@ -23,6 +23,7 @@ from proxy.core.auth.sasl_server import (
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure
+from proxy.core.session import mutes
 from proxy.core.session.channel import Mute
 from proxy.core.session.local_replies import answer
 from proxy.core.session.plan import MAX_UNAUTHENTICATED_BYTES
@@ -33,17 +34,17 @@ if TYPE_CHECKING:
     from proxy.core.auth.sasl_server import Answer, SaslServer
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.exchange import ObservedExchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from wire.apis import Api
 
 
 class SaslGate:
     """The authentication of one session's client. See `SaslSide`."""
 
-    __slots__ = ("_authentication", "_expiry", "_owner", "_server", "_timer", "_unanswered")
+    __slots__ = ("_authentication", "_expiry", "_link", "_server", "_timer", "_unanswered")
 
-    def __init__(self, owner: Owner, server: SaslServer) -> None:
-        self._owner = owner
+    def __init__(self, link: Link, server: SaslServer) -> None:
+        self._link = link
         self._server = server
         self._authentication = Authentication(server)
         self._unanswered: ObservedExchange | None = None  # a request that is answered later
@@ -65,7 +66,7 @@ class SaslGate:
     def max_bytes(self, api_key: int, api_name: str) -> int:
         """See `SaslSide`."""
         authentication = self._authentication
-        authentication.check(api_key, api_name, self._owner.shared.now_ms)
+        authentication.check(api_key, api_name, self._link.shared.now_ms)
         if api_key == ApiKey.SASL_AUTHENTICATE:
             return largest_token_bytes(authentication.mechanism)
         return MAX_UNAUTHENTICATED_BYTES
@@ -86,7 +87,7 @@ class SaslGate:
         authentication = self._authentication
         if api.key == ApiKey.SASL_HANDSHAKE:
             found: Answer | UncheckedPassword = authentication.on_handshake(body, now_ms)
-            self._owner.plans.clear()  # a re-authentication may have begun
+            self._link.plans.clear()  # a re-authentication may have begun
         else:
             found = authentication.on_token(body, api.version, now_ms)
         if isinstance(found, UncheckedPassword):
@@ -96,93 +97,93 @@ class SaslGate:
         return True
 
     def _verify(self, exchange: ObservedExchange, pending: UncheckedPassword) -> None:
-        owner = self._owner
+        link = self._link
 
         def on_done(is_right: bool | None) -> None:  # noqa: FBT001 - the result itself
-            if self._unanswered is not exchange or owner.ended:
+            if self._unanswered is not exchange or link.ended:
                 return
             self._unanswered = None
-            now_ms = owner.shared.now_ms
+            now_ms = link.shared.now_ms
             if is_right is None:
                 self._give_up(exchange)
-                owner.attend()
+                link.attend()
                 return
             found = self._authentication.on_checked(pending, now_ms, is_right=is_right)
             try:
                 self._give(exchange, found, now_ms)
             except Exception as fault:  # noqa: BLE001 - others may wait for the same check
-                owner.fail_and_attend(fault)
+                link.fail_and_attend(fault)
             else:
-                owner.attend()
+                link.attend()
 
-        address = address_of(owner.peer.host)
+        address = address_of(link.peer.host)
         user, password, credential = pending[:3]
         if not self._server.passwords.try_check(user, password, credential, address, on_done):
             self._give_up(exchange)
             return
         self._unanswered = exchange
-        owner.mute_after_request(Mute.UPSTREAM_AUTH)
+        mutes.mute_after_request(link, Mute.UPSTREAM_AUTH)
 
     def _give_up(self, exchange: ObservedExchange) -> None:
         """End the session without a reply: an error would tell its client that the password is wrong."""
-        owner = self._owner
-        owner.complete(exchange, Outcome.DISCONNECTED, owner.shared.now_ms, forwarded=False)
-        owner.end_after_replies(
+        link = self._link
+        link.complete(exchange, Outcome.DISCONNECTED, link.shared.now_ms, forwarded=False)
+        link.end_after_replies(
             CloseReason.AUTHENTICATION_OVERLOADED, "too many passwords wait for verification"
         )
 
     def _give(self, exchange: ObservedExchange, found: Answer, now_ms: int) -> None:
         """Send an answer, in its turn; that to a failure after a delay."""
-        owner = self._owner
+        link = self._link
         if found.outcome is Step.FAILED:
             self._on_failed(exchange, found, now_ms)
             return
         if found.outcome is Step.SUCCEEDED:
             self._on_succeeded(now_ms)
-        answer(owner, exchange, found.body, now_ms)
-        owner.unmute(Mute.UPSTREAM_AUTH)
+        answer(link, exchange, found.body, now_ms)
+        mutes.unmute(link, Mute.UPSTREAM_AUTH)
 
     def _on_succeeded(self, now_ms: int) -> None:
-        owner, authentication = self._owner, self._authentication
+        link, authentication = self._link, self._authentication
         if self._expiry is not None:
             self._expiry.cancel()
             self._expiry = None
         if authentication.expires_ms:
-            self._expiry = owner.shared.timers.arm(authentication.expires_ms, self._on_expired)
+            self._expiry = link.shared.timers.arm(authentication.expires_ms, self._on_expired)
         user = intern(authentication.user)
-        if owner.peer.user == user and owner.peer.principal_source == "sasl":
-            owner.plans.clear()
+        if link.peer.user == user and link.peer.principal_source == "sasl":
+            link.plans.clear()
         else:
-            owner.become(replace(owner.peer, user=user, principal_source="sasl"))
+            link.become(replace(link.peer, user=user, principal_source="sasl"))
 
     def _on_expired(self, now_ms: int) -> None:
         """Allow no request but a re-authentication (KIP-368). The connection stays until another one comes."""
         self._expiry = None
         self._authentication.is_expired = True
-        self._owner.plans.clear()
+        self._link.plans.clear()
 
     def _on_failed(self, exchange: ObservedExchange, found: Answer, now_ms: int) -> None:
-        owner, authentication = self._owner, self._authentication
-        owner.shared.auth_failures += 1
-        owner.shared.observer.on_authentication_failed(
-            owner.peer,
+        link, authentication = self._link, self._authentication
+        link.shared.auth_failures += 1
+        link.shared.observer.on_authentication_failed(
+            link.peer,
             AuthenticationFailure(
                 authentication.mechanism, authentication.claimed, found.why, now_ms
             ),
         )
         self._unanswered = exchange
-        owner.mute_after_request(Mute.UPSTREAM_AUTH)
+        mutes.mute_after_request(link, Mute.UPSTREAM_AUTH)
 
         def close(now_ms: int) -> None:
             self._timer = None
-            if owner.ended:
+            if link.ended:
                 return
             self._unanswered = None
-            answer(owner, exchange, found.body, now_ms)
-            owner.end_after_replies(CloseReason.AUTHENTICATION_FAILED, found.why)
-            owner.attend()
+            answer(link, exchange, found.body, now_ms)
+            link.end_after_replies(CloseReason.AUTHENTICATION_FAILED, found.why)
+            link.attend()
 
-        self._timer = owner.shared.timers.arm(now_ms + FAILURE_DELAY_MS, close)
+        self._timer = link.shared.timers.arm(now_ms + FAILURE_DELAY_MS, close)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -194,4 +195,4 @@ class SaslGate:
         self._timer = self._expiry = None
         unanswered, self._unanswered = self._unanswered, None
         if unanswered is not None:
-            self._owner.complete(unanswered, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            self._link.complete(unanswered, Outcome.DISCONNECTED, now_ms, forwarded=False)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from sys import intern
 from typing import TYPE_CHECKING, Final
 
+from proxy.core.session import mutes
 from proxy.core.session.channel import Mute
 from proxy.core.session.identity import Identity
 from proxy.core.session.plan import MAX_UNAUTHENTICATED_BYTES
@@ -19,7 +20,7 @@ from wire.sasl import largest_token_bytes
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from proxy.core.session.rewrites import Rewrite
     from wire.apis import Api
 
@@ -31,11 +32,11 @@ UNNAMED: Final = frozenset({"none", "unknown"})
 class SaslListener:
     """Reads the SASL exchange of one connection. Made when its client begins to authenticate. See `SaslSide`."""
 
-    __slots__ = ("_identity", "_owner")
+    __slots__ = ("_identity", "_link")
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
-        shared = owner.shared
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        shared = link.shared
         self._identity = Identity(shared.oauthbearer_claim, shared.rewrites.token_owners.users)
 
     @property
@@ -54,7 +55,7 @@ class SaslListener:
             return largest_token_bytes(self._identity.mechanism)
         if api_key == ApiKey.SASL_HANDSHAKE or self._identity.authenticating:
             return MAX_UNAUTHENTICATED_BYTES
-        return self._owner.shared.request_max_bytes
+        return self._link.shared.request_max_bytes
 
     def on_sign_on(self, api_key: int) -> None:
         """Note nothing: the broker counts them."""
@@ -64,28 +65,28 @@ class SaslListener:
         api = exchange.plan.api
         self._identity.heard_request(api.key, api.version, body)
         if api.key == ApiKey.SASL_HANDSHAKE:
-            self._owner.plans.clear()
+            self._link.plans.clear()
         else:
-            self._owner.mute_after_request(Mute.UPSTREAM_AUTH)
+            mutes.mute_after_request(self._link, Mute.UPSTREAM_AUTH)
         return False
 
     def on_reply(self, api: Api, body: bytes) -> None:
         """Read a SASL reply of the broker. Raises PrincipalChangedError, and WireError if it is malformed."""
-        owner, identity = self._owner, self._identity
+        link, identity = self._link, self._identity
         under_way = identity.authenticating
         principal = identity.heard_reply(api.key, api.version, body)
         if principal is not None and (
-            principal.source == "sasl" or owner.peer.principal_source in UNNAMED
+            principal.source == "sasl" or link.peer.principal_source in UNNAMED
         ):  # a certificate's or a fixed name says more than that the name cannot be read
             user, source = intern(principal.user), principal.source
-            owner.become(replace(owner.peer, user=user, principal_source=source))
+            link.become(replace(link.peer, user=user, principal_source=source))
         if not identity.authenticating:  # a refused re-authentication leaves things as they were
-            owner.shared.auth_failures += under_way and principal is None
-            owner.shared.newcomers.discard(owner)
-            owner.plans.clear()
+            link.shared.auth_failures += under_way and principal is None
+            link.shared.newcomers.discard(link)
+            link.plans.clear()
         is_in = principal is not None and identity.ends_visibly
-        if api.key == ApiKey.SASL_AUTHENTICATE and not (is_in and try_ask_route(owner)):
-            owner.unmute(Mute.UPSTREAM_AUTH)
+        if api.key == ApiKey.SASL_AUTHENTICATE and not (is_in and try_ask_route(link)):
+            mutes.unmute(link, Mute.UPSTREAM_AUTH)
 
     def rewrite_for(self, api: Api) -> Rewrite:
         """Return a rewrite that reads the replies of this API, and changes nothing."""

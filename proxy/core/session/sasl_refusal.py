@@ -15,7 +15,7 @@ from wire.sasl import UNSAID_TOKEN_BYTES, authenticate_body, handshake_body
 
 if TYPE_CHECKING:
     from proxy.core.session.exchange import ObservedExchange
-    from proxy.core.session.owner import Owner
+    from proxy.core.session.link import Link
     from wire.apis import Api
 
 _MESSAGE = "SaslAuthenticate request received after successful authentication"
@@ -24,19 +24,19 @@ _MESSAGE = "SaslAuthenticate request received after successful authentication"
 class SaslRefusal:
     """Refuses each SASL request. See `SaslSide`."""
 
-    __slots__ = ("_owner",)
+    __slots__ = ("_link",)
 
     is_authenticating = False
     user = ""
 
-    def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     def max_bytes(self, api_key: int, api_name: str) -> int:
         """Allow any request. No token is needed here, so none may be large."""
         if api_key == ApiKey.SASL_AUTHENTICATE:
             return UNSAID_TOKEN_BYTES
-        return self._owner.shared.request_max_bytes
+        return self._link.shared.request_max_bytes
 
     def on_sign_on(self, api_key: int) -> None:
         """Note nothing."""
@@ -48,7 +48,7 @@ class SaslRefusal:
             reply = handshake_body(code)
         else:
             reply = authenticate_body(api.version, error_code=code, message=_MESSAGE)
-        answer(self._owner, exchange, reply, now_ms)
+        answer(self._link, exchange, reply, now_ms)
         return True
 
     def rewrite_for(self, api: Api) -> None:

@@ -9,388 +9,173 @@ Usually `stop` is the whole result. If bytes were withheld or made here, or the 
 result is ATTENTION: then nothing may be sent from `buf`; all bytes to send are in the channels' outboxes, and
 the event loop sends them. The bytes after `end` are old, but look valid: never read them.
 
-Rules:
-- Here are the fast loops: whole, usual, untouched frames. A frame that is not whole in this read, or
-  not usual in any way, goes to a RequestStream / ReplyStream before anything is decided about it.
-- Nothing is made per frame but one Exchange, and nothing looked up but one Plan.
+Rules of the two directions:
+- Whole, usual, untouched frames take the fast path (`fast_requests`, `fast_replies`). A frame that is not whole in this
+  read, or not usual in any way, takes the general one (`request_stream`, `reply_stream`) before anything is decided
+  about it.
 - Settled bytes are forwarded even if a later frame fails: a fault takes nothing from the frames before it.
-- Conditions that are nearly always false are checked once per read, not once per frame (`unusual`).
-- Parts (`requests`, `replies`, `mutes`, `waits`, `claim`, `in_flight`, `held`) are made when they are needed. They see
-  the session as an `Owner`.
+- Conditions that are nearly always false are checked once per read, not once per frame (`diverted`).
+
+Rules of the end:
+- `end_after_replies`: no more requests; replies that are due are still sent; then both sides are closed.
+- `end` (both outboxes are still emptied): each exchange that is not complete completes now, once.
+- A fault at a request ends the session after the replies to the requests before it: they were forwarded, and
+  their replies may carry what cannot be asked again (the offset of a produce). Replies are waited for
+  `LAST_REPLIES_MS`. A fault at a reply ends it at once, because no later reply may leave before that one.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from sys import intern
 from typing import TYPE_CHECKING
 
-from policies.api import EXEMPT, FORWARD, Outcome, Throttle
-from policies.chain import ASKED_ALL
-from policies.verdicts import check_request
-from proxy.core.errors import CloseReason
-from proxy.core.session import frame_heads
-from proxy.core.session.body_walk import on_fetched_whole
+from policies.api import Outcome
+from policies.chain import PolicyFault
+from proxy.core.connection_limits import AUTHENTICATED
+from proxy.core.errors import CloseReason, SessionFault
+from proxy.core.protocol_sniffer import WANTS_SASL, WANTS_TLS, guess_protocol
+from proxy.core.retirements import LAST_REPLIES_MS
+from proxy.core.session import (
+    broker_waits,
+    crowding,
+    fast_replies,
+    fast_requests,
+    mutes,
+    questions,
+    request_stream,
+    sampling,
+)
 from proxy.core.session.channel import ATTENTION, Mute
-from proxy.core.session.exchange import (
-    Exchange,
-    InsertedRequest,
-    ObservedExchange,
-    ProxyExchange,
-    observed,
-)
-from proxy.core.session.in_flight import CROWDED, InFlight
-from proxy.core.session.kept_produce import MAX_KEPT_BYTES, keep, keep_named
-from proxy.core.session.local_replies import on_reply
-from proxy.core.session.naming_exchange import NamingExchange
-from proxy.core.session.parts import SessionParts
-from proxy.core.session.plan import ACKS_NONE
-from proxy.core.session.policy_calls import mark_exempt
-from proxy.core.session.read_in_place import (
-    MAX_FRAME_BYTES,
-    MAX_STEP_BYTES,
-    leave_read,
-    pass_read,
-    show_in_place,
-)
-from proxy.core.session.reply_stream import ReplyStream, count_reply
-from proxy.core.session.request_stream import RequestStream
+from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
+from proxy.core.session.link import STREAM, Link
+from proxy.core.session.reply_stream import ReplyStream
+from proxy.core.session.sasl_listener import SaslListener
+from proxy.core.session.sasl_refusal import SaslRefusal
 from proxy.core.session.settled import Settled
-from proxy.core.stats.histogram import BUCKET
-from proxy.core.turns import TURN_LABOUR_BYTES
+from wire.apis import SIGN_ON
+from wire.errors import WireError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.session.plan import Plan
+    from policies.api import Peer
+    from proxy.core.session.held_request import HeldRequest
+    from proxy.core.session.policy_calls import PolicyCalls
+    from proxy.core.session.sasl_side import SaslSide
+    from proxy.core.session.shared_state import SharedState
 
 
-_new_exchange = Exchange.__new__
-_new_observed = ObservedExchange.__new__
-
-MAX_KEEP_STEPS = 4096
-"""Topics, partitions and tagged fields of Produce requests that the fast loop visits in one read. A read
-cannot hold so many partitions with a record batch in each."""
-
-
-class Session(SessionParts):
+class Session(Link):
     """One client and its broker. The event loop calls from_client, from_broker, resume, drain, client_gone,
     client_lost, broker_gone, end, crash and release.
     """
 
-    __slots__ = ("on_released", "opened_ms", "route")
+    __slots__ = ("on_released", "opened_ms", "replies", "route")
 
     on_released: Callable[[Session, int], None]
     """Called once, when both sides are closed."""
     route: tuple[str, int] | None
     """The broker address that was dialled; None before that."""
     opened_ms: int
+    held: HeldRequest | None
+
+    def __init__(self, shared: SharedState, calls: PolicyCalls, peer: Peer) -> None:
+        super().__init__(shared, calls, peer)
+        self.replies: ReplyStream | None = None  # made when a reply leaves the fast path
+        if shared.sasl_server is not None:
+            from proxy.core.session.sasl_gate import SaslGate  # noqa: PLC0415 - others do not keep it
+
+            self.sasl = SaslGate(self, shared.sasl_server)
 
     # -- the two directions --------------------------------------------------------------------
 
     def from_client(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the client. Returns `stop` or ATTENTION, see the module."""
-        pos = begun = start
-        count = 0
-        asked: ObservedExchange | None = None  # the request that a policy is judging at this moment
-        gated: Plan | None = None  # of the request that a gate is judging at this moment
-        queue = self.queue.entries
+        self.settled = start
         try:
-            requests = self.requests
-            if requests is not None and requests.is_plain:
-                pos = start + requests.pass_on(end - start)
-                if requests.left:
+            if self.request_left and self.request_mode == STREAM and self.walker is None:
+                self.settled += request_stream.pass_on(self, end - start)
+                if self.request_left:
                     return end
-                self.requests = requests = None
-            mutes = self.mutes
-            unusual = False
-            if mutes is not None:
-                if mutes.is_deferred:
-                    mutes.begin_deferred(now_ms)
-                unusual = mutes.unusual
-            if requests is None and not unusual:
-                plans = self.plans.by_kind
-                push, new, in_c = queue.append, _new_exchange, frame_heads.IN_C
-                now_us = self.shared.now_us
-                begun, keep_steps, last = pos, MAX_KEEP_STEPS, end - 12
-                while pos <= last:
-                    size, kind, correlation_id = frame_heads.request_at(buf, pos)
-                    plan = plans.get(kind)
-                    stop = pos + 4 + size
-                    if (
-                        plan is None
-                        or stop > end
-                        or not plan.min_bytes <= size <= plan.max_bytes
-                        or not frame_heads.has_prefix(buf, plan.prefix, pos + 12)
-                    ):
-                        break
-                    kept: bytearray | bytes | None = None
-                    if plan.keeps:
-                        if size < MAX_KEPT_BYTES:
-                            kept = frame_heads.copy(buf, pos, stop) if in_c else buf[pos:stop]
-                        elif not plan.names:  # with them, it is packed when they are read
-                            kept, keep_steps = keep(plan, buf, pos, stop, keep_steps)
-                            if keep_steps < 0:
-                                break  # too much for one read: the general path reads on in turns
-                            if keep_steps != MAX_KEEP_STEPS:
-                                self._uncounted = CROWDED
-                    passes = plan.simple
-                    if not passes and plan.gate is not None:
-                        gated = plan
-                        passes = plan.gate(size, now_ms) is True
-                        gated = None
-                    if passes:
-                        exchange = Exchange.__new__(Exchange) if in_c else new(Exchange)
-                        exchange.plan = plan
-                        exchange.correlation_id = correlation_id
-                        exchange.arrived_us = now_us
-                        exchange.size_bytes = size
-                        exchange.kept = kept
-                        push(exchange)
-                        pos = stop
-                        count += 1
-                        continue
-                    reads = plan.reads
-                    if not (plan.fast or (reads and self._may_read(size))):
-                        break
-                    exchange_type = NamingExchange if plan.names else ObservedExchange
-                    observed_exchange = _new_observed(
-                        exchange_type
-                    )  # its __init__ is too slow here
-                    observed_exchange.plan = plan
-                    observed_exchange.correlation_id = correlation_id
-                    observed_exchange.arrived_us = observed_exchange.began_us = now_us
-                    observed_exchange.arrived_ms = now_ms
-                    observed_exchange.size_bytes = size
-                    observed_exchange.exchange_id = number = self.exchange_ids + 1
-                    observed_exchange.asked = ASKED_ALL
-                    observed_exchange.head = observed_exchange.held = None
-                    observed_exchange.trace = observed_exchange.seen = None
-                    observed_exchange.result = None
-                    observed_exchange.delayed = False
-                    observed_exchange.throttle_until_ms = 0
-                    if not reads:
-                        observed_exchange.body = None
-                    elif not show_in_place(self.shared, observed_exchange, buf, pos, stop):
-                        break
-                    elif kept is None and plan.keeps:
-                        kept = keep_named(observed_exchange)
-                        if kept is None:
-                            break
-                        self._uncounted = CROWDED
-                    self.exchange_ids = number
-                    observed_exchange.kept = kept
-                    on_request = plan.on_request
-                    if on_request is not None:
-                        asked = observed_exchange
-                        verdict = on_request(observed_exchange, plan.peer, now_ms)
-                        if verdict is EXEMPT:
-                            mark_exempt(observed_exchange)
-                        elif verdict is not FORWARD:
-                            check_request(verdict)
-                            if not isinstance(verdict, Throttle) or verdict.forward is not FORWARD:
-                                verdict = self.calls.without_exemption(observed_exchange, verdict)
-                            if isinstance(verdict, Throttle) and verdict.forward is FORWARD:
-                                mutes = self.mutes or self._mutes_now()
-                                time_ms, why = verdict.throttle_time_ms, verdict.why
-                                if stop != end or not mutes.try_defer(
-                                    observed_exchange, time_ms, now_ms, why
-                                ):
-                                    mutes.throttle_request(observed_exchange, time_ms, now_ms, why)
-                            elif verdict is not FORWARD:
-                                asked = None
-                                if reads:
-                                    leave_read(observed_exchange)
-                                self._resume(observed_exchange, verdict)
-                                self.usage.requests += 1
-                                self.usage.request_bytes += 4 + size
-                                break
-                        asked = None
-                    if reads:
-                        pass_read(observed_exchange, buf, pos)
-                    if plan.acks == ACKS_NONE:
-                        self.unanswered_ms = now_ms
-                        self.calls.complete(observed_exchange, Outcome.NO_REPLY, now_ms)
-                    else:
-                        push(observed_exchange)
-                    pos = stop
-                    count += 1
-                    if self.client.muted:
-                        unusual = pos != end  # it was not before: only bytes after the mute are
-                        break
-                if count:
-                    usage = self.usage
-                    usage.requests += count
-                    usage.request_bytes += pos - begun
-                    if self.samples:
-                        self.sample_left -= count
-                        if self.sample_left <= 0:
-                            self._sample_newest()
-        except BaseException as fault:
-            if asked is not None:  # it was a policy that raised: see `policies.hook_runner`
-                count += 1
-                begun -= 4 + asked.size_bytes
-                fault = self.calls.blame(asked, fault, now_ms)
-            elif gated is not None:
-                number = self.next_exchange_id()
-                asked = ObservedExchange(gated, correlation_id, size, self.shared.now_us, number)
-                count += 1
-                begun -= 4 + size
-                fault = self.calls.blame(asked, fault, now_ms, "gate")
-            if not isinstance(fault, Exception):
-                raise
-            self.usage.requests += count
-            self.usage.request_bytes += pos - begun
-            pos = self._fault_at_request(fault, buf, Settled(start, pos))
+            if self.throttle is not None and self.throttle.is_deferred:
+                mutes.begin_deferred(self, now_ms)
+            diverted = self.diverted
+            if not (diverted or self.request_left):
+                counted = self.usage.requests
+                fast_requests.pass_usual(self, buf, self.settled, end, now_ms)
+                if self.samples:
+                    sampling.on_passed(self, self.usage.requests - counted)
+        except Exception as fault:  # noqa: BLE001 - it costs this session only
+            pos = self._fault_at_request(fault, buf, Settled(start, self.settled))
         else:
-            if unusual or pos != end or self.attention:
-                settled = Settled(start, pos)
-                requests = self.requests
-                if requests is None:
-                    requests = self.requests = RequestStream(self)
-                try:
-                    pos = requests.rest(buf, settled, end, now_ms)
-                except Exception as fault:  # noqa: BLE001 - it costs this session only
-                    pos = self._fault_at_request(fault, buf, settled)
-                else:
-                    if requests.is_at_rest:
-                        self.requests = None
-        if queue:
-            waits = self.waits
-            if waits is None or waits.at_ms > now_ms + self.plans.shortest_wait_ms:
-                self._waits_now().watch(now_ms)
-            if len(queue) > self._uncounted:
-                self._count_in_flight()
+            pos = self.settled
+            if diverted or pos != end or self.attention:
+                pos = self._rest_of_requests(buf, Settled(start, pos), end, now_ms)
+        self._on_requests(now_ms)
         return pos
+
+    def _rest_of_requests(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+        """Take the bytes after the settled ones on the general path."""
+        try:
+            return request_stream.rest(self, buf, settled, end, now_ms)
+        except Exception as fault:  # noqa: BLE001 - it costs this session only
+            return self._fault_at_request(fault, buf, settled)
+
+    def _on_requests(self, now_ms: int) -> None:
+        """Time the replies that are due, and count what is in flight if that is much."""
+        due = len(self.queue.entries)
+        if due:
+            if self.wait_at_ms > now_ms + self.plans.shortest_wait_ms:
+                broker_waits.watch(self, now_ms)
+            if due > self.uncounted:
+                crowding.on_requests(self)
 
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
-        pos = begun = start
+        self.settled = start
         self.replied_ms = self.node.heard_ms = now_ms
-        queue, entries = self.queue, self.queue.entries
+        queue, replies = self.queue, self.replies
         try:
-            replies = self.replies
             if not queue.unusual:
                 if replies is not None and replies.is_plain:
-                    pos = begun = start + replies.pass_on(end - start, now_ms)
-                    if replies.left:
+                    self.settled += replies.pass_on(end - start, now_ms)
+                    if self.reply_left:
                         return end
                     self.replies = replies = None
                 if replies is None:
-                    now_us, buckets, last = self.shared.now_us, BUCKET, end - 8
-                    while pos <= last and entries:
-                        size, correlation_id = frame_heads.reply_at(buf, pos)
-                        exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
-                        stop = pos + 4 + size
-                        if correlation_id != exchange.correlation_id or stop > end or size < 4:
-                            break
-                        plan = exchange.plan
-                        if not plan.plain:
-                            glance = plan.glance
-                            if glance is None:
-                                if not self._passes(exchange, buf, pos, stop, now_ms):
-                                    break
-                                del entries[0]
-                                pos = stop
-                                continue
-                            if not glance.matches(buf, pos, stop):
-                                break
-                        took_us = now_us - exchange.arrived_us
-                        if took_us < plan.fine_us:
-                            plan.upstream[buckets[took_us]] += 1
-                            tally = plan.tally
-                            if tally is not None:
-                                tally.request_bytes += 4 + exchange.size_bytes
-                                tally.response_bytes += 4 + size
-                        else:
-                            exchange = count_reply(self.shared, exchange, size)
-                            if isinstance(exchange, ObservedExchange):
-                                self.calls.complete_replied(exchange, now_ms)
-                        del entries[0]
-                        pos = stop
-                    self.usage.response_bytes += pos - begun
-        except Exception as fault:  # noqa: BLE001 - any fault costs this session only
-            self.usage.response_bytes += pos - begun
-            return self._fault_at_reply(fault, buf, Settled(start, pos))
+                    fast_replies.pass_usual(self, buf, self.settled, end, now_ms)
+        except Exception as fault:  # noqa: BLE001 - it costs this session only
+            return self._fault_at_reply(fault, buf, Settled(start, self.settled))
+        pos = self.settled
         if pos != end or self.attention:
-            settled = Settled(start, pos)
-            if replies is None:
-                replies = self.replies = ReplyStream(self)
-            try:
-                pos = replies.rest(buf, settled, end, now_ms)
-            except Exception as fault:  # noqa: BLE001 - as above
-                return self._fault_at_reply(fault, buf, settled)
-            if not replies.left:
-                self.replies = None
+            pos = self._rest_of_replies(buf, Settled(start, pos), end, now_ms)
         if self.in_flight is not None:
-            self.in_flight.on_replies()
-            self._set_threshold()
+            crowding.on_replies(self, self.in_flight)
         return pos
 
-    def _may_read(self, size: int) -> bool:
-        """Return whether a request of this size may be judged in the read now; if so, count its bytes."""
-        shared, claim = self.shared, self._claim
-        turns = shared.turns
-        if (
-            size > MAX_FRAME_BYTES
-            # sessions wait for turns, or memory: the general path lets this one wait, too
-            or turns.labour_bytes != TURN_LABOUR_BYTES
-            or shared.reservations.is_contended
-            or (claim is not None and claim.is_for_next)
-        ):
-            return False
-        if turns.in_place_us != shared.now_us:  # a new step
-            turns.in_place_us, turns.in_place_bytes = shared.now_us, MAX_STEP_BYTES
-        left = turns.in_place_bytes - size - 4
-        if left < 0:
-            return False
-        turns.in_place_bytes = left
-        return True
-
-    def _passes(self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int) -> bool:
-        """Return whether a watched reply, whole in buf[pos:stop], is forwarded unchanged; if so, complete it."""
-        plan = exchange.plan
-        if plan.rewrite is not None:
-            look = plan.look
-            if look is None or not look.matches(buf, pos, stop):
-                return False
-        size = stop - pos - 4
-        if isinstance(exchange, ObservedExchange):
-            on_reply(self, exchange, size, buf, pos, stop, now_ms)
-        if plan.topics:
-            on_fetched_whole(self.shared, exchange, buf, pos, stop)
-        exchange = count_reply(self.shared, exchange, size)
-        self.calls.complete_replied(exchange, now_ms)
-        return True
+    def _rest_of_replies(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+        """Take the bytes after the settled ones on the general path."""
+        if self.replies is None:
+            self.replies = ReplyStream(self)
+        replies = self.replies
+        try:
+            pos = replies.rest(buf, settled, end, now_ms)
+        except Exception as fault:  # noqa: BLE001 - it costs this session only
+            return self._fault_at_reply(fault, buf, settled)
+        if not self.reply_left:
+            self.replies = None
+        return pos
 
     def _fault_at_request(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
         self.broker.put_slice(buf, settled.start, settled.stop)
-        self._ending_now().fail_request(self, fault)
+        self.fail_request(fault)
         return ATTENTION
 
     def _fault_at_reply(self, fault: Exception, buf: bytearray, settled: Settled) -> int:
         self.client.put_slice(buf, settled.start, settled.stop)
         self.fail(fault, CloseReason.BROKER_PROTOCOL)
         return ATTENTION
-
-    def resample(self, every: int) -> None:
-        """Sample one request in `every` from now on; 0: none."""
-        self.samples = every != 0
-        self.sample_left = self.shared.sample_from() if every else 0
-
-    def _sample_newest(self) -> None:
-        """Sample the newest request in the queue."""
-        newest = self.queue[-1] if self.queue else None
-        if isinstance(newest, Exchange) and self.shared.keeps_traces:
-            sampled = observed(newest)
-            self.queue.replace_newest(sampled)
-            self._sample(sampled)
-
-    def _count_in_flight(self) -> None:
-        """Count the requests in flight after a read that exceeds the threshold."""
-        if self.in_flight is None:
-            self.in_flight = InFlight(self)
-            self.queue.deepen()
-        self.in_flight.on_requests()
-        self._set_threshold()
 
     # -- turns -----------------------------------------------------------------------------------
 
@@ -400,28 +185,10 @@ class Session(SessionParts):
 
     def on_turn_over(self) -> None:
         """End a turn. If the session had it because memory was free, the next waiting session gets its turn."""
-        if self._claim is not None:
-            self.shared.reservations.heard(self._claim)
+        if self.known_claim is not None:
+            self.shared.reservations.heard(self.known_claim)
 
-    # -- questions of our own ----------------------------------------------------------------------
-
-    def inquire(
-        self, frame: bytes, correlation_id: int, on_reply: Callable[[bytes | None], None]
-    ) -> None:
-        """Ask the broker something of our own, at the next frame boundary.
-
-        `frame` is a whole request; its reply goes to `on_reply` (None if the connection ends first) and
-        never to the client.
-        """
-        if self.ending:  # a request may be cut; nothing may follow it
-            on_reply(None)
-            return
-        question = InsertedRequest(frame, ProxyExchange(correlation_id, on_reply))
-        self.questions = [*(self.questions or ()), question]
-        self._mutes_now().look_again()
-        if not self.request_left:
-            self.put_questions()
-            self.attend()
+    # -- how it is ---------------------------------------------------------------------------------
 
     @property
     def is_at_rest(self) -> bool:
@@ -433,12 +200,12 @@ class Session(SessionParts):
 
         Bytes of a request that has not begun do not count.
         """
-        mutes = self.mutes
+        throttle = self.throttle
         return (
             self.replied_ms <= since_ms
             and self.unanswered_ms <= since_ms
             and self._is_settled
-            and (mutes is None or mutes.throttled_until_ms <= since_ms)
+            and (throttle is None or throttle.until_ms <= since_ms)
         )
 
     @property
@@ -446,26 +213,180 @@ class Session(SessionParts):
         client, broker = self.client, self.broker
         return (
             self.handle is not None
-            and self.requests is None
+            and self.is_between_requests
             and self.replies is None
             and not (self.queue or self.questions)
             and not (client.muted or broker.muted or client.outbox or broker.outbox)
         )
 
-    # -- how it ends --------------------------------------------------------------------------------
+    # -- who speaks ------------------------------------------------------------------------------
+
+    def on_client_id(self, client_id: str) -> None:
+        """Count later requests for this client id, which the client has sent."""
+        self.become(replace(self.peer, client_id=intern(client_id)))
+
+    def become(self, peer: Peer) -> None:
+        """Replace the peer, because more is known of the client: later requests are counted for the new peer.
+
+        If its user has too many connections, the session keeps the old peer and ends.
+        """
+        if (peer.user, peer.principal_source) != (self.peer.user, self.peer.principal_source):
+            refusal = self.shared.connections.change_user(self.peer, peer)
+            if refusal is not None:
+                self.end_after_replies(*refusal)
+                return
+            if peer.principal_source in AUTHENTICATED:
+                self.shared.newcomers.discard(self)
+        self.peer = peer
+        self.plans.clear()
+        old = self.usage
+        if (peer.user, peer.client_id) == (old.user, old.client_id):
+            return
+        usage = self.shared.usage.join(peer.user, peer.client_id, self.shared.now_ms)
+        self.shared.usage.leave(old)
+        mutes.begin_deferred(self, self.shared.now_ms)
+        mutes.count_muted_time(self, self.client.muted, -1)
+        self.usage = usage
+        mutes.count_muted_time(self, self.client.muted, 1)
+
+    def sasl_now(self) -> SaslSide:
+        """Return the part that handles the client's SASL requests, made now if this is the first."""
+        if self.sasl is None:
+            self.sasl = SaslRefusal(self) if self.shared.has_custody else SaslListener(self)
+            self.shared.newcomers.on_sasl_begun(self, self.shared.now_ms)
+        return self.sasl
+
+    # -- memory ----------------------------------------------------------------------------------
+
+    def on_memory_refused(self) -> None:
+        """Mute the client until there is memory for the next request."""
+        mutes.mute_now(self, Mute.OUT_OF_MEMORY)
+        self.attention = True
+
+    def on_memory_granted(self) -> None:
+        """Unmute the client, because there is memory for its request."""
+        mutes.unmute(self, Mute.OUT_OF_MEMORY)
+
+    def watch_unsent(self) -> None:
+        """Start timing bytes that the broker has not taken."""
+        broker_waits.watch_unsent(self)
+
+    def end_stuck(self, now_ms: int) -> None:
+        """End a session whose client takes no replies, because other sessions need their memory."""
+        held_bytes = self.client.unsent_bytes
+        self.client.clear()
+        detail = f"{held_bytes} bytes of replies not taken"
+        self.end_and_attend(CloseReason.REPLY_WRITE_TIMEOUT, detail, now_ms)
+
+    # -- the end, after the last reply -----------------------------------------------------------
+
+    def end_after_replies(self, reason: CloseReason, detail: str = "") -> None:
+        """Take no more requests; what is in flight is answered, then both sides are closed."""
+        if self.ending or self.ended:
+            return
+        self.ending = True
+        self.reason = self.reason or reason
+        self.detail = self.detail or detail
+        mutes.look_again(self)
+        self.queue.watch()
+        self.attention = True
+        self.maybe_end()
+
+    def maybe_end(self) -> None:
+        """Close both sides if an end was requested, no request is half sent and no reply is due."""
+        if not self.ending or self.is_inside_request or self.held is not None:
+            return
+        self.client.mute(Mute.ENDING)
+        self.attention = True
+        now_ms = self.shared.now_ms
+        if self.draining:
+            broker_waits.expire(self, now_ms, draining=True)
+        if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
+            self.ended = True
+        elif self.draining and broker_waits.only_waits(self):
+            self.end(CloseReason.DRAINED, "", now_ms)  # there is no telling for how long
 
     def drain(self) -> None:
-        """End because the proxy shuts down: finish the request that is passing, answer those in flight."""
-        self._ending_now().drain(self, self.shared.now_ms)
+        """End because the proxy shuts down: finish the request that is passing, answer those in flight.
+
+        A held request ends its wait at once, so that it can still be answered.
+        """
+        try:
+            while self.held is not None:
+                self.held.over(self.shared.now_ms)
+            if self.pending is not None:
+                mutes.end_throttle(self)
+            self.draining = True
+            self.end_after_replies(CloseReason.DRAINED)
+            self.maybe_end()
+        except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+            self.fail(fault, CloseReason.INTERNAL)
 
     def client_gone(self, now_ms: int) -> None:
         """End after the replies: the client has closed its sending side (half-close), and may still be reading."""
-        self._ending_now().on_client_gone(self, now_ms)
+        if self.request_left and self.request_streams:
+            request_stream.lose_half_sent(self, now_ms)
+        elif self.is_inside_request and self.held is None:
+            # Part of a request that is kept, or too little of it to begin. A muted client is not read up to its end.
+            self.client.take()
+            self._forget_requests(now_ms)
+        self.end_after_replies(CloseReason.CLIENT_CLOSED)
+        self.maybe_end()
 
     def client_hung_up(self, now_ms: int) -> None:
-        """Drop the held request of a client that has closed its side while it was muted."""
+        """Drop the held request of a client that has closed its side while it was muted: its reply would not be read.
+
+        One without reply (acks=0) stays: its sender may have left in good faith.
+        """
+        held = self.held
+        if held is None:
+            return
+        held.hung_up = True
+        if not held.exchange.plan.silent:
+            held.drop(now_ms, CloseReason.CLIENT_CLOSED)
+            self.client.take()
+            self._forget_requests(now_ms)
+            self.end_after_replies(CloseReason.CLIENT_CLOSED)
+            self.maybe_end()
+
+    # -- the end, at once --------------------------------------------------------------------------
+
+    def end(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+        """Close both sides as soon as their outboxes are empty. Every exchange completes now."""
+        if self.ended and not self.queue:
+            self.reason = self.reason or reason
+            self.attention = True
+            request_stream.complete_judged(self, now_ms)
+            return
+        self.reason = reason if not self.ending else self.reason or reason
+        self.detail = detail or self.detail
+        self.ending = self.ended = True
+        mutes.look_again(self)
+        self.attention = True
+        self.client.mute(Mute.ENDING)
+        self.broker.mute(Mute.ENDING)
         if self.held is not None:
-            self._ending_now().on_client_hung_up(self, self.held, now_ms)
+            self.held.drop(now_ms, reason)
+        request_stream.drop_kept(self)
+        if self.replies is not None:
+            self.replies.release()
+        self._complete_queue(now_ms)
+        crowding.forget(self)
+        request_stream.complete_judged(self, now_ms)
+
+    def _complete_queue(self, now_ms: int) -> None:
+        """Complete each exchange that is in flight, because its reply can no longer come."""
+        while self.queue:
+            head = self.queue.pop_head()
+            if isinstance(head, ProxyExchange):
+                head.on_reply(None)
+            elif isinstance(head, SwallowedExchange):
+                self.node.on_settled()
+            elif isinstance(head, AnsweredExchange):
+                self.client.pool.release(len(head.reply))
+                self.complete(head.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
+            else:
+                self.complete(head, Outcome.DISCONNECTED, now_ms)
 
     def client_lost(
         self, now_ms: int, reason: CloseReason = CloseReason.CLIENT_RESET, detail: str = ""
@@ -476,33 +397,120 @@ class Session(SessionParts):
 
     def broker_gone(self, reason: CloseReason, now_ms: int, detail: str = "") -> None:
         """End because the broker's connection is closed. Replies that were received are still delivered."""
-        self._ending_now().on_broker_gone(self, reason, detail, now_ms)
+        if self.queue and self.peer.node_id is None and not self.ending:
+            self._tell_first_unanswered()
+        self.broker.clear()
+        self.end(reason, detail, now_ms)
 
-    def fail_request_and_attend(self, fault: Exception) -> None:
-        """End because of a fault at the request that begins or is passing, outside of its own reads."""
-        self._ending_now().fail_request(self, fault)
-        self.attend()
+    def upstream_closed(self) -> None:
+        """Release the announced bytes, because the connection to the broker is closed."""
+        if self.known_claim is not None:
+            self.shared.announced.give_back(self.known_claim)
+
+    def _tell_first_unanswered(self) -> None:
+        """Report a bootstrap broker that closed on the first requests: it most likely expects TLS or SASL."""
+        head, topology = self.queue[0], self.shared.topology
+        if self.shared.has_custody:  # it has authenticated Sluice, so it is something else
+            return
+        if not self.node.heard_ms or guess_protocol(self.broker.carry):
+            likely = WANTS_TLS
+        elif (
+            self.sasl is None
+            and not topology.knows_any
+            and isinstance(head, Exchange)
+            and head.plan.api.key not in SIGN_ON
+        ):
+            likely = WANTS_SASL
+        else:
+            return
+        self.shared.observer.on_bootstrap_closed(self.peer, self.node.address, likely)
+
+    # -- the end, by a fault -----------------------------------------------------------------------
+
+    def fail(self, fault: Exception, blamed: CloseReason) -> None:
+        """End this session, and no other, because of a fault. Settled bytes are still sent, except to a broker
+        that caused the fault.
+        """
+        reason = self._reason_of(fault, blamed)
+        if reason is CloseReason.BROKER_PROTOCOL:
+            self.broker.clear()
+        self.end(reason, str(fault), self.shared.now_ms)
+
+    def fail_request(self, fault: Exception) -> None:
+        """End this session because of a fault at the request that begins or is passing. The replies to earlier
+        requests, which the caller has forwarded, are still sent.
+        """
+        now_ms = self.shared.now_ms
+        reason = self._reason_of(fault, CloseReason.CLIENT_PROTOCOL)
+        if self.request_left and self.request_streams:
+            request_stream.lose_half_sent(self, now_ms)
+        if self.held is not None:
+            self.held.drop(now_ms, reason)
+        self._forget_requests(now_ms)
+        judged = self.judged
+        if not any(each is judged or _answers(each, judged) for each in self.queue):
+            request_stream.complete_judged(self, now_ms)
+        self.end_after_replies(reason, str(fault))
+        self.maybe_end()
+        if not self.ended:
+            # Nothing is read any more, so the timer for reads is free.
+            self.claim.call_at(now_ms + LAST_REPLIES_MS, self._give_up)
+
+    def _give_up(self, now_ms: int) -> None:
+        if not self.ended:
+            self.end_and_attend(self.reason or CloseReason.INTERNAL, "", now_ms)
 
     def crash(self, fault: Exception) -> None:
         """End after an exception that no other handler has caught, even if ending raises too."""
-        self._ending_now().crash(self, fault)
+        try:
+            self.fail(fault, CloseReason.INTERNAL)
+        except Exception as again:  # noqa: BLE001 - then it ends without telling the rest
+            self.shared.report(again)
+            self.reason = self.reason or CloseReason.INTERNAL
+            self.ending = self.ended = True
+            self.attention = True
+
+    def _reason_of(self, fault: Exception, blamed: CloseReason) -> CloseReason:
+        if isinstance(fault, SessionFault):
+            return fault.reason
+        if isinstance(fault, PolicyFault):
+            return CloseReason.POLICY_FAULT
+        if isinstance(fault, WireError):
+            return blamed
+        self.shared.observer.on_internal_error(fault)
+        return CloseReason.INTERNAL
+
+    # -- when both sides are closed ----------------------------------------------------------------
+
+    def _forget_requests(self, now_ms: int) -> None:
+        """Discard kept requests, and requests of our own that were not sent."""
+        request_stream.forget(self, now_ms)
+        questions.forget(self)
 
     def release(self, now_ms: int) -> None:
         """Release all memory and timers, because both sides are closed. The event loop calls it once."""
         self.end(CloseReason.CLIENT_CLOSED, "", now_ms)
-        self.count_muted_time(self.client.muted, -1)
+        mutes.count_muted_time(self, self.client.muted, -1)
         self.client.clear()
         self.broker.clear()
-        self.forget_requests(now_ms)
-        self.forget_replies()
+        self._forget_requests(now_ms)
+        if self.replies is not None:
+            self.replies.release()
         self.upstream_closed()
-        self.forget_in_flight()
+        crowding.forget(self)
         if self.sasl is not None:
             self.sasl.release(now_ms)
-        for part in (self.mutes, self.waits, self._claim, self.plans):
-            if part is not None:
-                part.release()
+        mutes.release(self)
+        broker_waits.release(self)
+        if self.known_claim is not None:
+            self.known_claim.release()
+        self.plans.release()
         self.on_released(self, now_ms)
-        # the parts refer to the session
-        self.requests = self.replies = self.mutes = self.waits = self._claim = self.sasl = None
+        # these refer to the session
+        self.replies = self.known_claim = self.sasl = None
         self.broker.watcher = None
+
+
+def _answers(queued: object, exchange: object) -> bool:
+    """Return whether `queued` is a reply to `exchange` that was made here and waits for its turn."""
+    return isinstance(queued, AnsweredExchange) and queued.exchange is exchange

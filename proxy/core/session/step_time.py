@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proxy.core.purgatory.timers import Timers
+    from proxy.core.turns import Turns
+
 
 class StepTime:
     """The time at which the current step began. The base of SharedState: sessions read it for each request."""
 
-    __slots__ = ("now_ms", "now_us")
+    __slots__ = ("now_ms", "now_us", "timers", "turns")
+
+    timers: Timers
+    turns: Turns
 
     def __init__(self, now_ms: int) -> None:
         self.now_ms = now_ms

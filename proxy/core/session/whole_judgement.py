@@ -5,27 +5,29 @@ A large one takes several turns: the code pauses between them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 from policies.api import Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
 from policies.denial import Deny
+from proxy.core.session import mutes
 from proxy.core.session.body_walk import reading_whole_head
 from proxy.core.session.buffered_request import body_at as whole_body_at
 from proxy.core.session.buffered_request import hide, show
+from proxy.core.session.exchange import Pending
 from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import on_sent
 from proxy.core.session.local_replies import refuse, respond
 from proxy.core.session.naming_exchange import MAX_ELEMENTS, NamingExchange
-from proxy.core.session.whole_request import WholeOwner, put_whole
+from proxy.core.session.whole_request import put_whole
 from wire.errors import BudgetError, ErrorCode
 from wire.request_names import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from policies.api import Verdict
     from proxy.core.session.exchange import ObservedExchange
+    from proxy.core.session.link import Link
     from proxy.core.session.shared_state import SharedState
 
 _TOO_MANY = Reject(
@@ -35,57 +37,31 @@ _TOO_MANY = Reject(
 """All clients show this error, and none tries again."""
 
 
-class JudgedOwner(WholeOwner, Protocol):
-    """The session as the judgement sees it: a `WholeOwner` that has memory for the request."""
-
-    def give_back_claim(self) -> None:
-        """Release the memory of the request."""
-
-
-class JudgedStream(Protocol):
-    """The stream of requests that the request is part of. `gathered` is set while the request is held."""
-
-    gathered: bytearray | None
-
-    def ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
-        """Ask the policies about a request."""
-
-
-class Pending(NamedTuple):
-    """A request that has not begun, and its verdict, which is applied when its bytes are handled; None before
-    the policies are asked; or the fault of the policy that held it (which is already reported).
-    """
-
-    exchange: ObservedExchange
-    verdict: Verdict | PolicyFault | None
-
-
 def judging(
-    owner: JudgedOwner, stream: JudgedStream, frame: bytearray, pending: Pending, now_ms: int
-) -> Generator[Pending, None, None]:
+    link: Link, frame: bytearray, pending: Pending, now_ms: int
+) -> Generator[Pending, None, bool]:
     """Ask the policies about a whole request (if not asked yet), and apply the verdict.
 
-    Yields the request with its verdict so far where it pauses.
+    Yields the request with its verdict so far where it pauses. Returns whether a policy holds it.
     """
-    shared = owner.shared
+    shared = link.shared
     exchange, verdict = pending
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = whole_body_at(exchange, frame)
     if verdict is None:
         for _ in _showing(shared, exchange, frame, body_at):
             yield pending
-        owner.usage.charge(exchange.size_bytes)
-        verdict = stream.ask(exchange, shared.now_ms)
+        link.usage.charge(exchange.size_bytes)
+        verdict = link.ask(exchange, shared.now_ms)
     now_ms = shared.now_ms
-    while owner.ending and isinstance(verdict, Hold):  # no request is held any more
-        verdict = owner.calls.ask_again(exchange, verdict.then, now_ms)
+    while link.ending and isinstance(verdict, Hold):  # no request is held any more
+        verdict = link.calls.ask_again(exchange, verdict.then, now_ms)
     if isinstance(verdict, Hold):
-        stream.gathered = frame
         hide(exchange)
-        hold(owner, exchange, verdict, now_ms)
-        return
+        hold(link, exchange, verdict, now_ms)
+        return True
     if isinstance(verdict, Throttle):
-        owner.throttle_request(exchange, verdict.throttle_time_ms, now_ms, verdict.why)
+        mutes.throttle_request(link, exchange, verdict.throttle_time_ms, now_ms, verdict.why)
         verdict = verdict.forward
     if isinstance(exchange, NamingExchange) and exchange.names is TOO_MANY:
         verdict = verdict if isinstance(verdict, Reject | Respond) else _TOO_MANY
@@ -93,7 +69,7 @@ def judging(
         verdict = Forward(denials=(verdict,))
     judged = Pending(exchange, verdict)
     if isinstance(verdict, Forward):
-        putting = put_whole(owner, exchange, frame, body_at, verdict, now_ms)
+        putting = put_whole(link, exchange, frame, body_at, verdict, now_ms)
         is_sent = False
         while True:
             try:
@@ -103,30 +79,31 @@ def judging(
                 break
             yield judged
         if is_sent:
-            forward(owner, exchange, shared.now_ms)
+            forward(link, exchange, shared.now_ms)
         if verdict.denials:
             from proxy.core.session.denied_parts import (  # noqa: PLC0415 - as in `put_whole`
                 maybe_end_after,
             )
 
-            maybe_end_after(owner, exchange, verdict.denials)
+            maybe_end_after(link, exchange, verdict.denials)
     elif isinstance(verdict, Respond):
-        respond(owner, exchange, verdict, now_ms)
+        respond(link, exchange, verdict, now_ms)
     elif isinstance(verdict, Reject):
         body = bytes(memoryview(frame)[body_at:])
-        for _ in refuse(owner, exchange, verdict, body, now_ms):
+        for _ in refuse(link, exchange, verdict, body, now_ms):
             yield judged
     hide(exchange)
-    owner.give_back_claim()
+    link.give_back_claim()
+    return False
 
 
-def forward(owner: JudgedOwner, exchange: ObservedExchange, now_ms: int) -> None:
+def forward(link: Link, exchange: ObservedExchange, now_ms: int) -> None:
     """Record that a request is forwarded: its reply is due, or it is complete."""
     on_sent(exchange, now_ms)
     if exchange.plan.silent:
-        owner.complete(exchange, Outcome.NO_REPLY, now_ms)
+        link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
-        owner.queue.append(exchange)
+        link.queue.append(exchange)
 
 
 def _showing(

@@ -9,6 +9,7 @@ from itertools import product
 from policies.api import FORWARD, Need, Outcome, Respond
 from proxy.core.errors import CloseReason
 from proxy.core.retirements import LAST_REPLIES_MS
+from proxy.core.session.questions import inquire
 from proxy.core.session.request_stream import MAX_HEAD_BYTES
 from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
@@ -160,7 +161,7 @@ def test_after_an_incomplete_request_nothing_is_sent_to_the_broker(chunk):
         assert wire.to_broker == f.heartbeat(1)
     sent = wire.to_broker
     answers: list[bytes | None] = []
-    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    inquire(wire.session, f.heartbeat(77), 77, answers.append)
     assert answers == [None]
     wire.broker(f.heartbeat_reply(1))
     wire.settle()

@@ -6,6 +6,7 @@ import pytest
 
 from policies.api import Throttle
 from policies.quota.policy import Quota
+from proxy.core.session import mutes
 from proxy.core.session.channel import Mute
 from proxy.core.session.mutes import mute_reasons
 from tests.support.core.ledger import TimedWire, make_counting_engine
@@ -66,7 +67,7 @@ def test_a_client_that_waits_for_the_end_of_its_throttle_is_never_muted():
     wire = throttled(300)
     session = wire.session
     assert session.client.muted == 0
-    assert session.mutes.is_deferred
+    assert session.throttle.is_deferred
     assert mute_reasons(session) == Mute.THROTTLED
     assert wire.engine.timers.size == 0
     wire.broker(f.beat_reply(2))
@@ -74,8 +75,8 @@ def test_a_client_that_waits_for_the_end_of_its_throttle_is_never_muted():
     wire.pass_us(300_000)
     assert mute_reasons(session) == 0
     turns = wire.turns
-    session.mutes.begin_deferred(wire.now_ms)
-    assert not session.mutes.unusual
+    mutes.begin_deferred(session, wire.now_ms)
+    assert not session.diverted
     assert wire.turns == turns
     wire.end_seconds()
     assert rows(wire) == [(1, 300, 300)]
@@ -150,7 +151,7 @@ def test_a_client_that_leaves_gives_back_the_rest_of_its_blocked_time():
 def test_a_throttle_that_new_limits_end_is_over_at_once():
     """It is reviewed like one with a timer."""
     wire = throttled(300)
-    wire.session.mutes.throttled_by = object()
+    wire.session.throttle.by = object()
     wire.pass_us(100_000)
     wire.engine.review_throttles(lambda _peer, _why: 0.0)
     assert mute_reasons(wire.session) == 0

@@ -8,6 +8,7 @@ from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
+from proxy.core.session.questions import inquire
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
@@ -220,7 +221,7 @@ def test_a_broker_that_does_not_take_a_request_is_timed_out(data):
 def test_a_request_of_sluices_own_has_a_timeout_too(answered):
     """Later requests would wait for ever otherwise; one after it has a timeout of its own."""
     wire = Wire(make_engine(request_timeout_ms=1000))
-    wire.session.inquire(f.heartbeat(77), 77, lambda _: None)
+    inquire(wire.session, f.heartbeat(77), 77, lambda _: None)
     wire.settle()
     if answered:
         wire.client(f.heartbeat(1)).broker(f.heartbeat_reply(77))

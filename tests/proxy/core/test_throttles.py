@@ -10,6 +10,7 @@ import pytest
 
 from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
 from proxy.core.session.channel import ATTENTION, Mute
+from proxy.core.session.questions import inquire
 from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support.core.policies import Recorder
 from tests.support.core.quiet import OnlyAsked, Quiet, assert_usual_again, throttled
@@ -185,7 +186,7 @@ def test_a_throttle_over_the_fields_maximum_is_cut_in_the_reply_only():
     """The client is muted for the whole time."""
     wire = throttled(KINDS["heartbeat-v1"], ms=2**40).broker(f.beat_reply(1))
     assert wire.to_client == f.beat_reply(1, 2**31 - 1)
-    assert wire.session.mutes.throttled_until_ms == 2**40
+    assert wire.session.throttle.until_ms == 2**40
 
 
 def test_a_throttled_client_is_drained_without_waiting():
@@ -227,7 +228,7 @@ def test_a_request_of_sluices_own_is_sent_while_the_client_is_muted(chunk):
     """It is not a request of the client."""
     wire = throttled(KINDS["heartbeat-v1"])
     answers: list[bytes | None] = []
-    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    inquire(wire.session, f.heartbeat(77), 77, answers.append)
     wire.settle()
     assert wire.to_broker == f.beat(1) + f.heartbeat(77)
     wire.broker(f.beat_reply(1) + f.heartbeat_reply(77), chunk)

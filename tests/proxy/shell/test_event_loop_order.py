@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import pytest
 
+from proxy.core.session.questions import inquire
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_EVENTS
 from tests.support.messages import frames as f
@@ -122,7 +123,7 @@ def test_a_request_of_sluices_own_is_sent_before_the_clients_next_frame(bench):
     client.sendall(f.heartbeat(1))
     bench.run()
     client.sendall(f.heartbeat(2))
-    session.inquire(f.heartbeat(77), 77, answers.append)
+    inquire(session, f.heartbeat(77), 77, answers.append)
     bench.run()
     assert arrived(broker) == f.heartbeat(1) + f.heartbeat(77) + f.heartbeat(2)
     broker.sendall(f.heartbeat_reply(1) + f.heartbeat_reply(77) + f.heartbeat_reply(2))
@@ -136,7 +137,7 @@ def test_a_request_made_during_a_step_is_sent_before_frames_read_later_in_that_s
     client, broker, session = bench.link()
     other, _, asking = bench.link()
     bench.settle()
-    receive_through(asking.handle, lambda _: session.inquire(f.heartbeat(77), 77, lambda _: None))
+    receive_through(asking.handle, lambda _: inquire(session, f.heartbeat(77), 77, lambda _: None))
     other.sendall(f.heartbeat(1))
     client.sendall(f.heartbeat(2))
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from policies.api import Policy
 from proxy.core.engine import Engine
+from proxy.core.session import mutes
 from proxy.core.session.channel import Channel, Mute
 from proxy.core.session.mutes import mute_reasons
 from proxy.core.stats.request_trace import RequestTrace
@@ -88,11 +89,11 @@ class TimedWire(Wire):
 
     def _read(self, channel: Channel, take, data: bytes, name: str) -> None:
         session = self.session
-        mutes = session.mutes
-        if data and channel is session.client and mutes is not None and mutes.is_deferred:
-            self.early += mutes.lasts(self.now_ms)
+        throttle = session.throttle
+        if data and channel is session.client and throttle is not None and throttle.is_deferred:
+            self.early += throttle.lasts(self.now_ms)
             if self.looks:
-                mutes.begin_deferred(self.now_ms)
+                mutes.begin_deferred(session, self.now_ms)
             if session.client.muted:
                 self._unread.appendleft(data)
                 return

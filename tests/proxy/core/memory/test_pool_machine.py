@@ -186,7 +186,7 @@ class Walk:
         seen["out of memory"] += self.pool.is_out_of_memory()
         seen["waiting for memory"] += self.pool.is_waited_for
         seen["waiting inside a request"] += any(each.request_left for each in waiting)
-        seen["judged and waiting"] += any(each.has_pending for each in waiting)
+        seen["judged and waiting"] += any(each.pending is not None for each in waiting)
         seen["beyond its share"] += any(share.first for share in shares)
         seen["waiting for their share"] += any(share.line for share in shares)
         seen["too many"] += room.is_closed()

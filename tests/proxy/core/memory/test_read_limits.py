@@ -66,7 +66,7 @@ def test_without_free_memory_reads_are_short():
     assert not idle.waits
     assert reads.request_bytes(begun.session) == CRUMB_BYTES
     assert reads.request_bytes(passing.session) == CRUMB_BYTES
-    passing.session.requests.left = 10
+    passing.session.request_left = 10
     assert reads.request_bytes(passing.session) == 10
     assert reads.request_bytes(gathering.session) == MIN_STEP_BYTES
     assert reads.request_bytes(dropped.session) == len(answered) - 100

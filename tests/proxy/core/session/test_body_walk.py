@@ -33,7 +33,7 @@ def test_no_body_is_walked_without_topic_usage():
     """By default Produce takes the fast loop and no plan asks for topics."""
     wire = Wire()
     wire.client(f.produce(1) + f.produce(2))
-    assert wire.session.requests is None
+    assert wire.session.walker is None
     assert all(not plan.topics for plan in wire.session.plans.by_kind.values())
 
 

@@ -9,6 +9,7 @@ from policies.api import FORWARD, Hold, Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.session.broker_waits import MAX_ANSWERS
 from proxy.core.session.exchange import SwallowedExchange
+from proxy.core.session.questions import inquire
 from tests.support.core.policies import Recorder
 from tests.support.core.session_state import is_patient, is_unusual
 from tests.support.core.sessions import Wire, make_engine
@@ -134,7 +135,7 @@ def test_an_unanswered_inquiry_does_not_delay_the_deadline_of_a_fetch():
     """The inquiry is Sluice's own request; its reply is not due to the client."""
     answers: list[bytes | None] = []
     wire = Wire().client(fetch(1)).broker(fetch_reply(1))
-    wire.session.inquire(f.beat(77), 77, answers.append)
+    inquire(wire.session, f.beat(77), 77, answers.append)
     wire.client(fetch(2))
     wire.advance(FETCH_MS)
     assert wire.to_client == fetch_reply(1) + empty(2)

@@ -6,6 +6,7 @@ from policies.api import FORWARD, Need, Outcome, Reject, Throttle
 from proxy.core.errors import CloseReason
 from proxy.core.protocol_sniffer import WANTS_SASL, WANTS_TLS
 from proxy.core.session.channel import Mute
+from proxy.core.session.questions import inquire
 from tests.support.core.holding import NEEDS
 from tests.support.core.policies import Silent
 from tests.support.core.sessions import Wire, make_engine
@@ -211,7 +212,7 @@ def test_every_kind_of_exchange_completes_when_the_end_comes():
     policy = Silent(lambda r: Reject(1) if r.exchange_id == 2 else FORWARD, apis={f.HEARTBEAT})
     wire = Wire(make_engine([policy])).client(f.heartbeat(1) + f.heartbeat(2))
     answers: list[bytes | None] = []
-    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    inquire(wire.session, f.heartbeat(77), 77, answers.append)
     wire.session.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, "", 0)
     wire.session.end(CloseReason.INTERNAL, "", 0)
     assert policy.completed == [(1, Outcome.DISCONNECTED), (2, Outcome.DISCONNECTED)]
@@ -226,7 +227,7 @@ def test_an_inquiry_that_waits_for_a_frame_boundary_hears_of_the_end():
     """It gets None in place of a reply."""
     answers: list[bytes | None] = []
     wire = Wire().client(f.produce(1)[:80])
-    wire.session.inquire(f.heartbeat(77), 77, answers.append)
+    inquire(wire.session, f.heartbeat(77), 77, answers.append)
     wire.session.client_lost(0)
     wire.release()
     assert answers == [None]

@@ -11,10 +11,10 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session.channel import Mute
+from proxy.core.session.crowding import MAX_BYTES
 from proxy.core.session.exchange import Exchange
 from proxy.core.session.in_flight import (
     EXCHANGE_BYTES,
-    MAX_BYTES,
     SWALLOWED_BYTES,
     UNCOUNTED,
     InFlight,
@@ -115,7 +115,7 @@ def test_an_ordinary_pipeline_costs_nothing():
 @given(st.lists(st.tuples(st.integers(1, 100), st.integers(0, 10_000)), max_size=60), st.data())
 def test_everything_that_was_counted_is_given_back_once(reads, data):
     """However reads and replies alternate; and what came first goes first."""
-    flight, given_back = InFlight(Wire().session), 0
+    flight, given_back = InFlight(), 0
     for count, size_bytes in reads:
         flight.add(count, size_bytes)
         given_back += flight.take(data.draw(st.integers(0, flight.count)))

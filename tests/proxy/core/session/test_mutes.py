@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 from policies.api import QuotaViolation, Throttle
+from proxy.core.session import mutes
 from proxy.core.session.channel import Mute
 from tests.support.core.policies import Recorder
 from tests.support.core.quiet import assert_usual_again
@@ -19,18 +20,18 @@ def test_two_reasons_to_be_muted_are_taken_away_one_by_one():
     """Bytes read during the mute are handled when the last reason is taken away."""
     wire = Wire()
     session = wire.session
-    session.mute_after_request(Mute.THROTTLED)
-    session.mute_after_request(Mute.UPSTREAM_AUTH)
+    mutes.mute_after_request(session, Mute.THROTTLED)
+    mutes.mute_after_request(session, Mute.UPSTREAM_AUTH)
     buf = bytearray(f.heartbeat(1))
     session.from_client(buf, 0, len(buf), 0)
-    session.unmute(Mute.THROTTLED)
+    mutes.unmute(session, Mute.THROTTLED)
     assert not session.paced
-    session.unmute(Mute.UPSTREAM_AUTH)
+    mutes.unmute(session, Mute.UPSTREAM_AUTH)
     assert session.paced
     assert session.ready
     wire.advance(0)
     assert wire.to_broker == f.heartbeat(1)
-    session.unmute(Mute.THROTTLED)  # it does not hold, so nothing is scheduled
+    mutes.unmute(session, Mute.THROTTLED)  # it does not hold, so nothing is scheduled
     assert not wire.engine.turns.queue
     assert_usual_again(wire)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from policies.api import FORWARD, Throttle
 from proxy.core.errors import CloseReason
+from proxy.core.session.questions import inquire
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -92,7 +93,7 @@ def test_an_inquiry_is_sent_at_a_frame_boundary_and_its_reply_is_not_forwarded(c
     asked = f.heartbeat(1, pad=30)
     answers: list[bytes | None] = []
     wire = Wire().client(asked[:cut])
-    wire.session.inquire(f.heartbeat(77, client_id="sluice"), 77, answers.append)
+    inquire(wire.session, f.heartbeat(77, client_id="sluice"), 77, answers.append)
     wire.settle()
     wire.client(asked[cut:] + f.heartbeat(2))
     sent = f.split(wire.to_broker)

@@ -10,7 +10,8 @@ from policies.api import Need, Outcome, Reject
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import Exchange
-from proxy.core.session.session import MAX_KEEP_STEPS, Session
+from proxy.core.session.fast_requests import MAX_KEEP_STEPS
+from proxy.core.session.session import Session
 from proxy.core.turns import (
     LABOUR_KEPT_BYTES,
     LABOUR_STEP_BYTES,

@@ -1,0 +1,67 @@
+"""The fast path of replies: those that are whole in the read and usual in every way are forwarded as they came.
+
+A reply is settled here, or nothing is done about it: any other takes the general path (`reply_stream`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.core.session import frame_heads
+from proxy.core.session.body_walk import on_fetched_whole
+from proxy.core.session.exchange import Exchange, ObservedExchange
+from proxy.core.session.local_replies import on_reply
+from proxy.core.session.reply_stream import count_reply
+from proxy.core.stats.histogram import BUCKET
+
+if TYPE_CHECKING:
+    from proxy.core.session.link import Link
+
+
+def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
+    """Pass on the usual replies that buf[pos:end] begins with. They end at `link.settled`, even if this raises."""
+    entries, usage, buckets = link.queue.entries, link.usage, BUCKET
+    now_us, last = link.shared.now_us, end - frame_heads.REPLY_BYTES
+    try:
+        while pos <= last and entries:
+            size, correlation_id = frame_heads.reply_at(buf, pos)
+            exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
+            stop = pos + 4 + size
+            if correlation_id != exchange.correlation_id or stop > end or size < 4:
+                break
+            plan = exchange.plan
+            glance = plan.glance
+            if plan.plain or (glance is not None and glance.matches(buf, pos, stop)):
+                took_us = now_us - exchange.arrived_us
+                if took_us < plan.fine_us and plan.tally is None:
+                    plan.upstream[buckets[took_us]] += 1
+                else:
+                    exchange = count_reply(link.shared, exchange, size)
+                    if isinstance(exchange, ObservedExchange):
+                        link.calls.complete_replied(exchange, now_ms)
+            elif glance is not None or not _is_heard(link, exchange, buf, pos, stop, now_ms):
+                break
+            usage.response_bytes += 4 + size
+            del entries[0]
+            pos = stop
+    finally:
+        link.settled = pos
+
+
+def _is_heard(
+    link: Link, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
+) -> bool:
+    """Tell the policies of a reply that passes unchanged, and complete it. False, and nothing done: it may not."""
+    plan = exchange.plan
+    if plan.rewrite is not None:
+        look = plan.look
+        if look is None or not look.matches(buf, pos, stop):
+            return False
+    size = stop - pos - 4
+    if isinstance(exchange, ObservedExchange):
+        on_reply(link, exchange, size, buf, pos, stop, now_ms)
+    if plan.topics:
+        on_fetched_whole(link.shared, exchange, buf, pos, stop)
+    exchange = count_reply(link.shared, exchange, size)
+    link.calls.complete_replied(exchange, now_ms)
+    return True

@@ -1,0 +1,38 @@
+# Types of fast_requests.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.session cimport frame_heads, mutes
+from proxy.core.session.exchange cimport Exchange, ObservedExchange, new_observed
+from proxy.core.session.link cimport Link
+from proxy.core.session.plan cimport Plan
+from proxy.core.stats.usage cimport Usage
+
+
+@cython.locals(
+    plans=dict, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong, kind=cython.longlong,
+    correlation_id=cython.longlong, stop=cython.longlong, plan=Plan, exchange=Exchange,
+)
+cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
+
+cdef _kept(Link link, Plan plan, bytearray buf, long long pos, long long stop)
+
+cdef bint _opens(
+    Link link, Plan plan, long long correlation_id, long long size, long long now_ms
+) except -1
+
+@cython.locals(exchange=ObservedExchange, passes=cython.bint)
+cdef bint _try_ask(
+    Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,
+    long long end, kept, long long now_ms
+) except -1
+
+cdef bint _lets_pass(
+    Link link, ObservedExchange exchange, verdict, long long left_bytes, long long now_ms
+) except -1
+
+cdef bint _shows(
+    Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop
+) except -1
+
+cdef bint _may_read(Link link, long long size) except -1

@@ -1,0 +1,29 @@
+# Types of link.py for the compiled build. The rules are in the .py file.
+
+from proxy.core.node_health cimport NodeHealth
+from proxy.core.session.channel cimport Channel
+from proxy.core.session.channel_throttle cimport ChannelThrottle
+from proxy.core.session.exchange_queue cimport ExchangeQueue
+from proxy.core.session.plan_book cimport PlanBook
+from proxy.core.session.policy_calls cimport PolicyCalls
+from proxy.core.session.step_time cimport StepTime
+from proxy.core.stats.usage cimport Usage
+from proxy.core.turns cimport ScheduledSession
+
+
+cdef class Link(ScheduledSession):
+    cdef public object detail, gathered, held, in_flight, judged, judgement, known_claim, passing, peer, pending
+    cdef public object questions, reason, sasl, wait_timer, walker
+    cdef public long long exchange_ids, keep_steps, replied_ms, reply_left, request_left, request_mode, sample_left
+    cdef public long long settled, taken_bytes, taken_ms, unanswered_ms, uncounted, wait_at_ms, wanted
+    cdef public bint diverted, draining, ended, ending, is_patient, samples
+    cdef public Channel broker, client
+    cdef public ChannelThrottle throttle
+    cdef public ExchangeQueue queue
+    cdef public NodeHealth node
+    cdef public PlanBook plans
+    cdef public PolicyCalls calls
+    cdef public StepTime shared
+    cdef public Usage usage
+
+    cpdef long long next_exchange_id(self)
