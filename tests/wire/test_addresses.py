@@ -16,6 +16,7 @@ from wire import codec
 from wire.addresses import LISTENER_APIS, rewriter
 from wire.apis import BY_KEY_AND_VERSION, ApiKey
 from wire.primitives import INT32, encode_compact, encode_compact_count
+from wire.schema import make_message
 
 CARRIERS = [
     *(api for api in BY_KEY_AND_VERSION.values() if api.carries_addresses),
@@ -63,6 +64,25 @@ def test_only_hosts_and_ports_change(api, data):
     message = data.draw(messages_of(codec.response_shape(api)))
     new = rewritten(api, codec.encode(message))
     assert codec.decode_response(api, new) == changed(message, told_to_client)
+
+
+def crowded(shape, count: int):
+    """Yield messages that are blank but for one array, of any depth, with so many items of the least size."""
+    for field in (*shape.untagged, *shape.tagged.values()):
+        if field.is_array:
+            item = 0 if field.shape is None else make_message(field.shape, 0)
+            yield make_message(shape, 0, {field.name: (item,) * count})
+        if field.shape is not None:
+            for inner in crowded(field.shape, count):
+                yield make_message(shape, 0, {field.name: (inner,) if field.is_array else inner})
+
+
+@for_each(KNOWN)
+def test_a_count_is_refused_only_if_its_items_cannot_fit(api):
+    """A count of two hundred items of the least size is none that could exhaust the memory."""
+    for message in crowded(codec.response_shape(api), 200):
+        new = rewritten(api, codec.encode(message))
+        assert codec.decode_response(api, new) == changed(message, told_to_client)
 
 
 @for_each(KNOWN, examples=6)
