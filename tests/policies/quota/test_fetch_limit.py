@@ -3,11 +3,13 @@
 import pytest
 
 from policies.api import FORWARD, Forward, Hold, Outcome, Patch, Throttle
+from policies.quota.alter import Change
+from policies.quota.entity import QuotaEntity
 from policies.quota.fetch_limit import limit_fetch
-from policies.testing import BenchRequest
+from policies.testing import BenchRequest, BenchResponse
 from policies.testing.watched_calls import reachable_objects
 from tests.support.messages.golden import cases
-from tests.support.quotas.quota_policies import bench, fetch, peer, released
+from tests.support.quotas.quota_policies import EPOCH_MS, bench, burst, fetch, peer, released
 from wire.apis import ApiKey, find
 from wire.fetch import FetchHead, ShareFetchHead
 
@@ -143,3 +145,53 @@ def test_a_share_fetch_is_limited_and_charged_like_a_fetch(enforcement):
     assert throttled.throttle_time_ms >= 40_000
     (row,) = made.policy.usage(made.now_ms)
     assert (row.key, row.rate) == ("consumer_byte_rate", 5000)
+
+
+def test_a_quota_that_ends_takes_the_fetches_in_flight_with_it():
+    """Their replies are not observed any more, so a later quota does not share its burst with them."""
+    made = bench()
+    rate = [Change(QuotaEntity("alice"), "consumer_byte_rate", 1000.0)]
+    made.policy.change(rate, made.now_ms)
+    made.ask(fetch(made), peer(1))
+    made.policy.change([rate[0]._replace(value=None)], made.now_ms)
+    made.policy.change(rate, made.now_ms)
+    alone = made.ask(fetch(made), peer(2))
+    assert alone == Forward((Patch(12, (2000).to_bytes(4, "big")),))
+
+
+def test_a_fetch_that_waits_for_its_bytes_and_then_for_its_request_pays_once():
+    """When it is asked again for the second wait, it is neither charged nor counted as in flight again."""
+    made = bench({"user": "alice", "request_rate": 1, "consumer_byte_rate": 1000}, burst_seconds=1)
+    first = fetch(made)
+    made.ask(first, peer(1))
+    made.reply(first, 8000, peer=peer(1))  # the mean is 1000 now, and 7000 are owed
+    asked = fetch(made)
+    assert isinstance(made.ask(asked, peer(2)), Hold)
+    made.advance(6999)
+    burst(made, 2, peer(3))
+    made.advance(1)  # its bytes may pass; the requests have to wait a second
+    assert made.released == []
+    made.advance(1000)
+    (passed,) = made.released
+    assert passed.request is asked
+    made.reply(asked, 1000, peer=peer(2))  # as charged
+    found = made.policy.manager.find("consumer_byte_rate", ("alice", ""))
+    assert found.fetches_in_flight == 0
+    assert found.pass_ms == EPOCH_MS + 8000
+
+
+def test_a_fetch_of_a_client_with_a_request_rate_alone_is_not_limited():
+    """Another client has a limit of bytes, so that fetches are looked at."""
+    made = bench({"user": "alice", "request_rate": 10}, {"user": "bob", "consumer_byte_rate": 1})
+    verdicts = [made.ask(fetch(made), peer()) for _ in range(21)]
+    assert verdicts == [FORWARD] * 20 + [Throttle(100)]
+    assert isinstance(made.ask(fetch(made), peer(2, user="bob")), Forward)
+
+
+def test_a_reply_without_records_is_not_charged():
+    """The policy may be shown more replies than it asks for."""
+    made = bench({"user": "alice", "consumer_byte_rate": 1000})
+    reply = BenchResponse(size_bytes=1_000_000)
+    asked = made.request("Metadata")
+    assert made.policy.on_response(asked, reply, peer(), made.now_ms) is FORWARD
+    assert list(made.policy.usage(made.now_ms)) == []

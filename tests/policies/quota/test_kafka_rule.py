@@ -226,6 +226,17 @@ def test_the_brokers_own_delay_is_joined_not_doubled(broker_ms, ours_ms, joined_
     assert answered(made, throttle_time_ms=broker_ms) == joined_ms
 
 
+def test_a_rate_above_the_limit_by_less_than_half_a_millisecond_is_no_throttle():
+    """The delay is rounded as Kafka rounds it."""
+    for excess, expected in ((0.002, FORWARD), (0.02, Throttle(2))):
+        made = bench({"user": "alice", "request_rate": 10})
+        sensor = made.policy.manager.buckets_of("alice", "c", EPOCH_MS).request.rate
+        sensor.record(99 + excess, EPOCH_MS)
+        asked = made.request("Metadata")
+        made.ask(asked, peer())
+        assert made.reply(asked, peer=peer()) == expected
+
+
 def test_the_brokers_own_delay_comes_before_sluices():
     """In sequence, Sluice's delay is judged as of the end of the broker's."""
     made = bench({"user": "alice", "request_rate": 10})

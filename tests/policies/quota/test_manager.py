@@ -203,6 +203,34 @@ def test_a_new_manager_adopts_the_debts():
     assert taken.pass_ms + taken.burst_ms == pytest.approx(1000 + 2 * 2000)
 
 
+def test_a_new_manager_with_other_windows_begins_its_samples_again():
+    """The samples of another window cannot be measured; the debt stays."""
+    old = made((QuotaEntity("alice"), 10), burst_ms=2000)
+    for _ in range(30):
+        bucket = request(old, "alice", "c", 0)
+    owed_ms = bucket.pass_ms
+    new = made((QuotaEntity("alice"), 10), burst_ms=2000, window_ms=500)
+    new.adopt(old)
+    taken = new.buckets_of("alice", "c", 0).request
+    assert taken is bucket
+    assert (taken.rate.measure(0), taken.pass_ms) == (0, owed_ms)
+    taken.rate.record(10, 0)
+    assert taken.rate.measure(0) == 2  # eleven samples of half a second
+
+
+def test_a_shared_bucket_takes_a_changed_limit():
+    """With the next request of a client that shares it."""
+    limit = QuotaEntity(None, DEFAULT_NAME)
+    manager = made((limit, 1), max_default_buckets=8)
+    for number in range(8):
+        request(manager, "u", f"c{number}", 0)
+    shared = manager.buckets_of("u", "late", 1).request
+    manager.quotas.set(limit, RATE, 7)
+    manager.on_limits_changed()
+    assert manager.buckets_of("u", "late", 1).request is shared
+    assert shared.limit == 7
+
+
 @pytest.mark.parametrize("smooth", [True, False])
 def test_ever_new_client_ids_cost_less_than_30_mb(smooth):
     """Under a default for client ids, with twenty new ones each

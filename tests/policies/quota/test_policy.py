@@ -6,6 +6,7 @@ import pytest
 
 from policies.api import FORWARD, Hold, Need, Peer, PolicyConfigError, QuotaViolation, Throttle
 from policies.discovery import available
+from policies.limits import Limits, LimitsConfig
 from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.manager import SHARED_BUCKETS
@@ -274,6 +275,14 @@ def test_a_reload_keeps_samples_debts_and_overrides(enforcement):
     rates = {each.key: each.rate for each in after.policy.usage(1000)}
     assert rates["request_rate"] == pytest.approx(2 / 10)
     assert ApiKey.PRODUCE in after.policy.apis
+
+
+def test_a_policy_of_another_kind_leaves_nothing_to_adopt():
+    """An entry may keep its name and change its policy."""
+    made = bench({"user": "alice", "request_rate": 1})
+    made.policy.adopt(Limits(LimitsConfig(), BenchHost()))
+    assert [(each.key, each.value) for each in made.policy.quotas] == [("request_rate", 1)]
+    assert made.ask(made.request("Metadata"), PEER) is FORWARD
 
 
 def test_in_mode_observe_every_request_passes_and_is_counted():

@@ -12,6 +12,7 @@ from policies.quota.alter import Change
 from policies.quota.entity import QuotaEntity
 from policies.quota.smooth_rule import REVIEW_BATCH
 from policies.testing import PolicyBench
+from policies.testing.watched_calls import reachable_objects
 from tests.support.quotas.quota_policies import (
     EPOCH_MS,
     asked_by_others,
@@ -85,6 +86,20 @@ def test_a_request_released_by_a_drain_leaves_no_trace():
         (100, asked[0].exchange_id),
         (200, asked[1].exchange_id),
     ]
+
+
+def test_a_request_released_by_a_drain_is_forgotten_when_its_client_gets_another_limit():
+    """It cannot be asked about again."""
+    made = spent()
+    other = Change(QuotaEntity("alice", "c"), "request_rate", 5.0)
+    kept = []
+    for session_id in (2, 3, 4):
+        assert isinstance(made.ask(made.request("Metadata"), peer(session_id)), Hold)
+        made.drain()
+        made.policy.change([other], made.now_ms)
+        made.policy.change([other._replace(value=None)], made.now_ms)
+        kept.append(reachable_objects(made.policy))
+    assert kept == kept[:1] * 3
 
 
 def test_only_the_entity_that_is_over_waits():

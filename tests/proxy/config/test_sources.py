@@ -388,8 +388,22 @@ def test_errors_of_all_sources_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_a_mapping_is_reported(tmp_path: Path) -> None:
-    """Variables do not hide the error."""
+    """Neither the file itself nor a section of it; variables do not hide the error."""
     file = tmp_path / "s.yaml"
-    file.write_text("listen: 7\n", "utf-8")
-    (problem, *_) = refused(file, {"SLUICE_LISTEN_PORT": "77"})
-    assert problem.startswith("listen (F:1): found 7, expected a mapping with address")
+    for text, variable, expected in (
+        (
+            "listen: 7\n",
+            "SLUICE_LISTEN_PORT",
+            "listen (F:1): found 7, expected a mapping with address",
+        ),
+        (
+            "listen: 7\n",
+            "SLUICE_LISTEN_TLS_CERT_FILE",
+            "listen (F:1): found 7, expected a mapping with address",
+        ),
+        ("- 1\n", "SLUICE_LISTEN_PORT", "(F): found a list, expected a mapping with upstream"),
+        ("- 1\n", "SLUICE_POLICIES", "(F): found a list, expected a mapping with upstream"),
+    ):
+        file.write_text(text, "utf-8")
+        (problem, *_) = refused(file, {variable: "77"})
+        assert problem.startswith(expected), variable

@@ -103,6 +103,18 @@ def test_a_policys_reply_that_refuses_is_reported_like_any_refusal(needs):
     assert wire.to_client == f.reply(1, b"\x00\x2c") + f.reply(2, b"\x00\x00")
 
 
+def test_a_request_of_two_reads_has_a_receive_stage_when_it_becomes_reportable_later():
+    """The time that its client took to send it is no reason to trace it, but belongs to its trace."""
+    wire, ear = listening(Recorder(lambda _: REFUSED, needs=Need.BODY))
+    frame = f.heartbeat(1)
+    wire.client(frame[:-3]).advance(250)
+    wire.client(frame[-3:])
+    (trace,) = ear.traces
+    assert [(each.kind, each.ended_us - each.began_us) for each in trace.stages] == [
+        ("receive", 250_000)
+    ]
+
+
 def test_a_throttle_follows_a_client_that_changes_its_name():
     """The rest of its muted time counts for its new user and client id."""
     wire = Wire(make_engine([Recorder(lambda _: Throttle(500))]))
