@@ -66,11 +66,6 @@ class QuotaEntity:
     user: str | None = None
     client_id: str | None = None
 
-    @property
-    def is_default(self) -> bool:
-        """Whether it is a template: each entity that it fits gets a bucket made from it."""
-        return DEFAULT_NAME in (self.user, self.client_id)
-
 
 class ResolvedLimit(NamedTuple):
     """The limit that holds for a client."""
