@@ -63,7 +63,7 @@ class _Move:
 
 
 class BrokerRoutes:
-    """The routes of all `sessions` of a process."""
+    """The routes of all sessions of a process."""
 
     __slots__ = (
         "_again",
@@ -73,18 +73,23 @@ class BrokerRoutes:
         "_moves",
         "_retirements",
         "_room",
+        "_sessions",
         "_time",
         "_timer",
         "_timers",
         "_topology",
         "_unconfirmed",
-        "sessions",
     )
 
     def __init__(
-        self, topology: Topology, timers: Timers, retirements: Retirements, time: Time
+        self,
+        sessions: Collection[Routed],
+        topology: Topology,
+        timers: Timers,
+        retirements: Retirements,
+        time: Time,
     ) -> None:
-        self.sessions: Collection[Routed] = ()
+        self._sessions = sessions
         self._topology = topology
         self._timers = timers
         self._retirements = retirements
@@ -133,7 +138,7 @@ class BrokerRoutes:
         """Forget a session that has ended. After the last one nothing is left to follow."""
         self._unconfirmed.pop(session, None)
         self._misled.pop(session, None)
-        if not self.sessions:
+        if not self._sessions:
             for move in self._moves.values():
                 if move.timer is not None:
                     move.timer.cancel()
@@ -188,7 +193,7 @@ class BrokerRoutes:
         if now_ms >= self._begun_ms + WINDOW_MS:
             self._begun_ms, self._room = now_ms, FEW
         if not self._left and self._again:
-            self._left, self._again = list(self.sessions), False
+            self._left, self._again = list(self._sessions), False
         left = self._left
         try:
             for _ in range(min(SLICE, len(left))):

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from proxy.core.connection_limits import ConnectionLimits
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timers import Timer
-    from proxy.core.purgatory.timing_wheel import TimerEntry
     from proxy.core.session.channel_throttle import ChannelThrottle
     from proxy.core.session.reauthentication import Custodian
     from proxy.core.topology import Topology
@@ -46,7 +45,7 @@ MEASURE_MS = 10_000
 
 
 class Engine(SharedState):
-    """Holds all sessions and shared state of a process. `now_ms` is the time of the last `advance`."""
+    """What the app and the event loop do with all sessions of a process: verbs over the data that they share."""
 
     def __init__(
         self,
@@ -58,16 +57,14 @@ class Engine(SharedState):
         now_ms: int = 0,
     ) -> None:
         options = options or EngineOptions()
-        super().__init__(topology, chain, observer, options, now_ms)
+        self.sessions: set[Session] = set()
+        super().__init__(self.sessions, topology, chain, observer, options, now_ms)
         self._user = (options.fixed_user, "fixed") if options.fixed_user else (ANONYMOUS, "none")
         self.calls = PolicyCalls(self)
         self.moves = HeldMoves(self.timers)
-        self.sessions: set[Session] = set()
-        self.takers = self.sessions
         self._renewals: dict[Session, Reauthentication] = {}
         self._ends: dict[Session, Timer] = {}  # of those whose certificates end
         self.sweep = SessionSweep(self.sessions, self.timers, self.connections, self.retirements)
-        self.routes.sessions = self.sessions
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._ticks: dict[int, Timer] = {}  # by their interval in ms
@@ -236,15 +233,6 @@ class Engine(SharedState):
         try:
             self.usage.roll(now_ms)
         except Exception as error:  # noqa: BLE001 - one second's figures are lost, and no more
-            self.report(error)
-
-    def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
-        """Handle a timer whose call raised: the session of its held request ends, if it has one; else report it."""
-        session = getattr(entry, "owner", None)
-        if isinstance(session, Session):
-            session.crash(error)
-            self.attend(session)
-        else:
             self.report(error)
 
     def next_ms(self) -> int | None:

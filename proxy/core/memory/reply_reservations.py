@@ -69,7 +69,7 @@ class ReplyRoom(Protocol):
     @property
     def slow_client_limits(self) -> ReadLimits: ...
     @property
-    def takers(self) -> Iterable[Taker]: ...
+    def sessions(self) -> Iterable[Taker]: ...
 
 
 class ReplyReservations:
@@ -152,7 +152,7 @@ class ReplyReservations:
     def _mark(self) -> None:
         self._marks = {
             taker: taker.client.sent_bytes
-            for taker in self._room.takers
+            for taker in self._room.sessions
             if taker.client.unsent_bytes
         }
 

@@ -1,14 +1,15 @@
-"""The state that all sessions of a process share: the chain, the pools, the topology, the timers, the counts.
+"""The data that all sessions of a process share: the chain, the pools, the topology, the timers, the counts.
 
-No I/O and no clock: `Engine.advance(now_ms)` is called once per step and sets the time that all code reads.
+Sessions see this class, and Engine adds the verbs of the app and the event loop, as Session does to Link. Nothing in it
+knows of either. No I/O and no clock: the event loop sets the time of each step, which all code reads.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from proxy.core.broker_routes import BrokerRoutes
+from proxy.core.broker_routes import BrokerRoutes, Routed
 from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
@@ -28,13 +29,13 @@ from proxy.core.stats.usage import UsageBook
 from proxy.core.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection
 
     from policies.chain import Chain, Hooks
     from proxy.core.auth.sasl_server import SaslServer
-    from proxy.core.memory.reply_reservations import Taker
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
+    from proxy.core.session.channel import Channel
     from proxy.core.session.engine_options import EngineOptions
     from proxy.core.topology import Topology
     from proxy.core.turns import Scheduled
@@ -48,11 +49,28 @@ WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone", "broker_gone"
 disconnects, or when Sluice closes the connection for another reason."""
 
 
+class SharingSession(Routed, Protocol):
+    """A session, as the data sees it that all of them share: also a Scheduled, and a Taker."""
+
+    ready: bool
+    attention: bool
+    handle: object
+    turn_us: float
+    client: Channel
+
+    def crash(self, error: Exception) -> None:
+        """End, because of an exception that no narrower handler caught."""
+
+    def end_stuck(self, now_ms: int) -> None:
+        """See Taker."""
+
+
 class SharedState(StepTime):
     """The shared state of one process. `now_ms`: the time of the last `advance`; `now_us`: the same in microseconds."""
 
     def __init__(
         self,
+        sessions: Collection[SharingSession],
         topology: Topology,
         chain: Chain,
         observer: Observer,
@@ -60,6 +78,7 @@ class SharedState(StepTime):
         now_ms: int,
     ) -> None:
         super().__init__(now_ms)
+        self.sessions = sessions
         self.topology = topology
         self.chain = chain
         self.observer = observer
@@ -97,7 +116,7 @@ class SharedState(StepTime):
         self.timers = Timers(now_ms, self.on_timer_failed)
         self.connections = ConnectionCounts()
         self.retirements = Retirements(self.timers, self.reservations)
-        self.routes = BrokerRoutes(topology, self.timers, self.retirements, self)
+        self.routes = BrokerRoutes(sessions, topology, self.timers, self.retirements, self)
         self.newcomers = Newcomers(self.timers, self.connections)
         self.holds = Purgatory(self.timers)
         self.completions = dict.fromkeys(WAIT_OUTCOMES, 0)
@@ -107,8 +126,6 @@ class SharedState(StepTime):
         self.try_expect_early: Callable[[Scheduled], bool] = _never
         """Let the client's next event tell the session before its bytes are read; False: it cannot. Mutes that begin
         only then are cheaper (`proxy.core.session.mutes`). The event loop sets it."""
-        self.takers: Iterable[Taker] = ()
-        """The sessions: their clients take replies, or do not. `Engine` makes them."""
 
     def attend(self, session: Scheduled) -> None:
         """Tell the event loop to look at a session: something happened to it outside its own reads.
@@ -144,8 +161,13 @@ class SharedState(StepTime):
             self.observer.on_internal_error(error)
 
     def on_timer_failed(self, entry: TimerEntry, error: Exception) -> None:
-        """Report an exception that a timer's callback has raised; the timer is removed."""
-        self.report(error)
+        """Handle a timer whose call raised: the session of its held request ends, if it has one; else report it."""
+        session: SharingSession | None = getattr(entry, "owner", None)
+        if session is not None and session in self.sessions:
+            session.crash(error)
+            self.attend(session)
+        else:
+            self.report(error)
 
     def _pool(self, name: str, size_bytes: int, max_bytes: int) -> MemoryPool:
         pool = MemoryPool(size_bytes, within(size_bytes, max_bytes), now_ms=lambda: self.now_ms)

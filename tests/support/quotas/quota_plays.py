@@ -67,7 +67,7 @@ class Play:
         self._host = _Host()
         self.policy = self._policy()
         engine, self.ledger = make_counting_engine([self.policy], now_ms=START_MS, **made.options)
-        engine.sessions = engine.takers = engine.sweep._sessions = _Sessions()
+        engine.sessions = engine.sweep._sessions = _Sessions()
         self._host.engine = self._engine = engine
         self.deferred = 0  # mutes that began with early bytes, or not at all
         if defers:
