@@ -2,14 +2,8 @@
 
 - The context is replaced when the files change; connections that are open, and handshakes that have begun, keep theirs.
 - A session is resumed only within its context. OpenSSL does not look at dates then, so they are judged here.
-- The user is that of the certificate's subject, or of its alternative names. A certificate that gives no user is
-  refused, never ANONYMOUS: an authority that is trusted here may sign for others.
-- Of alternative names those count that a rule matches. Two of them that give different users are refused: neither
-  their order nor the client chooses. Their number and the length of each are bounded before a rule reads them.
-- One port may serve all brokers: the name that a client asks for in its TLS handshake (SNI) selects one. `sni_pattern`
-  with a node's id in the place of $(node) is that node; the advertised host is the bootstrap.
-- Any other name, and none at all, is refused in the handshake (as Kroxylicious does), so that a client that has the
-  wrong name learns it there. Upper and lower case are the same (RFC 6066).
+- A client that asks for a name that is no broker's (`peer_names`), or for none, is refused in the handshake (as
+  Kroxylicious does), so that a client that has the wrong name learns it there.
 - In TLS 1.2 a resumed session keeps the name of its first handshake; no client may resume it for another (RFC 6066).
 """
 
@@ -19,33 +13,21 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from proxy.shell.transport import HandshakeError, SecureClient
-from proxy.tls.certificate import (
-    AlternativeName,
-    CertificateError,
-    alternative_names,
-    subject_of,
-)
+from proxy.tls.certificate import CertificateError, subject_of
 from proxy.tls.contexts import chain_end_ms
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from proxy.core.connection_limits import ConnectionLimits
     from proxy.tls.handshakes import Handshakes
+    from proxy.tls.peer_names import CertificatePrincipals, ServerNames
     from proxy.tls.transport import TlsTransport
 
 
 MAX_HOST_CHARS: Final = 253
 """The most of a server name that is shown."""
-
-MAX_NAMES: Final = 100
-"""The most alternative names that the rules read."""
-_MAX_SHOWN_CHARS: Final = 200
-_NAMES: Final = {
-    "uri_san": (AlternativeName.URI, "URI"),
-    "dns_san": (AlternativeName.DNS, "DNS name"),
-}
 
 
 class _Accepted(ssl.SSLObject):
@@ -133,63 +115,3 @@ class TlsListener:
             return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
         secured.server_name = name
         return None
-
-
-class ServerNames:
-    """The names that clients may ask for. `hosts` is by node id."""
-
-    __slots__ = ("_nodes",)
-
-    def __init__(self, bootstrap_host: str, hosts: Mapping[int, str]) -> None:
-        self._nodes: dict[str, int | None] = {_plain(host): node for node, host in hosts.items()}
-        self._nodes[_plain(bootstrap_host)] = None
-
-    def knows(self, name: str | None) -> bool:
-        """Return whether clients may ask for this name."""
-        return name is not None and _plain(name) in self._nodes
-
-    def node_of(self, name: str) -> int | None:
-        """Return the node of a name that is known; None is the bootstrap."""
-        return self._nodes[_plain(name)]
-
-
-def _plain(name: str) -> str:
-    return name.lower().removesuffix(".")
-
-
-class CertificatePrincipals:
-    """Makes users from certificates. `kind`: subject, uri_san or dns_san.
-
-    `user_of` returns the user of a text, None if no rule matches.
-    """
-
-    def __init__(self, kind: str, user_of: Callable[[str], str | None]) -> None:
-        self._kind = kind
-        self._user_of = user_of
-
-    def user_of(self, certificate: bytes, subject: str) -> str:
-        """Return the user of a certificate with this subject. Raises HandshakeError, CertificateError."""
-        if self._kind == "subject":
-            user = self._user_of(subject)
-            if user is None:
-                words = f"no principal mapping rule gives the subject {_shown(subject)} a user"
-                raise HandshakeError(words)
-            return user
-        kind, word = _NAMES[self._kind]
-        names = alternative_names(certificate, kind)
-        who = f"the certificate of {_shown(subject)}"
-        if not names:
-            raise HandshakeError(f"{who} has no {word} as an alternative name")
-        if len(names) > MAX_NAMES:
-            raise HandshakeError(f"{who} has more than {MAX_NAMES} alternative names")
-        users = {user for name in names if (user := self._user_of(name)) is not None}
-        if len(users) == 1:
-            return users.pop()
-        shown = ", ".join(map(_shown, names))[:_MAX_SHOWN_CHARS]
-        if users:
-            raise HandshakeError(f"{who} gives {len(users)} users, expected one: {shown}")
-        raise HandshakeError(f"no principal mapping rule gives {who} a user: {shown}")
-
-
-def _shown(text: str) -> str:
-    return repr(text[:_MAX_SHOWN_CHARS])

@@ -67,10 +67,10 @@ class Tls:
         from proxy.core.auth.principal_mapping import PrincipalMapper  # noqa: PLC0415 - see above
         from proxy.tls.connector import TlsConnector  # noqa: PLC0415 - see above
         from proxy.tls.handshakes import Handshakes  # noqa: PLC0415 - see above
-        from proxy.tls.listener import (  # noqa: PLC0415 - see above
+        from proxy.tls.listener import TlsListener  # noqa: PLC0415 - see above
+        from proxy.tls.peer_names import (  # noqa: PLC0415 - see above
             CertificatePrincipals,
             ServerNames,
-            TlsListener,
         )
 
         loaded = self._load()

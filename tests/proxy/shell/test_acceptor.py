@@ -17,7 +17,8 @@ from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport, SecureClient
 from proxy.tls.handshakes import Handshakes
-from proxy.tls.listener import CertificatePrincipals, TlsListener
+from proxy.tls.listener import TlsListener
+from proxy.tls.peer_names import CertificatePrincipals
 from tests.support.core.sessions import Watcher
 from tests.support.messages import frames as f
 from tests.support.shell.tls import Contexts

@@ -16,7 +16,8 @@ from proxy.shell.acceptor import EVICTION_MS, Acceptor
 from proxy.shell.listeners import Listeners
 from proxy.shell.proxied_clients import HEADER_S, ProxiedClients
 from proxy.tls.handshakes import Handshakes
-from proxy.tls.listener import CertificatePrincipals, TlsListener
+from proxy.tls.listener import TlsListener
+from proxy.tls.peer_names import CertificatePrincipals
 from tests.support.messages import frames as f
 from tests.support.messages.proxy_headers import SIGNATURE, binary, line
 from tests.support.shell.tls import Contexts

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.shell.transport import HandshakeError
 from proxy.tls.contexts import server_context
-from proxy.tls.listener import ServerNames
+from proxy.tls.peer_names import ServerNames
 from tests.support.shell.sockets import tcp_pair
 from tests.support.shell.tls import hello_asking_for
 from tests.support.shell.tls_clients import listener_of, meet, trusting

@@ -8,7 +8,8 @@ from proxy.shell.clock import Clock
 from proxy.shell.transport import SecureClient
 from proxy.tls.contexts import client_context, server_context
 from proxy.tls.handshakes import Handshakes
-from proxy.tls.listener import CertificatePrincipals, TlsListener
+from proxy.tls.listener import TlsListener
+from proxy.tls.peer_names import CertificatePrincipals
 from tests.support.shell.sockets import tcp_pair
 
 
