@@ -2,6 +2,7 @@
 
 cimport cython
 
+from proxy.core.session cimport crowding
 from proxy.core.session.exchange cimport Exchange
 from proxy.core.session.link cimport Link
 

@@ -93,7 +93,8 @@ def forget(link: Link, now_ms: int) -> None:
     """Discard a kept or pending request, because the session ends."""
     drop_kept(link)
     pending, link.pending = link.pending, None
-    if pending is not None and not isinstance(pending.verdict, PolicyFault | None):
+    verdict = None if pending is None else pending.verdict
+    if pending is not None and verdict is not None and not isinstance(verdict, PolicyFault):
         link.complete(pending.exchange, Outcome.DISCONNECTED, now_ms)  # it was judged
     link.request_left = 0
 
