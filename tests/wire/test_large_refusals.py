@@ -1,6 +1,7 @@
 """Error replies to requests with more items than one step may answer."""
 
 from contextlib import suppress
+from itertools import chain
 from unittest.mock import patch
 
 import pytest
@@ -65,6 +66,36 @@ def test_it_is_made_in_steps(api):
     """A step answers few of the items."""
     pauses, _ = end_of(refusing(api, body(api), CODE, WORDS))
     assert pauses >= ITEMS // 50
+
+
+def test_no_part_of_a_divided_request_has_more_than_its_items():
+    """Topics are joined in a part, and the partitions of one are divided; all are there, in order."""
+    api = api_of(ApiKey.DELETE_RECORDS, 2)
+    shape = codec.request_shape(api)
+    of_topic = shape.item("topics")
+    asked = [("a", range(3)), ("b", range(7)), ("c", range(1)), ("d", range(4))]
+    topics = tuple(
+        make_message(
+            of_topic,
+            0,
+            {
+                "name": name,
+                "partitions": tuple(
+                    make_message(of_topic.item("partitions"), 0, {"partition_index": index})
+                    for index in indexes
+                ),
+            },
+        )
+        for name, indexes in asked
+    )
+    body = codec.encode(make_message(shape, 0, {"topics": topics}))
+    _, *parts = (each for each in splitting(api, body, 0, 4) if each is not None)
+    found = [
+        [(topic.name, each.partition_index) for topic in part.topics for each in topic.partitions]
+        for part in (codec.decode_request(api, each) for each in parts)
+    ]
+    assert [len(each) for each in found] == [4, 4, 4, 3]
+    assert [*chain(*found)] == [(name, index) for name, indexes in asked for index in indexes]
 
 
 def test_one_item_may_hold_a_large_array():

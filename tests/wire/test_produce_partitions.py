@@ -149,15 +149,17 @@ def test_an_impossible_count_costs_nothing(version):
         (13, b"\2 id-of-16-bytes-- \0\0 \0", "count -1"),
         (3, b"\xff\xff\xff\xff", "count -1"),
         (9, b"\0\0", "count -1"),
+        (9, b"\2 \2t \2 \0\0\0\7 \x09 rr\0\0\0", "partition 7 ends 4 bytes beyond"),
+        (3, b"\0\0\0\1 \0\1t \0\0\0\1 \0\0\0\7 \0\0\0\5 rr", "partition 7 ends 3 bytes beyond"),
         (3, b"\0\0\0\0 \0", "1 bytes follow"),
         (9, b"\1\0 \0\0", "2 bytes follow"),
     ],
 )
 def test_a_body_that_kafka_would_not_send_is_refused(version, topics, match):
-    """Names and arrays may not be null, and no byte follows the last field."""
+    """Names and arrays may not be null, and the last field ends where the body does."""
     body = topics.replace(b" ", b"")
     with pytest.raises(WireError, match=match):
-        produce_partitions.pack_topics(body, 0, len(body), version)
+        produce_partitions.pack_topics(body + bytes(20), 0, len(body), version)
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])

@@ -1,6 +1,7 @@
 """The topics and groups that a request names, of every API and version."""
 
 from dataclasses import fields
+from itertools import product
 from uuid import UUID
 
 import pytest
@@ -167,9 +168,11 @@ def test_partitions_of_equal_size_are_read_between_their_tags():
     """Without tags they are read in one go."""
     api = api_of(ApiKey.DELETE_RECORDS, 2)
     partitions = [INT32.pack(n) + bytes(8) for n in (5, 7)]
-    for tags in (b"\x00", b"\x01\x05\x01x"):
-        body = b"\x02\x02a\x03" + partitions[0] + tags + partitions[1] + b"\x00" + tags
-        assert read(api, body + bytes(5)).topics == (TopicRef("a", None, (5, 7)),)
+    tagged = b"\x01\x05\x01x"
+    for one, two in product((b"\x00", tagged), repeat=2):
+        topic = b"\x02a\x03" + partitions[0] + one + partitions[1] + two + tagged
+        found = read(api, b"\x03" + topic * 2 + bytes(5)).topics
+        assert found == (TopicRef("a", None, (5, 7)),) * 2
 
 
 def test_an_id_counts_more_than_a_name_and_either_is_the_key():

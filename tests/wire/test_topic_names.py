@@ -54,10 +54,22 @@ def test_any_bytes_are_read_without_a_fault(data, chunk):
 
 @pytest.mark.parametrize("cut", [1, 30])
 def test_a_cut_body_keeps_the_names_before_the_cut(cut):
-    """The reader has given up, and the names of complete topics are known."""
+    """The names of complete topics are known; the reader says that others may be missing."""
     data = metadata_body(12, 3, 2)[:-cut]
     names = fed(12, data, 50)
     assert set(names.names.values()) >= {"topic-0", "topic-1"}
+    assert names.is_incomplete is (cut > 1)  # the last byte has only tags
+
+
+@pytest.mark.parametrize("chunk", [1, 10, 1000])
+def test_a_topic_without_a_name_hides_no_other(chunk):
+    """A broker names no topic for an id that it does not know."""
+    data = metadata_body(12, 2, 2)
+    cluster, topics, rest = data.partition(b"\x03\x00\x00\x08topic-0")
+    unknown = b"\x00\x64\x00" + b"\x07" * 16 + b"\x00\x01" + bytes(4) + b"\x00"
+    names = fed(12, cluster + b"\x04" + unknown + topics[1:] + rest, chunk)
+    assert sorted(names.names.values()) == ["topic-0", "topic-1"]
+    assert not names.is_incomplete
 
 
 def test_a_string_without_end_is_given_up():
