@@ -6,7 +6,7 @@
 
 - The pool of requests may be overdrawn by one frame that is kept whole (KIP-72: the bound is the pool plus
   the largest request). A policy that reads bodies gets a copy, one at a time.
-- Replies that must be changed after their first part are kept whole and have KEPT_REPLY_BYTES beyond the pool.
+- Replies that must be changed after their first part are kept whole and have REPLY_RESERVE_BYTES beyond the pool.
 - Logins of clients that are not known yet never wait for memory, so they have LOGIN_BYTES beyond the pool.
 - Pool sizes that are not set are derived: the pools share the rest of the limit equally. Without a limit they
   have DEFAULT_POOL_BYTES each.
@@ -43,11 +43,11 @@ DERIVED_CONNECTIONS, DERIVED_TLS_CONNECTIONS = 1000, 200
 """Assumed if `limits.max_connections` is 0: without TLS, and with it on either side."""
 DEFAULT_POOL_BYTES = 128 * MIB
 MIN_POOL_BYTES = MIB
-KEPT_REPLY_BYTES = 8 * MIB
+REPLY_RESERVE_BYTES = 8 * MIB
 """The memory for replies that are kept whole, beyond their pool (`proxy.core.memory.reply_reservations`)."""
 LOGIN_BYTES = 4 * MIB
 """The memory for clients that are not known yet, beyond the pool of requests (`proxy.core.memory.unauthenticated`)."""
-OVER_BYTES = KEPT_REPLY_BYTES + LOGIN_BYTES
+OVER_BYTES = REPLY_RESERVE_BYTES + LOGIN_BYTES
 DERIVED = 0
 NO_BOUND = -1
 
@@ -130,7 +130,7 @@ class Budget:
             (self.request_bytes, "requests (memory.queued_max_request_bytes)"),
             (self.response_bytes, "replies (memory.queued_max_response_bytes)"),
             (self.whole_bytes, "the largest request kept whole, over the pool"),
-            (KEPT_REPLY_BYTES, "replies kept whole, over the pool"),
+            (REPLY_RESERVE_BYTES, "replies kept whole, over the pool"),
             (LOGIN_BYTES, "clients that are not known yet: hellos, tokens, long headers"),
             (
                 self.residue_bytes,
@@ -161,7 +161,7 @@ class Budget:
                 "memory",
                 f"{most} bytes at most ({_mib(self.request_bytes)} requests + "
                 f"{_mib(self.response_bytes)} replies + {_mib(self.whole_bytes)} whole frame + "
-                f"{_mib(KEPT_REPLY_BYTES)} kept replies + {_mib(LOGIN_BYTES)} logins + "
+                f"{_mib(REPLY_RESERVE_BYTES)} kept replies + {_mib(LOGIN_BYTES)} logins + "
                 f"{_mib(self.residue_bytes)} for {self.connections} connections + "
                 f"{_mib(BASE_BYTES)} base)",
                 f"at most {usable} bytes, {USABLE_PART:.0%} of the limit of {demand.limit_bytes} "

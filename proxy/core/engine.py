@@ -209,8 +209,8 @@ class Engine(SharedState):
             (self.reply_pool, response_bytes, MAX_REPLY_BYTES),
         ):
             pool.resize(size_bytes, within(size_bytes, max_bytes))
-        self.read_limits.set_backpressure()
-        self.reservations.look_again()
+        self.read_sizes.set_near_limits()
+        self.reservations.on_resize()
         self.reply_reservations.serve()
 
     # -- time ------------------------------------------------------------------------------------

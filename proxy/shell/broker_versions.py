@@ -65,7 +65,7 @@ class _Asker:
     def try_count(self) -> bool:
         """Count the bytes that are kept now; return False if others need the memory more."""
         if self._session in self._engine.newcomers:
-            return self._engine.unauthenticated.try_keep(self, self._kept_bytes)
+            return self._engine.unauthenticated.try_set(self, self._kept_bytes)
         self._count_as_known(self._kept_bytes)
         return True
 

@@ -62,7 +62,7 @@ CROWD_READ_BYTES = 64 << 10
 """The largest read while a poll returns more than CROWD_EVENTS: small requests do not wait for large ones."""
 WAITING_READ_BYTES = 16 << 10
 """The largest read while sessions wait for turns: bytes that are read too early are copied in each turn."""
-MIN_READ_BYTES = 16 << 10
+SLOWED_READ_BYTES = 16 << 10
 MORE_READ_BYTES = 16 << 10
 """The smallest read from a side whose bytes were not all accepted, and by how much reads grow again."""
 STEP_US = 2_000
@@ -434,7 +434,7 @@ class EventLoop:
         if not end.closed:
             end.channel.put(bytes(self._view[start:stop]))
             source = end.other
-            source.read_bytes = max(MIN_READ_BYTES, source.read_bytes // 2)
+            source.read_bytes = max(SLOWED_READ_BYTES, source.read_bytes // 2)
             source.expect |= SMALL_READS
             settling.settle(self.endpoints, end)
 
@@ -472,7 +472,7 @@ class EventLoop:
 
     def _receive(self, end: Endpoint, now_ms: int) -> int:
         """Read as much as the core grants; return how many bytes were read."""
-        reads = self._engine.read_limits
+        reads = self._engine.read_sizes
         granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
         limit = end.read_bytes
         turns = self._engine.turns

@@ -14,7 +14,7 @@ from proxy.config.upstream import UpstreamSettings
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.memory.read_limits import CRUMB_BYTES
+from proxy.core.memory.read_sizes import MIN_READ_BYTES
 from proxy.core.session.grace_times import GraceTimes
 from proxy.dynamic_config import dynamic_settings, graces_of
 from proxy.telemetry import log
@@ -102,7 +102,7 @@ def test_new_traffic_stays_within_a_pool_that_was_made_smaller(make_bench, key):
         bench.run()
         sides = [(broker, frame, session.broker) for _, broker, session in made]
     pour(bench, sides)
-    assert links * CRUMB_BYTES < pool.peak_bytes <= size_bytes + links * CRUMB_BYTES
+    assert links * MIN_READ_BYTES < pool.peak_bytes <= size_bytes + links * MIN_READ_BYTES
 
 
 def test_the_limits_of_connections_change():

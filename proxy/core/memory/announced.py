@@ -89,7 +89,7 @@ class AnnouncedBytes:
         elapsed_ms = now_ms - claim.since_ms
         is_fast = here_bytes >= FAST_BYTES and elapsed_ms <= PROBE_MS
         if not is_fast and elapsed_ms < PROBE_MS:
-            claim.watch(now_ms)
+            claim.arm_timer(now_ms)
             return WAITS
         node_id = claim.owner.peer.node_id
         node = self._nodes.get(node_id) or Node()
@@ -106,7 +106,7 @@ class AnnouncedBytes:
             return GATHERS
         self._nodes[node_id] = node
         claim.refuse()
-        claim.stand_in(node.line, whole_bytes if is_fast else -whole_bytes, here_bytes)
+        claim.wait_in(node.line, whole_bytes if is_fast else -whole_bytes, here_bytes)
         claim.owner.on_memory_refused()
         return WAITS
 
@@ -165,7 +165,7 @@ class AnnouncedBytes:
         node.used_bytes += whole_bytes
         claim.announced_bytes = whole_bytes
         claim.begin(claim.room.now_ms)
-        claim.watch(claim.room.now_ms)
+        claim.arm_timer(claim.room.now_ms)
 
     def _serve(self, node_id: int | None, node: Node) -> None:
         while (place := node.line.first()) is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.errors import CloseReason
-from proxy.core.memory.slow_clients import HASTY_MS, yields
+from proxy.core.memory.slow_clients import SHARE_CHECK_MS, yields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +126,7 @@ class MemoryClaim:
     __slots__ = (
         "announced_bytes",
         "head_reserved",
-        "holds",
+        "is_counted",
         "left_ms",
         "line",
         "owner",
@@ -150,7 +150,7 @@ class MemoryClaim:
         self.whole_bytes = 0  # of the frame that memory is reserved for, or that waits for some
         self.reserved_bytes = 0  # for the part of it that has arrived, and the next step
         self.head_reserved = False  # whether they are for the head of one
-        self.holds = False  # counted among the requests held here
+        self.is_counted = False  # whether it is counted in `Reservations.requests`
         self.share: Share | None = None  # that the reserved bytes belong to
         self.line: WaitingLine[MemoryClaim] | None = None  # the line it waits in
         self.waits_since_ms = 0
@@ -171,7 +171,7 @@ class MemoryClaim:
         """Whether memory is reserved for the next request, or it has waited for some."""
         return self.reserved_bytes > 0 or self.short_since_us > 0
 
-    def stand_in(
+    def wait_in(
         self,
         line: WaitingLine[MemoryClaim],
         size_bytes: int,
@@ -181,7 +181,7 @@ class MemoryClaim:
     ) -> None:
         """Join `line` to wait for `size_bytes`; the caller mutes the client. `ahead`: before all others.
 
-        `here_bytes` of the request were read and are not kept yet.
+        `here_bytes` of the request were read and are not reserved yet.
         """
         now_ms = self.room.now_ms
         if self.line is None:
@@ -246,18 +246,18 @@ class MemoryClaim:
         """Start the time in which the request must arrive."""
         self.since_ms = now_ms
 
-    def watch(self, now_ms: int) -> None:
+    def arm_timer(self, now_ms: int) -> None:
         """Arm the read timer, unless it is: a read has ended inside a frame (or head) that uses memory."""
         if self.timer is None:
             due_ms = self.room.slow_client_limits.due_ms(self.since_ms, 0)
             if due_ms is not None:
                 self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)
 
-    def watch_head(self, now_ms: int) -> None:
+    def arm_head_timer(self, now_ms: int) -> None:
         """Start the time and the read timer for an incomplete head that is longer than HEAD_BYTES."""
         if self.timer is None:
             self.since_ms = now_ms
-            self.watch(now_ms)
+            self.arm_timer(now_ms)
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Replace the read timer by another call, for a client that is no longer read."""
@@ -266,11 +266,11 @@ class MemoryClaim:
 
     def _on_due(self, now_ms: int) -> None:
         try:
-            self._look(now_ms)
+            self._check_rate(now_ms)
         except Exception as fault:  # noqa: BLE001 - any fault ends this session only
             self.owner.fail_and_attend(fault)
 
-    def _look(self, now_ms: int) -> None:
+    def _check_rate(self, now_ms: int) -> None:
         """End the session if its request stalls; else check again when it may be late."""
         self.timer = None
         if self.line is not None and not self.owner.request_left and now_ms > self.since_ms:
@@ -293,7 +293,7 @@ class MemoryClaim:
             return
         due_ms = limits.due_ms(self.since_ms, received_bytes, is_body=is_body)
         if self.announced_bytes and limits.timeout_ms:  # others may begin to wait for the node
-            asked_ms = max(now_ms + HASTY_MS, self.since_ms + limits.timeout_ms)
+            asked_ms = max(now_ms + SHARE_CHECK_MS, self.since_ms + limits.timeout_ms)
             due_ms = asked_ms if due_ms is None else min(due_ms, asked_ms)
         if due_ms is not None:
             self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)

@@ -31,7 +31,7 @@ class MemoryPool:
     """
 
     __slots__ = (
-        "_dry_since_ms",
+        "_depleted_since_ms",
         "_limit_bytes",
         "_now_ms",
         "_past_ms",
@@ -65,7 +65,7 @@ class MemoryPool:
         self.on_recovered: Callable[[int], None] | None = None
         self._now_ms = now_ms
         self._past_ms = 0
-        self._dry_since_ms: int | None = None
+        self._depleted_since_ms: int | None = None
         self._limit(size_bytes, max_single_bytes)
 
     # -- taking and giving back ------------------------------------------------------------------
@@ -84,13 +84,13 @@ class MemoryPool:
         used = self.used_bytes = self.used_bytes - size_bytes
         if self.near_limit:
             self.near_limit = used >= self.near_limit_bytes
-        if self._dry_since_ms is not None:
+        if self._depleted_since_ms is not None:
             self._serve()
 
     def refuse(self) -> None:
         """Record a refused claim: an outage begins, unless one is running."""
-        if self._dry_since_ms is None:
-            self._dry_since_ms = self._now_ms()
+        if self._depleted_since_ms is None:
+            self._depleted_since_ms = self._now_ms()
             if self.on_depleted is not None:
                 self.on_depleted()
 
@@ -105,7 +105,7 @@ class MemoryPool:
         Raises ValueError when the size is less than 1, or `max_single_bytes` is outside 1..`size_bytes`.
         """
         self._limit(size_bytes, max_single_bytes)
-        if self._dry_since_ms is not None:
+        if self._depleted_since_ms is not None:
             self._serve()
 
     # -- state -----------------------------------------------------------------------------------
@@ -132,17 +132,17 @@ class MemoryPool:
     @property
     def is_depleted(self) -> bool:
         """Whether an outage is running."""
-        return self._dry_since_ms is not None
+        return self._depleted_since_ms is not None
 
     def depleted_ms(self, now_ms: int) -> int:
         """Return the total duration of all outages until now, in ms (MemoryPoolDepletedTimeTotal).
 
         The difference of two values, divided by the time between, is MemoryPoolAvgDepletedPercent.
         """
-        running_ms = 0 if self._dry_since_ms is None else now_ms - self._dry_since_ms
+        running_ms = 0 if self._depleted_since_ms is None else now_ms - self._depleted_since_ms
         return self._past_ms + running_ms
 
-    def press_at(self, spare_bytes: int, max_bytes: int = UNBOUNDED_BYTES) -> None:
+    def set_near_limit(self, spare_bytes: int, max_bytes: int = UNBOUNDED_BYTES) -> None:
         """Set `near_limit` to be True when less than `spare_bytes` are left, or `max_bytes` are used."""
         self.near_limit_bytes = max(0, min(self._limit_bytes - spare_bytes + 1, max_bytes))
         if self._limit_bytes == UNBOUNDED_BYTES:
@@ -167,9 +167,9 @@ class MemoryPool:
         self.recover()
 
     def _end_outage(self) -> None:
-        since_ms = self._dry_since_ms
+        since_ms = self._depleted_since_ms
         if since_ms is not None:
-            self._dry_since_ms = None
+            self._depleted_since_ms = None
             lasted_ms = self._now_ms() - since_ms
             self._past_ms += lasted_ms
             if self.on_recovered is not None:

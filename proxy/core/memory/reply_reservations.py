@@ -3,8 +3,8 @@
 Rules:
 - A reply that must be rewritten after its first part is buffered whole, and while it is rewritten two copies exist.
   Memory for both is reserved in the reply pool as soon as the reply's size is known.
-- Such replies may fill the pool and OWN_BYTES more. Clients that read nothing can fill only the pool, because reads
-  get smaller as it fills. So a reply of up to half of OWN_BYTES always gets memory, however many clients are slow.
+- Such replies may fill the pool and RESERVE_BYTES more. Clients that read nothing can fill only the pool, because reads
+  get smaller as it fills. So a reply of up to half of RESERVE_BYTES always gets memory, however many clients are slow.
 - A reply that does not fit waits, and its broker is not read. Each release serves the queue in order.
 - Up to SMALL_BYTES are counted as they arrive, because that is no more than a streamed reply costs.
 - While a reply waits, a client that reads less than the minimum rate for STUCK_MS is closed, the largest user of
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from proxy.core.memory.slow_clients import ReadLimits
     from proxy.core.purgatory.timers import Timer, Timers
 
-OWN_BYTES = 8 << 20
+RESERVE_BYTES = 8 << 20
 """The memory for replies that are buffered whole, in addition to the pool."""
 MAX_REPLY_BYTES = 256 << 20
 """The maximum size of a reply that is buffered whole; `ReplyReservations.max_bytes` limits it, too."""
@@ -51,7 +51,7 @@ class Outbox(Protocol):
     sent_bytes: int
 
 
-class Taker(Protocol):
+class ReplyReader(Protocol):
     """A session whose client may be slow to read its replies."""
 
     @property
@@ -69,7 +69,7 @@ class ReplyRoom(Protocol):
     @property
     def slow_client_limits(self) -> ReadLimits: ...
     @property
-    def sessions(self) -> Iterable[Taker]: ...
+    def sessions(self) -> Iterable[ReplyReader]: ...
 
 
 class ReplyReservations:
@@ -82,7 +82,9 @@ class ReplyReservations:
         self._pool = pool
         self._line: OrderedDict[ReplyClaim, int] = OrderedDict()
         self._timer: Timer | None = None
-        self._marks: dict[Taker, int] = {}  # bytes that each client had taken at the last look
+        self._marks: dict[
+            ReplyReader, int
+        ] = {}  # bytes that each client had taken at the last check
         pool.on_release = self.serve
 
     def __len__(self) -> int:
@@ -93,7 +95,7 @@ class ReplyReservations:
         """The most bytes one buffered reply may reserve, its rewritten copy included."""
         size_bytes = self._pool.size_bytes
         max_bytes = 2 * MAX_REPLY_BYTES
-        return max_bytes if size_bytes == NO_BOUND else min(size_bytes + OWN_BYTES, max_bytes)
+        return max_bytes if size_bytes == NO_BOUND else min(size_bytes + RESERVE_BYTES, max_bytes)
 
     def try_reserve(self, claim: ReplyClaim, size_bytes: int) -> bool:
         """Reserve `size_bytes` for a reply, less the bytes already counted for it.
@@ -104,7 +106,7 @@ class ReplyReservations:
         if self._line or not self._fits(more_bytes):
             self._line[claim] = size_bytes
             claim.on_memory_refused()
-            self._keep_watch()
+            self._mark_depleted()
             return False
         self._grant(claim, more_bytes, waited=False)
         return True
@@ -125,18 +127,18 @@ class ReplyReservations:
                 break
             del line[claim]
             self._grant(claim, more_bytes, waited=True)
-        self._keep_watch()
+        self._mark_depleted()
 
     # -- inside ----------------------------------------------------------------------------------
 
     def _fits(self, more_bytes: int) -> bool:
-        return more_bytes <= self._pool.available_memory() + OWN_BYTES
+        return more_bytes <= self._pool.available_memory() + RESERVE_BYTES
 
     def _grant(self, claim: ReplyClaim, more_bytes: int, *, waited: bool) -> None:
         self._pool.force_allocate(more_bytes)
         claim.on_memory_granted(more_bytes, waited=waited)
 
-    def _keep_watch(self) -> None:
+    def _mark_depleted(self) -> None:
         """While replies are queued, mark the pool as depleted, so that each release serves them, and run the timer."""
         self._pool.is_waited_for = bool(self._line)
         if self._line:
@@ -151,24 +153,24 @@ class ReplyReservations:
 
     def _mark(self) -> None:
         self._marks = {
-            taker: taker.client.sent_bytes
-            for taker in self._room.sessions
-            if taker.client.unsent_bytes
+            reader: reader.client.sent_bytes
+            for reader in self._room.sessions
+            if reader.client.unsent_bytes
         }
 
     def _arm(self) -> None:
-        self._timer = self._room.timers.arm(self._room.now_ms + STUCK_MS, self._look)
+        self._timer = self._room.timers.arm(self._room.now_ms + STUCK_MS, self._end_stalled)
 
-    def _look(self, now_ms: int) -> None:
+    def _end_stalled(self, now_ms: int) -> None:
         """Close stalled clients, the largest user of memory first, until no reply waits."""
         self._timer = None
         min_bytes = self._room.slow_client_limits.bytes_per_second * STUCK_MS // 1000
         stuck = [
-            taker
-            for taker, mark in self._marks.items()
-            if taker.client.unsent_bytes and taker.client.sent_bytes - mark <= min_bytes
+            reader
+            for reader, mark in self._marks.items()
+            if reader.client.unsent_bytes and reader.client.sent_bytes - mark <= min_bytes
         ]
-        stuck.sort(key=lambda taker: taker.client.unsent_bytes)
+        stuck.sort(key=lambda reader: reader.client.unsent_bytes)
         while stuck and self._line:
             stuck.pop().end_stuck(now_ms)  # which serves the queue
-        self._keep_watch()
+        self._mark_depleted()

@@ -7,10 +7,10 @@ Rules:
   reserves the memory there, and the session continues in its own turn.
 - The pool has a part for ordinary requests and one for larger ones (`pool_part`); a claim of a (user, address) over its
   share of the pool waits in a line of its own (`pair_shares`).
-- Every client is read up to the size of its request, even if no memory is left (see `read_limits`).
+- Every client is read up to the size of its request, even if no memory is left (see `read_sizes`).
 - If the number of requests is at its limit, a client waits at the door with its bytes unprocessed. Such clients are
   called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
-- While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in HASTY_MS.
+- While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in SHARE_CHECK_MS.
 - The head of a request reserves memory as a body does, once it is longer than any ordinary head.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from proxy.core.memory.pair_shares import PairShares
 from proxy.core.memory.pool import NO_BOUND
 from proxy.core.memory.pool_part import PoolParts
-from proxy.core.memory.slow_clients import HASTY_MS
+from proxy.core.memory.slow_clients import SHARE_CHECK_MS
 from proxy.core.memory.slow_holders import slowest_holder
 from proxy.core.memory.waiting_line import WaitingLine
 
@@ -38,7 +38,7 @@ MAX_STEP_BYTES = 256 << 10
 
 
 class Reservations:
-    """Grants memory of `pool`. `requests` counts the requests that Sluice holds: frames that are being buffered,
+    """Grants memory of `pool`. `requests` counts the requests in memory: frames that are being buffered,
     requests that a policy holds, and one for each broker that does not read the bytes sent to it.
     `max_requests` limits their number (queued.max.requests); NO_BOUND: only the bytes are limited.
     `unread_bytes` is set by the shell and returns how many bytes of a client are unread in the kernel's buffer.
@@ -60,7 +60,7 @@ class Reservations:
         self._door_places, self._ordinary_places = self._door.places, self._ordinary.line.places
         self._large_places = self._large.line.places
         self._shares = PairShares(pool, self._parts, max_share)
-        self._room: MemoryRoom | None = None  # while the timer of `_look_at_holders` runs
+        self._room: MemoryRoom | None = None  # while the timer of `_end_slow_holders` runs
         pool.on_release = self.serve
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class Reservations:
             if not first and self.is_closed():
                 self.serve()
             if self._has_too_many() if first else self.is_closed():
-                self._stand(claim, 0, self._door, here_bytes, ahead=first)
+                self._enqueue(claim, 0, self._door, here_bytes, ahead=first)
                 return False
         step_bytes = (
             whole_bytes if here_bytes >= whole_bytes else _with_step(here_bytes, whole_bytes)
@@ -138,9 +138,9 @@ class Reservations:
         """Let a client wait that may not begin a request; bytes read from it are kept until it is called."""
         if claim.line is None:
             claim.whole_bytes = 0
-            self._stand(claim, 0, self._door)
+            self._enqueue(claim, 0, self._door)
 
-    def heard(self, claim: MemoryClaim) -> None:
+    def on_turn_over(self, claim: MemoryClaim) -> None:
         """Record that the session had its turn. If its claim was called, call the next one."""
         if claim is self._called:
             self._called = None
@@ -148,16 +148,16 @@ class Reservations:
                 claim.short_since_us = 0
             self.serve()
 
-    def park(self, claim: MemoryClaim) -> None:
-        """Count a request that a policy holds."""
-        if not claim.holds:
-            claim.holds = True
+    def count_held(self, claim: MemoryClaim) -> None:
+        """Count a held request: a policy holds it."""
+        if not claim.is_counted:
+            claim.is_counted = True
             self.requests += 1
 
-    def unpark(self, claim: MemoryClaim) -> None:
-        """Count off a request that no policy holds any more, unless its frame is buffered and still counts."""
-        if claim.holds and not claim.reserved_bytes:
-            claim.holds = False
+    def uncount_held(self, claim: MemoryClaim) -> None:
+        """Count off a request that no policy holds any longer, unless its frame is buffered and still counts."""
+        if claim.is_counted and not claim.reserved_bytes:
+            claim.is_counted = False
             self.one_less()
 
     def hand_over(self, claim: MemoryClaim) -> int:
@@ -170,8 +170,8 @@ class Reservations:
         share, claim.share = claim.share, None
         claim.head_reserved = False
         claim.whole_bytes = 0
-        if claim.holds:
-            claim.holds = False
+        if claim.is_counted:
+            claim.is_counted = False
             self.requests -= 1
         self._parts.drop_first(claim)
         if share is not None:
@@ -200,11 +200,11 @@ class Reservations:
         """Remove the claim of a closed session from its line, and release its memory."""
         if claim.line is not None:
             self._step_out(claim)
-            self._tell_pool()
+            self._mark_depleted()
             if self._shares.aside:
                 self.serve()
         self.give_back(claim)
-        self.heard(claim)
+        self.on_turn_over(claim)
 
     # -- all sessions ----------------------------------------------------------------------------
 
@@ -218,7 +218,7 @@ class Reservations:
         if self._waits:
             self.serve()
 
-    def look_again(self) -> None:
+    def on_resize(self) -> None:
         """Serve all lines after the pool, and so each share, was resized."""
         self._parts.resize()
         self.serve()
@@ -234,7 +234,7 @@ class Reservations:
                 if share is not None and self._shares.is_over(share, claim):
                     self._step_out(claim)
                     begun = claim.reserved_bytes > 0
-                    claim.stand_in(self._shares.line_of(share), place.size_bytes, ahead=begun)
+                    claim.wait_in(self._shares.line_of(share), place.size_bytes, ahead=begun)
                 elif self._parts.may_take(part, claim, place.size_bytes, self.reserved_bytes):
                     self._grant(claim, place.size_bytes)
                 else:
@@ -248,7 +248,7 @@ class Reservations:
             self._call(place.claim)
         for share in tuple(self._shares.aside):
             self._serve_share(share)
-        self._tell_pool()
+        self._mark_depleted()
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Reservations:
         share = self._shares.find(claim)
         if share is not None and self._shares.is_over(share, claim):
             begun = claim.reserved_bytes > 0
-            self._stand(claim, more_bytes, self._shares.line_of(share), here_bytes, ahead=begun)
+            self._enqueue(claim, more_bytes, self._shares.line_of(share), here_bytes, ahead=begun)
             return False
         part = self._parts.of(claim)
         if part.line.places and part.first is not claim:
@@ -280,12 +280,12 @@ class Reservations:
         else:
             waits = False
         if waits or not self._parts.may_take(part, claim, more_bytes, self.reserved_bytes):
-            self._stand(claim, more_bytes, part.line, here_bytes)
+            self._enqueue(claim, more_bytes, part.line, here_bytes)
             return False
         self._book(claim, more_bytes, share)
         return True
 
-    def _stand(
+    def _enqueue(
         self,
         claim: MemoryClaim,
         size_bytes: int,
@@ -296,13 +296,13 @@ class Reservations:
     ) -> None:
         if not claim.reserved_bytes and claim is not self._called:
             claim.refuse()
-        claim.stand_in(line, size_bytes, here_bytes, ahead=ahead)
+        claim.wait_in(line, size_bytes, here_bytes, ahead=ahead)
         if line in self._lines:
             self._shares.on_wait(claim)
             if self._room is None:
                 self._room = claim.room
-                claim.room.timers.arm(claim.room.now_ms + HASTY_MS, self._look_at_holders)
-        self._tell_pool()
+                claim.room.timers.arm(claim.room.now_ms + SHARE_CHECK_MS, self._end_slow_holders)
+        self._mark_depleted()
         claim.owner.on_memory_refused()
 
     def _step_out(self, claim: MemoryClaim) -> None:
@@ -322,7 +322,7 @@ class Reservations:
             share = claim.share
         else:
             claim.begin(claim.room.now_ms)
-            claim.holds = True
+            claim.is_counted = True
             self.requests += 1
             if share is None and self.pool.size_bytes != NO_BOUND:
                 share = self._shares.of(claim)
@@ -345,33 +345,33 @@ class Reservations:
             if part.line or not self._parts.may_take(
                 part, claim, place.size_bytes, self.reserved_bytes
             ):
-                claim.stand_in(part.line, place.size_bytes)
+                claim.wait_in(part.line, place.size_bytes)
                 self._shares.on_wait(claim)
             else:
                 self._grant(claim, place.size_bytes)
         if not line:
             self._shares.close_line(share)
-        self._tell_pool()
+        self._mark_depleted()
 
     # -- slow holders ----------------------------------------------------------------------------
 
-    def _look_at_holders(self, now_ms: int) -> None:
-        """End a request that arrives too slowly for one that waits; called once in HASTY_MS while claims wait."""
+    def _end_slow_holders(self, now_ms: int) -> None:
+        """End a request that arrives too slowly for one that waits; called once in SHARE_CHECK_MS while claims wait."""
         room, self._room = self._room, None
         if room is None:
             return
         for line in self._lines:
             place = line.first()
-            if place is not None and now_ms - place.claim.waits_since_ms >= HASTY_MS:
+            if place is not None and now_ms - place.claim.waits_since_ms >= SHARE_CHECK_MS:
                 first = self._parts.of(place.claim).first
                 slowest = slowest_holder(self._shares, place.claim, first, now_ms)
                 if slowest is not None:
                     slowest.end_slow(now_ms, ", while others need its memory")
         if self._waits and self._room is None:
             self._room = room
-            room.timers.arm(now_ms + HASTY_MS, self._look_at_holders)
+            room.timers.arm(now_ms + SHARE_CHECK_MS, self._end_slow_holders)
 
-    def _tell_pool(self) -> None:
+    def _mark_depleted(self) -> None:
         """Let the pool count the time in which claims wait for memory, and serve them on each release."""
         pool = self.pool
         pool.is_waited_for = bool(self._ordinary.line or self._large.line)

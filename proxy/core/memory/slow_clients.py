@@ -4,9 +4,9 @@ Rules:
 - A request whose client sends less than the minimum rate is closed after START_MS: it stalls. Bytes before its body
   (its head, or what a client shows while it waits) must also arrive by the read timeout.
 - A body that arrives at the minimum rate or faster is never closed while no other request needs its memory.
-- If a request has waited for HASTY_MS, one that arrives much more slowly than that one would is closed: the slowest
-  of those whose (user, address) has more than an equal part of the pool, or that are older than the read timeout. Each
-  HASTY_MS one is closed, while a request waits. The lower of the mean and the recent rate counts
+- If a request has waited for SHARE_CHECK_MS, one that arrives much more slowly than that one would is closed: the
+  slowest of those whose (user, address) has more than an equal part of the pool, or that are older than the read
+  timeout. One is closed each SHARE_CHECK_MS while a request waits. The lower of the mean and the recent rate counts
   (`slow_holders`).
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 START_MS = 5_000
 """No client is judged slow earlier, and none is that needs no longer than this for the rest of its request."""
-HASTY_MS = 1_000
+SHARE_CHECK_MS = 1_000
 """A request that has waited for so long needs the memory of others."""
 SLOWER = 4
 """A request yields to one that waits if the rest of it takes START_MS and so many times as long as that one."""

@@ -1,4 +1,4 @@
-"""Counts the bytes that are kept for clients before it is known who they are: parts of TLS hellos, of SASL tokens and
+"""Counts the bytes buffered for clients that are not authenticated yet: parts of TLS hellos, of SASL tokens and
 of long request heads.
 
 Rules:
@@ -36,7 +36,7 @@ class Unknown(Protocol):
         """End, because others need the memory."""
 
 
-class _Kept:
+class _ClientBytes:
     """The bytes of one client, those of them that are counted in the pool for it, and when the first of them came."""
 
     __slots__ = ("pool_bytes", "since_ms", "size_bytes")
@@ -49,59 +49,59 @@ class _Kept:
 class UnauthenticatedBytes:
     """The bytes of all clients that are not known yet. `used_bytes` is their sum."""
 
-    __slots__ = ("_kept", "_now_ms", "_pool", "max_bytes", "used_bytes")
+    __slots__ = ("_clients", "_now_ms", "_pool", "max_bytes", "used_bytes")
 
     def __init__(
         self, pool: MemoryPool, now_ms: Callable[[], int], max_bytes: int = MAX_BYTES
     ) -> None:
         self._pool = pool
         self._now_ms = now_ms
-        self._kept: dict[Unknown, _Kept] = {}
+        self._clients: dict[Unknown, _ClientBytes] = {}
         self.max_bytes = max_bytes
         self.used_bytes = 0
 
     def __len__(self) -> int:
         """Return how many clients have bytes here."""
-        return len(self._kept)
+        return len(self._clients)
 
     def try_add(self, client: Unknown, size_bytes: int) -> bool:
         """Count bytes that were read; return False if this client must give way itself. They count in any case."""
-        kept = self._find(client)
-        kept.pool_bytes += size_bytes
+        entry = self._find(client)
+        entry.pool_bytes += size_bytes
         self._pool.force_allocate(size_bytes)
-        return self._try_grow(client, kept, size_bytes)
+        return self._try_grow(client, entry, size_bytes)
 
-    def try_keep(self, client: Unknown, kept_bytes: int) -> bool:
-        """Count `kept_bytes` as all that is kept for this client, instead of what was counted. Returns as `try_add`."""
-        kept = self._find(client)
-        more_bytes = kept_bytes - kept.size_bytes
-        kept.pool_bytes += more_bytes
+    def try_set(self, client: Unknown, size_bytes: int) -> bool:
+        """Count `size_bytes` as all the bytes of this client, instead of what was counted. Returns as `try_add`."""
+        entry = self._find(client)
+        more_bytes = size_bytes - entry.size_bytes
+        entry.pool_bytes += more_bytes
         if more_bytes > 0:
             self._pool.force_allocate(more_bytes)
         else:
             self._pool.release(-more_bytes)
-        return self._try_grow(client, kept, more_bytes)
+        return self._try_grow(client, entry, more_bytes)
 
     def try_carry(self, client: Unknown, carried_bytes: int) -> bool:
         """Count all bytes that the client's channel carries, and counts in the pool. Returns as `try_add`."""
-        kept = self._find(client)
-        return self._try_grow(client, kept, carried_bytes - kept.size_bytes)
+        entry = self._find(client)
+        return self._try_grow(client, entry, carried_bytes - entry.size_bytes)
 
     def give_back(self, client: Unknown) -> None:
         """Release the bytes of a client: they are processed, or it has ended. It may have none."""
-        kept = self._kept.pop(client, None)
-        if kept is not None:
-            self.used_bytes -= kept.size_bytes
-            self._pool.release(kept.pool_bytes)
+        entry = self._clients.pop(client, None)
+        if entry is not None:
+            self.used_bytes -= entry.size_bytes
+            self._pool.release(entry.pool_bytes)
 
-    def _find(self, client: Unknown) -> _Kept:
-        kept = self._kept.get(client)
-        if kept is None:
-            kept = self._kept[client] = _Kept(self._now_ms())
-        return kept
+    def _find(self, client: Unknown) -> _ClientBytes:
+        entry = self._clients.get(client)
+        if entry is None:
+            entry = self._clients[client] = _ClientBytes(self._now_ms())
+        return entry
 
-    def _try_grow(self, client: Unknown, kept: _Kept, size_bytes: int) -> bool:
-        kept.size_bytes += size_bytes
+    def _try_grow(self, client: Unknown, entry: _ClientBytes, size_bytes: int) -> bool:
+        entry.size_bytes += size_bytes
         self.used_bytes += size_bytes
         return self.used_bytes <= self.max_bytes or self._make_room(client)
 
@@ -109,18 +109,18 @@ class UnauthenticatedBytes:
         now_ms = self._now_ms()
 
         def burden(client: Unknown) -> int:
-            kept = self._kept[client]
-            return kept.size_bytes * (now_ms - kept.since_ms + START_MS)
+            entry = self._clients[client]
+            return entry.size_bytes * (now_ms - entry.since_ms + START_MS)
 
         stays = True
         left_bytes = self.used_bytes
-        for client in sorted(self._kept, key=burden, reverse=True):
+        for client in sorted(self._clients, key=burden, reverse=True):
             if left_bytes <= self.max_bytes * (1 - ROOM_PART):
                 break
-            kept = self._kept.get(client)
-            if kept is None:  # it has ended with another
+            entry = self._clients.get(client)
+            if entry is None:  # it has ended with another
                 continue
-            left_bytes -= kept.size_bytes
+            left_bytes -= entry.size_bytes
             if client is newest:
                 stays = False
             else:

@@ -126,7 +126,7 @@ class HeldRequest(DelayedOperation):
         if self.move_first is not None:
             self.move_first(self)
         self._account(now_ms)
-        link.shared.reservations.unpark(link.claim)
+        link.shared.reservations.uncount_held(link.claim)
         if self.is_dropped:
             link.complete(exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
             return
@@ -187,7 +187,7 @@ def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     link.held = held
     if held.throttled is not None:
         held.throttled.blocked.change(1, now_ms)
-    link.shared.reservations.park(link.claim)
+    link.shared.reservations.count_held(link.claim)
     holds = link.shared.holds
     key = held_key(verdict.watch, held)
     holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)

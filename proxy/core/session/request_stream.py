@@ -201,9 +201,9 @@ def _on_read_over(link: Link, buf: bytearray, settled: Settled, now_ms: int) -> 
             link.passing = link.judged = None
     elif link.request_mode == GATHER:
         claim = link.claim
-        if claim.holds:  # all but SASL requests
+        if claim.is_counted:  # all but SASL requests
             link.shared.reservations.extend(claim, len(link.gathered or b""))
-        claim.watch(now_ms)
+        claim.arm_timer(now_ms)
 
 
 def _holds_next(link: Link) -> bool:
@@ -258,7 +258,7 @@ def _keep_head(link: Link, here_bytes: int, now_ms: int) -> None:
     if here_bytes > MAX_HEAD_BYTES + FETCH_HEAD_BYTES:
         raise ClientProtocolError(_TOO_LONG)
     if here_bytes > HEAD_BYTES and may_keep_head(link, here_bytes):
-        link.claim.watch_head(now_ms)
+        link.claim.arm_head_timer(now_ms)
 
 
 def _on_arrived(link: Link, exchange: ObservedExchange) -> None:
@@ -520,7 +520,7 @@ def _gather(link: Link, buf: bytearray, start: int, stop: int) -> None:
         link.gathered = bytearray()
     link.gathered += memoryview(buf)[start:stop]
     claim = link.claim
-    if not claim.holds:
+    if not claim.is_counted:
         keep_login(link, stop - start)
     elif len(link.gathered) > claim.reserved_bytes:
         link.shared.reservations.top_up(claim, len(link.gathered))

@@ -186,7 +186,7 @@ class Session(Link):
     def on_turn_over(self) -> None:
         """End a turn. If the session had it because memory was free, the next waiting session gets its turn."""
         if self.known_claim is not None:
-            self.shared.reservations.heard(self.known_claim)
+            self.shared.reservations.on_turn_over(self.known_claim)
 
     # -- how it is ---------------------------------------------------------------------------------
 

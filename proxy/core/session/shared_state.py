@@ -13,7 +13,7 @@ from proxy.core.broker_routes import BrokerRoutes, Routed
 from proxy.core.connection_limits import ConnectionCounts
 from proxy.core.memory.announced import AnnouncedBytes
 from proxy.core.memory.pool import NO_BOUND, MemoryPool
-from proxy.core.memory.read_limits import Reads
+from proxy.core.memory.read_sizes import ReadSizes
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, ReplyReservations
 from proxy.core.memory.reservations import Reservations
 from proxy.core.memory.unauthenticated import UnauthenticatedBytes
@@ -50,7 +50,7 @@ disconnects, or when Sluice closes the connection for another reason."""
 
 
 class SharingSession(Routed, Protocol):
-    """A session, as the data sees it that all of them share: also a Scheduled, and a Taker."""
+    """A session, as the data sees it that all of them share: also a Scheduled, and a ReplyReader."""
 
     ready: bool
     attention: bool
@@ -62,7 +62,7 @@ class SharingSession(Routed, Protocol):
         """End, because of an exception that no narrower handler caught."""
 
     def end_stuck(self, now_ms: int) -> None:
-        """See Taker."""
+        """See ReplyReader."""
 
 
 class SharedState(StepTime):
@@ -112,7 +112,7 @@ class SharedState(StepTime):
         self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
         self.unauthenticated = UnauthenticatedBytes(self.request_pool, lambda: self.now_ms)
         self.announced = AnnouncedBytes(bounds.announced_bytes)
-        self.read_limits = Reads(self.request_pool, self.reply_pool, self.reservations)
+        self.read_sizes = ReadSizes(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self.on_timer_failed)
         self.connections = ConnectionCounts()
         self.retirements = Retirements(self.timers, self.reservations)

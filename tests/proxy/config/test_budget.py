@@ -8,17 +8,17 @@ from proxy.config.budget import (
     BASE_BYTES,
     DEFAULT_POOL_BYTES,
     DERIVED_CONNECTIONS,
-    KEPT_REPLY_BYTES,
     LOGIN_BYTES,
     MIB,
     NO_BOUND,
     OVER_BYTES,
+    REPLY_RESERVE_BYTES,
     RESIDUE_BYTES,
     USABLE_PART,
     Demand,
     settle,
 )
-from proxy.core.memory.reply_reservations import OWN_BYTES
+from proxy.core.memory.reply_reservations import RESERVE_BYTES
 from proxy.core.memory.unauthenticated import MAX_BYTES
 
 
@@ -146,5 +146,5 @@ def test_without_a_bound_no_budget_is_checked():
 
 def test_the_budget_uses_the_allowances_of_the_core():
     """Replies that are kept whole, and logins, may exceed their pools by the allowances in the budget."""
-    assert KEPT_REPLY_BYTES == OWN_BYTES
+    assert REPLY_RESERVE_BYTES == RESERVE_BYTES
     assert LOGIN_BYTES == MAX_BYTES

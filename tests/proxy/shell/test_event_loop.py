@@ -10,7 +10,7 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
-from proxy.shell.event_loop import MIN_READ_BYTES, MORE_READ_BYTES, READ_BYTES
+from proxy.shell.event_loop import MORE_READ_BYTES, READ_BYTES, SLOWED_READ_BYTES
 from proxy.shell.poller import IN
 from proxy.shell.side_ending import FLUSH_MS, LINGER_MS
 from tests.support.messages import frames as f
@@ -241,7 +241,7 @@ def test_reads_shrink_to_what_a_slow_client_takes(slow):
     assert areas[0] == READ_BYTES
     settled = areas[len(areas) // 2 :]
     assert max(settled) < READ_BYTES // 2
-    assert min(settled) >= MIN_READ_BYTES
+    assert min(settled) >= SLOWED_READ_BYTES
     assert bench.held_bytes == 0
 
 

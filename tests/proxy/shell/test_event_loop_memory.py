@@ -6,7 +6,7 @@ import threading
 from policies.api import FORWARD, Hold
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.memory.slow_clients import HASTY_MS, ReadLimits
+from proxy.core.memory.slow_clients import SHARE_CHECK_MS, ReadLimits
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.endpoint import READ_BYTES
@@ -238,7 +238,7 @@ def test_a_slow_sender_is_closed_and_its_memory_is_given_to_a_waiting_client(mak
     bench.run()
     assert waits(waiting)
     for _ in range(2):
-        bench.clock.now_ms += HASTY_MS
+        bench.clock.now_ms += SHARE_CHECK_MS
         bench.run()
     assert bench.receive(honest_broker, 150_000) == kept(2, 150_000)
     assert "while others need its memory" in session.detail

@@ -45,14 +45,14 @@ def test_an_exception_in_a_turn_ends_that_session_only(bench, monkeypatch):
     """Its place in the queue is removed; the sessions after it have their turns."""
     links = [bench.link() for _ in range(3)]
     guilty = links[0][2].claim
-    heard = bench.engine.reservations.heard
+    on_turn_over = bench.engine.reservations.on_turn_over
 
-    def hear(claim):
+    def end_turn(claim):
         if claim is guilty:
             boom()
-        heard(claim)
+        on_turn_over(claim)
 
-    monkeypatch.setattr(bench.engine.reservations, "heard", hear)
+    monkeypatch.setattr(bench.engine.reservations, "on_turn_over", end_turn)
     for _, _, session in links:
         session.drain()
         bench.engine.attend(session)

@@ -137,7 +137,7 @@ def test_with_any_grants_and_mutes_the_same_bytes_arrive_that_were_sent(
     bench = Bench()
     client, broker, session = tls_link(bench, contexts)
     engine = bench.engine
-    engine.read_limits = Grants(grants)
+    engine.read_sizes = Grants(grants)
     engine.request_pool.near_limit = engine.reply_pool.near_limit = True
     body = Random(seed).randbytes(sum(records))
     sent = f.request(f.LIST_OFFSETS, 1, 1, body)
@@ -169,7 +169,7 @@ def test_bytes_that_remain_decrypted_are_read_without_another_event(make_bench, 
     """A record of 16 KiB is read in parts of 1 KiB, although its socket is never readable again."""
     bench = make_bench()
     client, broker, _ = tls_link(bench, contexts)
-    bench.engine.read_limits = Grants([1024])
+    bench.engine.read_sizes = Grants([1024])
     bench.engine.request_pool.near_limit = True
     sent = f.request(f.LIST_OFFSETS, 1, 1, random_bytes(RECORD_BYTES - 100))
     client.sendall(sent)
@@ -180,7 +180,7 @@ def test_a_muted_client_keeps_its_decrypted_bytes_and_the_loop_does_not_spin(mak
     """They are read after it is unmuted; until then `unread_bytes` tells them."""
     bench = make_bench()
     client, broker, session = tls_link(bench, contexts)
-    bench.engine.read_limits = Grants([1024])
+    bench.engine.read_sizes = Grants([1024])
     bench.engine.request_pool.near_limit = True
     sent = f.request(f.LIST_OFFSETS, 1, 1, random_bytes(10_000))
     client.sendall(sent)

@@ -257,7 +257,7 @@ class Wire:
             elif self._unread and not session.client.muted:
                 data = self._unread.popleft()
                 if self.engine.request_pool.near_limit:
-                    most = self.engine.read_limits.request_bytes(session)
+                    most = self.engine.read_sizes.request_bytes(session)
                     if len(data) > most:
                         self._unread.appendleft(data[most:])
                     data = data[:most]

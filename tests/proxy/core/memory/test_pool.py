@@ -138,7 +138,7 @@ def test_the_size_of_a_pool_can_be_changed():
 def test_a_pool_reports_when_it_is_near_its_limit(size, spare, most, used, pressed):
     """It is near the limit while less than the reserve is free or more than the maximum is used."""
     pool = MemoryPool(size)
-    pool.press_at(spare, most)
+    pool.set_near_limit(spare, most)
     pool.force_allocate(used)
     assert pool.near_limit is pressed
     pool.release(used)

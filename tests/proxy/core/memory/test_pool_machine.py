@@ -15,8 +15,8 @@ import pytest
 
 from policies.api import FORWARD, Forward, Hold, Need, Patch, Respond, Throttle
 from proxy.core.errors import CloseReason
-from proxy.core.memory import read_limits
-from proxy.core.memory.slow_clients import HASTY_MS
+from proxy.core.memory import read_sizes
+from proxy.core.memory.slow_clients import SHARE_CHECK_MS
 from tests.support.core.memory import Keeper, Link, kept, request_bytes_of, small_engine
 from tests.support.messages import frames as f
 
@@ -161,7 +161,7 @@ class Walk:
         self.allowed = size if pool.used_bytes < size else max(self.allowed, size)
         assert pool.used_bytes <= self.allowed + LARGEST + 4 - 1 + CRUMB * (len(links) + 1)
         unsent = sum(bool(link.session.broker.outbox) for link in links)
-        assert room.requests == sum(claim.holds for claim in claims) + unsent
+        assert room.requests == sum(claim.is_counted for claim in claims) + unsent
         assert room.reserved_bytes == sum(claim.reserved_bytes for claim in claims)
         waiting = [link for link in links if link.waits]
         assert len(room) == len(waiting)
@@ -215,7 +215,9 @@ class Walk:
             self.bury(link)
         assert self.pool.used_bytes == self.engine.reply_pool.used_bytes == 0
         assert not self.pool.is_depleted
-        self.engine.advance(self.engine.now_ms + HASTY_MS)  # the look at slow clients, not repeated
+        self.engine.advance(
+            self.engine.now_ms + SHARE_CHECK_MS
+        )  # the look at slow clients, not repeated
         assert self.engine.timers.next_ms() is None
 
 
@@ -223,8 +225,8 @@ def test_the_pool_keeps_its_laws_on_long_walks_that_reach_every_state(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With shares and a limit of requests, with neither, and with few requests; short walks end everywhere."""
-    monkeypatch.setattr(read_limits, "CRUMB_BYTES", CRUMB)
-    monkeypatch.setattr(read_limits, "START_BYTES", CRUMB)
+    monkeypatch.setattr(read_sizes, "MIN_READ_BYTES", CRUMB)
+    monkeypatch.setattr(read_sizes, "START_BYTES", CRUMB)
     reached: Counter[str] = Counter()
     kinds = ((0.5, 6), (1.0, -1), (1.0, 3))
     walks = [(STEPS, each) for each in kinds] + [(30, each) for each in kinds * 30]

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.core.errors import CloseReason
-from proxy.core.memory.reply_reservations import OWN_BYTES, SMALL_BYTES, STUCK_MS
+from proxy.core.memory.reply_reservations import RESERVE_BYTES, SMALL_BYTES, STUCK_MS
 from proxy.core.session.channel import Mute
 from tests.support.core.sessions import Wire
 from tests.support.messages.rewritten import bounded, share_fetch
@@ -32,7 +32,7 @@ def test_replies_kept_whole_wait_for_memory_in_order():
         wire.broker(reply[1000:])
         assert len(wire.to_client) > 3 * MIB
     assert engine.reply_pool.used_bytes == 0
-    assert engine.reply_pool.peak_bytes <= MIB + OWN_BYTES + 8 * SMALL_BYTES
+    assert engine.reply_pool.peak_bytes <= MIB + RESERVE_BYTES + 8 * SMALL_BYTES
     assert not engine.reply_pool.is_depleted
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FULL_BYTES = 288 << 10
 SLOW_BYTES = 64 << 10
-CRUMB_BYTES = 8 << 10
+MIN_READ_BYTES = 8 << 10
 START_BYTES = 1 << 10
 """The read size for a new request when no byte is left: it fits an ordinary head, or a whole small request."""
 REQUEST_SPARE_BYTES = 4 << 20
@@ -48,7 +48,7 @@ class Reading(Protocol):
     def claim(self) -> MemoryClaim: ...
 
 
-class Reads:
+class ReadSizes:
     """Computes the size of each read, in bytes and never 0, from the memory left in both pools."""
 
     __slots__ = ("_replies", "_requests", "_room")
@@ -57,22 +57,22 @@ class Reads:
         self._requests = requests
         self._replies = replies
         self._room = room
-        self.set_backpressure()
+        self.set_near_limits()
 
-    def set_backpressure(self) -> None:
+    def set_near_limits(self) -> None:
         """Set at which usage the pools become `near_limit`; call it again when a pool was resized."""
         requests, replies = self._requests, self._replies
-        requests.press_at(max(REQUEST_SPARE_BYTES, requests.size_bytes // 10))
+        requests.set_near_limit(max(REQUEST_SPARE_BYTES, requests.size_bytes // 10))
         if self._room.max_requests >= 0:  # clients may be queued although memory is left
-            requests.press_at(0, 0)
-        replies.press_at(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
+            requests.set_near_limit(0, 0)
+        replies.set_near_limit(REQUEST_SPARE_BYTES, REPLY_CALM_BYTES)
 
     def request_bytes(self, session: Reading) -> int:
         """Return the read size for this client. If it may not begin a request, it is muted and its bytes are kept."""
         left = session.request_left
         if left and not session.request_streams:
             gathered_bytes = session.gathered_bytes
-            if gathered_bytes is not None and session.claim.holds:
+            if gathered_bytes is not None and session.claim.is_counted:
                 left = max(1, session.claim.reserved_bytes - gathered_bytes)
             return min(left, FULL_BYTES)
         begins = not (left or session.client.carry)
@@ -81,10 +81,10 @@ class Reads:
             return START_BYTES
         if not self._requests.is_out_of_memory():
             part = self._requests.available_memory() >> _PART
-            return min(max(part, CRUMB_BYTES), FULL_BYTES)
+            return min(max(part, MIN_READ_BYTES), FULL_BYTES)
         if left:
-            return min(left, CRUMB_BYTES)
-        return START_BYTES if begins else CRUMB_BYTES
+            return min(left, MIN_READ_BYTES)
+        return START_BYTES if begins else MIN_READ_BYTES
 
     def reply_bytes(self) -> int:
         """Return the read size for any broker."""
@@ -93,5 +93,5 @@ class Reads:
             return FULL_BYTES
         if replies.is_out_of_memory():
             replies.refuse()
-            return CRUMB_BYTES
-        return min(max(replies.available_memory() >> _PART, CRUMB_BYTES), SLOW_BYTES)
+            return MIN_READ_BYTES
+        return min(max(replies.available_memory() >> _PART, MIN_READ_BYTES), SLOW_BYTES)

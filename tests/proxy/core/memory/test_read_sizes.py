@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from policies.api import FORWARD, Respond
 from proxy.core.memory.pool import MemoryPool
 from proxy.core.memory.pool_limits import PoolLimits
-from proxy.core.memory.read_limits import (
-    CRUMB_BYTES,
+from proxy.core.memory.read_sizes import (
     FULL_BYTES,
+    MIN_READ_BYTES,
     REPLY_CALM_BYTES,
     SLOW_BYTES,
     START_BYTES,
-    Reads,
+    ReadSizes,
 )
-from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, OWN_BYTES
+from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES, RESERVE_BYTES
 from proxy.core.memory.reservations import MIN_STEP_BYTES, Reservations
 from tests.support.core.memory import Keeper, Link, begun, kept, small_engine
 from tests.support.core.policies import Recorder
@@ -40,14 +40,14 @@ def test_a_pool_with_enough_memory_is_not_near_its_limit():
 
 @given(st.integers(1, 8 * MIB))
 def test_reads_alone_never_use_up_the_pool(left):
-    """A read takes a sixteenth of the free memory at most, or CRUMB_BYTES."""
+    """A read takes a sixteenth of the free memory at most, or MIN_READ_BYTES."""
     engine = small_engine(8 * MIB)
     pool = engine.request_pool
     link = Link(engine)
     pool.force_allocate(8 * MIB - left)
-    most = engine.read_limits.request_bytes(link.session)
-    assert CRUMB_BYTES <= most <= FULL_BYTES
-    assert most <= max(left / 16, CRUMB_BYTES)
+    most = engine.read_sizes.request_bytes(link.session)
+    assert MIN_READ_BYTES <= most <= FULL_BYTES
+    assert most <= max(left / 16, MIN_READ_BYTES)
 
 
 def test_without_free_memory_reads_are_short():
@@ -55,7 +55,7 @@ def test_without_free_memory_reads_are_short():
     answered = f.produce(1, acks=1, size_bytes=70_000)
     policy = Recorder(lambda asked: Respond(b"") if asked.acks == 1 else FORWARD, apis={f.PRODUCE})
     engine = small_engine(8 * MIB, Keeper(), policy)
-    reads, pool = engine.read_limits, engine.request_pool
+    reads, pool = engine.read_sizes, engine.request_pool
     idle, begun, passing, gathering, dropped = (Link(engine) for _ in range(5))
     begun.client(kept(1)[:6])
     passing.client(f.produce(1, size_bytes=20_000)[:100])
@@ -64,8 +64,8 @@ def test_without_free_memory_reads_are_short():
     pool.force_allocate(8 * MIB)
     assert reads.request_bytes(idle.session) == START_BYTES
     assert not idle.waits
-    assert reads.request_bytes(begun.session) == CRUMB_BYTES
-    assert reads.request_bytes(passing.session) == CRUMB_BYTES
+    assert reads.request_bytes(begun.session) == MIN_READ_BYTES
+    assert reads.request_bytes(passing.session) == MIN_READ_BYTES
     passing.session.request_left = 10
     assert reads.request_bytes(passing.session) == 10
     assert reads.request_bytes(gathering.session) == MIN_STEP_BYTES
@@ -76,9 +76,9 @@ def test_a_client_over_the_limit_of_requests_begins_no_other():
     """There is free memory: its bytes are kept, and parsed when a request has ended."""
     engine = small_engine(8 * MIB, requests=1)
     link = Link(engine)
-    assert engine.read_limits.request_bytes(link.session) == FULL_BYTES
+    assert engine.read_sizes.request_bytes(link.session) == FULL_BYTES
     engine.reservations.one_more()
-    assert engine.read_limits.request_bytes(link.session) == START_BYTES
+    assert engine.read_sizes.request_bytes(link.session) == START_BYTES
     assert link.waits
     again = Link(engine).client(f.heartbeat(1))
     assert again.waits
@@ -96,8 +96,8 @@ def test_a_client_over_the_limit_of_requests_begins_no_other():
         (64 * MIB, REPLY_CALM_BYTES, SLOW_BYTES),
         (64 * MIB, 63 * MIB, SLOW_BYTES),
         (64 * MIB, 64 * MIB - 320_000, 20_000),
-        (64 * MIB, 64 * MIB - 1000, CRUMB_BYTES),
-        (64 * MIB, 65 * MIB, CRUMB_BYTES),
+        (64 * MIB, 64 * MIB - 1000, MIN_READ_BYTES),
+        (64 * MIB, 65 * MIB, MIN_READ_BYTES),
         (MIB, 0, SLOW_BYTES),
         (-1, REPLY_CALM_BYTES, SLOW_BYTES),
     ],
@@ -106,7 +106,7 @@ def test_replies_are_read_in_smaller_parts_as_their_pool_fills(size, used, most)
     """They are never 0, because they free memory. In a pool of 1 MiB no read has its full size."""
     replies = MemoryPool(size)
     requests = MemoryPool(MIB)
-    reads = Reads(requests, replies, Reservations(requests))
+    reads = ReadSizes(requests, replies, Reservations(requests))
     replies.force_allocate(used)
     assert reads.reply_bytes() == most
     assert replies.near_limit is (most < FULL_BYTES)
@@ -154,7 +154,7 @@ def test_each_limit_sets_its_own_bound():
     engine = make_engine(bounds=bounds)
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
     assert engine.reply_pool.size_bytes == 7000
-    assert engine.reply_reservations.max_bytes == 7000 + OWN_BYTES
+    assert engine.reply_reservations.max_bytes == 7000 + RESERVE_BYTES
     assert engine.reservations.max_requests == 3
     small = make_engine(bounds=bounds, request_max_bytes=100)
     assert small.request_pool.max_single_bytes == 104
