@@ -68,7 +68,7 @@ class BrokerDials:
         if self._nursery is None:
             session.end_and_attend(CloseReason.DRAINED, "", self._now_ms())
             return
-        if self._versions.keeps(session):
+        if self._versions.must_wait(session):
             asked = self._versions.take(session)
             if asked is not None:
                 self._event_loop.arriving += 1
@@ -78,7 +78,7 @@ class BrokerDials:
         self._event_loop.arriving += 1
         self._nursery.start_soon(self._connect, session)
 
-    def spare(self, session: Session) -> None:
+    def cancel(self, session: Session) -> None:
         """Cancel the dial of a session that has ended."""
         self._versions.forget(session)
         scope = self._under_way.get(session)

@@ -98,7 +98,7 @@ class BrokerVersions:
         self._askers: dict[Session, _Asker] = {}
         self._asking: set[Key] = set()
 
-    def keeps(self, session: Session) -> bool:
+    def must_wait(self, session: Session) -> bool:
         """Return whether no broker may be dialled for this session now: it has not logged in, or waits."""
         newcomers = self._engine.newcomers
         if newcomers.authenticates and session in newcomers:

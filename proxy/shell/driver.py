@@ -1,9 +1,9 @@
 """The Trio task that steps the event loop.
 
 Rules:
-- While traffic flows the task waits in the event loop's own poll set (`stay`): a pass through Trio's scheduler would
-  cost more than the event itself.
-- When no event has come for STAY_MS, or Trio's tasks are busy, it waits in Trio, without CPU time, until a socket is
+- While traffic flows the task waits in the event loop's own poll set (`busy_polling`): a pass through Trio's scheduler
+  would cost more than the event itself.
+- When no event has come for POLL_MS, or Trio's tasks are busy, it waits in Trio, without CPU time, until a socket is
   ready, a timer is due, or another task changes the timers (`nudge`).
 """
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.core.stats.histogram import bucket_of
-from proxy.shell.stay import TURN_MS, Stay
+from proxy.shell.busy_polling import TURN_MS, BusyPolling
 from proxy.shell.trio_scheduler import TrioScheduler
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Driver:
         self._engine = engine
         self._clock = clock
         self._scheduler = scheduler
-        self._stay = Stay(event_loop, engine, clock, scheduler)
+        self._polling = BusyPolling(event_loop, engine, clock, scheduler)
 
     async def run(self) -> None:
         """Step until cancelled."""
@@ -81,16 +81,16 @@ class Driver:
         await self._pass()
 
     async def _follow_traffic(self) -> None:
-        """Step until no event has come for STAY_MS."""
-        stay = self._stay
-        stay.begin()
-        while stay.lasts():
-            now_ms = stay.turn()
+        """Step until no event has come for POLL_MS."""
+        polling = self._polling
+        polling.begin()
+        while polling.lasts():
+            now_ms = polling.turn()
             # A slow step always ends the turn, so one look after the turn is enough.
             self._report_slow_step(now_ms)
-            if stay.must_pass(now_ms):
+            if polling.must_pass(now_ms):
                 await self._pass()
-                stay.on_passed()
+                polling.on_passed()
 
     async def _pass(self) -> None:
         """Let Trio's tasks run."""

@@ -106,8 +106,8 @@ class Brokers(Protocol):
     def need(self, session: Session) -> None:
         """Dial the session's broker, because bytes for it are there. It may be told again and again."""
 
-    def spare(self, session: Session) -> None:
-        """Dial it no more, because the session has ended."""
+    def cancel(self, session: Session) -> None:
+        """Cancel the dial, because the session has ended."""
 
 
 class Endpoints:

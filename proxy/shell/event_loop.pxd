@@ -14,7 +14,7 @@ cdef class EventLoop:
     cdef public StepTime _engine
     cdef public object _area, _clock, _due, _now_us, _small_area, _tail, _view, asleep
     cdef public tuple _areas, _pools
-    cdef public bint _behind, _wary
+    cdef public bint _behind, _checks_backlog
     cdef public long long _fired_ms, _steps, _then_us, _unfired, arriving, called
     cdef public bytearray _scratch
 
@@ -29,6 +29,6 @@ cdef class EventLoop:
 
     @cython.locals(start=cython.longlong, stop=cython.longlong, channel=Channel)
     cpdef _take(self, Endpoint end, long long received, long long now_ms)
-    cpdef long long _unusual(self, Endpoint end, long long event, long long now_ms) except? -9
+    cpdef long long _on_slow_path(self, Endpoint end, long long event, long long now_ms) except? -9
     cpdef _received(self, Endpoint end, long long received, long long now_ms)
-    cpdef _keep(self, Endpoint end, long long start, long long stop)
+    cpdef _buffer_unsent(self, Endpoint end, long long start, long long stop)

@@ -87,7 +87,7 @@ class EventLoop:
         self._steps = 0
         self._then_us = 0  # when the last step began
         self._tail: Sequence[tuple[Endpoint, int]] = ()  # events left over from the last step
-        self._wary = False  # whether to call _look_again after the next poll
+        self._checks_backlog = False  # whether to call _check_backlog after the next poll
         self._behind = False  # sockets may hold more than was read: timers wait
         self._unfired = 0  # events handled while timers wait
         self._fired_ms = -1  # timers fire once per millisecond
@@ -114,7 +114,7 @@ class EventLoop:
     def attach(self, session: Session, client: Transport, broker: Transport | None = None) -> None:
         """Start to move bytes between two connected sides. None: the broker follows (`join`) when it is needed.
 
-        Raises OSError if they cannot be watched; both sockets then remain the caller's.
+        Raises OSError if they cannot be registered; both sockets then remain the caller's.
         """
         broker = broker or UndialledTransport()
         from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
@@ -122,17 +122,17 @@ class EventLoop:
         b = Endpoint(broker, session, session.broker, session.from_broker, from_broker)
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
-        watched: list[Endpoint] = []
+        registered: list[Endpoint] = []
         try:
             for end in (a, b):
                 if end.fd >= 0:
                     self.endpoints.poller.register(end.fd, IN)
-                    watched.append(end)
-        except OSError:  # the user has no watches left
-            for end in watched:
+                    registered.append(end)
+        except OSError:  # the user has no epoll watches left
+            for end in registered:
                 self.endpoints.poller.unregister(end.fd)
             raise
-        for end in watched:
+        for end in registered:
             self.endpoints.by_fd[end.fd] = end
         session.handle = a
         if session.attention or has_pending(a) or has_pending(b):
@@ -143,7 +143,7 @@ class EventLoop:
     def join(self, session: Session, broker: Transport) -> None:
         """Give a session the broker that it waits for.
 
-        Raises OSError if it cannot be watched, and ValueError if none is awaited; then it remains the caller's.
+        Raises OSError if it cannot be registered, and ValueError if none is awaited; then it remains the caller's.
         """
         a = session.handle
         if not isinstance(a, Endpoint) or a.other.fd >= 0 or a.other.closed:
@@ -175,8 +175,12 @@ class EventLoop:
         else:
             events = endpoints.poller.poll(0 if ready else timeout_s, STEP_EVENTS)
             now_us = self._now_us()
-            if now_us - self._then_us > STALL_US or len(events) > CROWD_EVENTS or self._wary:
-                events = self._look_again(events, now_us)
+            if (
+                now_us - self._then_us > STALL_US
+                or len(events) > CROWD_EVENTS
+                or self._checks_backlog
+            ):
+                events = self._check_backlog(events, now_us)
         self._then_us = now_us
         engine.now_us = now_us
         engine.now_ms = now_ms = now_us // 1000
@@ -201,7 +205,7 @@ class EventLoop:
                     if left < 0:
                         budget += left
                         if budget <= 0 or self._is_over(now_us):
-                            self._keep_tail(fd, event, waiting)
+                            self._save_tail(fd, event, waiting)
                             break
                         if ready and not turns.labour_bytes:
                             fast = _NOTHING
@@ -213,7 +217,7 @@ class EventLoop:
                         self.called = 1
                         continue
                     if event != fast or end.expect != event:
-                        budget += left - self._unusual(end, event, now_ms)
+                        budget += left - self._on_slow_path(end, event, now_ms)
                         left = _READ_CLOCK
                         if requests.near_limit:
                             fast = _NOTHING
@@ -267,7 +271,7 @@ class EventLoop:
                             self._refused(to, error, now_ms)
                             sent = 0
                     if at + sent != stop:
-                        self._keep(to, at + sent, stop)
+                        self._buffer_unsent(to, at + sent, stop)
                 if not length_hint(waiting):
                     break
                 budget, left = budget + left, _READ_CLOCK
@@ -290,7 +294,7 @@ class EventLoop:
         limit_us = EVENTS_US if self._engine.turns.queue else STEP_US
         return self._now_us() - begun_us >= limit_us
 
-    def _look_again(
+    def _check_backlog(
         self, events: Sequence[tuple[int, int]], now_us: int
     ) -> Sequence[tuple[int, int]]:
         """Decide after a poll whether timers wait, because sockets may hold more; return the events to handle."""
@@ -305,24 +309,24 @@ class EventLoop:
             self._engine.turns.labour_bytes = TURN_LABOUR_BYTES
         crowded = len(events) > CROWD_EVENTS
         self._area = self._areas[crowded]
-        self._wary = self._behind or crowded
+        self._checks_backlog = self._behind or crowded
         return events
 
     def _take_tail(self) -> Sequence[tuple[int, int]]:
         """Return the events left over from the last step, except those of sockets closed since."""
         if self._now_us() - self._then_us > STALL_US:
-            self._behind = self._wary = True  # more may have arrived meanwhile
+            self._behind = self._checks_backlog = True  # more may have arrived meanwhile
         find = self.endpoints.by_fd.get
         tail, self._tail = self._tail, ()
         return [(end.fd, event) for end, event in tail if find(end.fd) is end]
 
-    def _keep_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
-        """Keep the events that are left, by endpoint: the next step may see a descriptor in use by another socket."""
+    def _save_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
+        """Save the events that are left, by endpoint: the next step may see a descriptor in use by another socket."""
         find = self.endpoints.by_fd.get
         rest = chain(((fd, event),), waiting)
         self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
         self._engine.turns.labour_bytes = 0
-        self._wary = True
+        self._checks_backlog = True
 
     def attend(self) -> None:
         """Give ready sessions their turns now, as many as fit in a step; another task calls this after a change."""
@@ -427,9 +431,9 @@ class EventLoop:
                 except OSError as error:
                     self._refused(end.other, error, now_ms)
             if start != stop:
-                self._keep(end.other, start, stop)
+                self._buffer_unsent(end.other, start, stop)
 
-    def _keep(self, end: Endpoint, start: int, stop: int) -> None:
+    def _buffer_unsent(self, end: Endpoint, start: int, stop: int) -> None:
         """Give bytes that the kernel did not accept to this side's channel."""
         if not end.closed:
             end.channel.put(bytes(self._view[start:stop]))
@@ -443,7 +447,7 @@ class EventLoop:
         if not isinstance(error, BlockingIOError):
             settling.on_broken(self.endpoints, end, now_ms, error)
 
-    def _unusual(self, end: Endpoint, event: int, now_ms: int) -> int:
+    def _on_slow_path(self, end: Endpoint, event: int, now_ms: int) -> int:
         """Handle an event outside the fast path; return how many bytes were read."""
         if end.lingering:
             self._discard(end, now_ms)

@@ -19,4 +19,4 @@ cpdef on_fault(Endpoints endpoints, Endpoint end, error, long long now_ms)
 cdef _send_outbox(Endpoints endpoints, Endpoint end)
 
 @cython.locals(channel=Channel, want=cython.longlong, flags=cython.longlong)
-cdef _watch(Endpoints endpoints, Endpoint end)
+cdef _update_interest(Endpoints endpoints, Endpoint end)

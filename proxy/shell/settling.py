@@ -20,7 +20,7 @@ from proxy.shell.poller import IN, OUT, RDHUP
 if TYPE_CHECKING:
     from proxy.shell.endpoint import Endpoint, Endpoints
 
-_QUIET = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # they last: a disconnect is watched for
+_LASTING = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # a disconnect is noticed meanwhile
 
 
 def settle(endpoints: Endpoints, end: Endpoint) -> None:
@@ -40,8 +40,8 @@ def settle(endpoints: Endpoints, end: Endpoint) -> None:
         stuck = bool(client.channel.outbox)
         broker.channel.set_backpressure(on=stuck)
         client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
-    _watch(endpoints, client)
-    _watch(endpoints, broker)
+    _update_interest(endpoints, client)
+    _update_interest(endpoints, broker)
 
 
 def settle_rest(endpoints: Endpoints, end: Endpoint) -> None:
@@ -97,7 +97,7 @@ def _send_outbox(endpoints: Endpoints, end: Endpoint) -> None:
         side_ending.lose(endpoints, end, endpoints.engine.now_ms, error)
 
 
-def _watch(endpoints: Endpoints, end: Endpoint) -> None:
+def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:
     """Register the events that this side now waits for."""
     if end.closed or end.fd < 0:
         return
@@ -109,7 +109,7 @@ def _watch(endpoints: Endpoints, end: Endpoint) -> None:
     channel = end.channel
     want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
     held = end.session.held
-    waits = channel.muted & _QUIET and not end.hung_up if held is None else not held.hung_up
+    waits = channel.muted & _LASTING and not end.hung_up if held is None else not held.hung_up
     if waits and end.is_client:
         want |= RDHUP
     flags = end.expect & (EARLY | SMALL_READS)

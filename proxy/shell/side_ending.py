@@ -74,7 +74,7 @@ def close(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
         endpoints.poller.unregister(end.fd)
         end.transport.close()
     elif endpoints.brokers is not None:
-        endpoints.brokers.spare(end.session)
+        endpoints.brokers.cancel(end.session)
     end.channel.clear()
     if not end.is_client:
         end.session.upstream_closed()

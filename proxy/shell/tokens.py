@@ -34,7 +34,7 @@ TOTAL_TIMEOUT_S: Final = 20.0
 """For all of an endpoint's answer."""
 MAX_ANSWER_BYTES: Final = 128 << 10
 MAX_TOKEN_CHARS: Final = 64 << 10
-SPARE: Final = 0.2
+UNUSED_PART: Final = 0.2
 """A token is replaced when only this part of its time is left."""
 USUAL_LIFETIME_S: Final = 300.0
 """If neither the endpoint nor the token says when it expires."""
@@ -150,7 +150,7 @@ class TokenEndpoint:
         else:
             self._failures = 0
             self._found = fetch.outcome = answer.token
-            self._fresh_until = began + answer.lifetime_s * (1 - SPARE)
+            self._fresh_until = began + answer.lifetime_s * (1 - UNUSED_PART)
         finally:
             self._fetching = None
             fetch.done.set()

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from proxy.core.memory.unauthenticated import UnauthenticatedBytes
     from proxy.tls.places import Place
 
-    _Wait = Callable[[socket.socket], Awaitable[None]]
+    _WaitReady = Callable[[socket.socket], Awaitable[None]]
 
 LIMIT: Final = 64
 TIMEOUT_S: Final = 10.0
 HELLOS_AT_ONCE: Final = 16
 _PEEK_BYTES: Final = 8
-_WAITS: Final[Mapping[ShakeState, _Wait]] = {
+_WAIT_READY: Final[Mapping[ShakeState, _WaitReady]] = {
     ShakeState.READABLE: trio.lowlevel.wait_readable,
     ShakeState.WRITABLE: trio.lowlevel.wait_writable,
 }
@@ -196,7 +196,7 @@ class Handshakes:
             )
             with trio.fail_after(self._timeout_s):
                 while (progress := await self._step(secured)) is not ShakeState.DONE:
-                    wait = _WAITS[progress]
+                    wait = _WAIT_READY[progress]
                     if place is None:
                         await wait(connected)
                     else:

@@ -3,11 +3,11 @@
 Rules:
 - At most `limit` clients have a place. More wait, by address: the next place goes to the address that has the fewest,
   then to the one that waits longest. So one address never keeps others out, however many connections it opens.
-- A place is kept without limit while no other client waits. While others wait, only HOLD_S in all may be spent in
-  waiting for its client, however often it sends something: first the address with the most places loses one, that of
-  the client that was waited for longest.
+- A place is kept without limit while no other client waits. While others wait, only CLIENT_WAIT_S in all may be spent
+  in waiting for its client, however often it sends something: first the address with the most places loses one, that
+  of the client that was waited for longest.
 - If more wait than have a place, the time is shorter, so that the line moves on as fast as handshakes can be made; no
-  shorter than MIN_HOLD_S, in which an honest client answers.
+  shorter than MIN_CLIENT_WAIT_S, in which an honest client answers.
 - The time in which a client waits for us does not count.
 """
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
 
-HOLD_S: Final = 1.0
-MIN_HOLD_S: Final = 0.1
+CLIENT_WAIT_S: Final = 1.0
+MIN_CLIENT_WAIT_S: Final = 0.1
 
 
 class Place:
@@ -38,12 +38,12 @@ class Place:
         self.since_s = 0.0
         self.scope: trio.CancelScope | None = None
 
-    def over_at_s(self, hold_s: float) -> float:
-        """Return when `hold_s` of waiting for its client are over."""
-        return self.since_s + hold_s - self.waited_s
+    def over_at_s(self, wait_s: float) -> float:
+        """Return when `wait_s` of waiting for its client are over."""
+        return self.since_s + wait_s - self.waited_s
 
 
-class _Waiting:
+class _PlaceRequest:
     """A client without a place. `place` is set with `granted`."""
 
     def __init__(self) -> None:
@@ -56,9 +56,11 @@ class Places:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[Place, None] = {}
+        self._taken: dict[Place, None] = {}
         self._counts: dict[str, int] = {}  # places by address
-        self._lines: dict[str, deque[_Waiting]] = {}  # the address that waits longest is the first
+        self._lines: dict[
+            str, deque[_PlaceRequest]
+        ] = {}  # the address that waits longest is the first
         self._waiting = 0
         self._next_lost: Place | None = None
 
@@ -69,9 +71,9 @@ class Places:
 
     async def take(self, address: str) -> Place:
         """Return a place, once one is free. It must be given back."""
-        if len(self._held) < self._limit and not self._waiting:
-            return self._hold(address)
-        waiting = _Waiting()
+        if len(self._taken) < self._limit and not self._waiting:
+            return self._grant(address)
+        waiting = _PlaceRequest()
         self._lines.setdefault(address, deque()).append(waiting)
         self._waiting += 1
         self._arm()
@@ -85,7 +87,7 @@ class Places:
 
     def give_back(self, place: Place) -> None:
         """Free a place, for the next that waits."""
-        del self._held[place]
+        del self._taken[place]
         self._counts[place.address] -= 1
         if not self._counts[place.address]:
             del self._counts[place.address]
@@ -112,13 +114,13 @@ class Places:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _hold(self, address: str) -> Place:
+    def _grant(self, address: str) -> Place:
         place = Place(address)
-        self._held[place] = None
+        self._taken[place] = None
         self._counts[address] = self._counts.get(address, 0) + 1
         return place
 
-    def _leave(self, address: str, waiting: _Waiting) -> None:
+    def _leave(self, address: str, waiting: _PlaceRequest) -> None:
         if waiting.place is not None:
             self.give_back(waiting.place)
             return
@@ -130,14 +132,14 @@ class Places:
         self._arm()
 
     def _serve(self) -> None:
-        while self._waiting and len(self._held) < self._limit:
+        while self._waiting and len(self._taken) < self._limit:
             address = self._next_address()
             line = self._lines.pop(address)
             waiting = line.popleft()
             if line:
                 self._lines[address] = line  # behind the other addresses
             self._waiting -= 1
-            waiting.place = self._hold(address)
+            waiting.place = self._grant(address)
             waiting.granted.set()
         self._arm()
 
@@ -155,15 +157,15 @@ class Places:
             before.scope.deadline = math.inf
         if not self._waiting:
             return
-        idle = [each for each in self._held if each.scope is not None]
+        idle = [each for each in self._taken if each.scope is not None]
         if not idle:
             return
-        hold_s = max(MIN_HOLD_S, HOLD_S * min(1.0, self._limit / self._waiting))
+        wait_s = max(MIN_CLIENT_WAIT_S, CLIENT_WAIT_S * min(1.0, self._limit / self._waiting))
         most = max(self._counts[each.address] for each in idle)
         loser = min(
             (each for each in idle if self._counts[each.address] == most),
-            key=lambda each: each.over_at_s(hold_s),
+            key=lambda each: each.over_at_s(wait_s),
         )
         assert loser.scope is not None  # noqa: S101 - see above
-        loser.scope.deadline = loser.over_at_s(hold_s)
+        loser.scope.deadline = loser.over_at_s(wait_s)
         self._next_lost = loser

@@ -11,9 +11,9 @@ import pytest
 import trio
 
 from proxy.shell import trio_scheduler
+from proxy.shell.busy_polling import BLIND_POLL_MS, TURN_MS
 from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
-from proxy.shell.stay import BLIND_STAY_MS, TURN_MS
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive
@@ -115,7 +115,7 @@ async def test_where_trios_events_are_not_seen_its_tasks_run_after_each_turn(sta
         turns += 1
         await trio.lowlevel.checkpoint()
     assert turns >= 1000 // (TURN_MS + 3)
-    assert max(event_loop.waits) <= BLIND_STAY_MS / 1000
+    assert max(event_loop.waits) <= BLIND_POLL_MS / 1000
 
 
 async def test_where_trios_events_are_not_seen_it_does_not_wait_while_clients_connect(

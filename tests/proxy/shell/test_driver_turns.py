@@ -12,12 +12,12 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from bench.harness.ports import free_ports
-from proxy.shell import stay
+from proxy.shell import busy_polling
+from proxy.shell.busy_polling import TURN_MS
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.listeners import Listeners
-from proxy.shell.stay import TURN_MS
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive
@@ -30,9 +30,9 @@ HOUR_MS = 3_600_000
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the driver stay in the event loop's poll set for hours: only an event ends its wait."""
-    monkeypatch.setattr(stay, "STAY_MS", 2 * HOUR_MS)
-    monkeypatch.setattr(stay, "PASS_MS", 2 * HOUR_MS)
+    """Let the driver wait in the event loop's poll set for hours: only an event ends its wait."""
+    monkeypatch.setattr(busy_polling, "POLL_MS", 2 * HOUR_MS)
+    monkeypatch.setattr(busy_polling, "PASS_MS", 2 * HOUR_MS)
 
 
 class Trickle(FakeEventLoop):
@@ -147,7 +147,7 @@ async def test_an_event_of_a_task_is_handled_within_a_turn(bench, nursery, other
 
 
 async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery, patient):
-    """The driver would stay for hours: a new client, a thread's result and a deadline end its wait each."""
+    """The driver would poll for hours: a new client, a thread's result and a deadline end its wait each."""
     bench.event_loop.close()
     bench.clock = Clock()
     bench.event_loop = EventLoop(bench.engine, bench.clock)
@@ -199,7 +199,7 @@ async def test_with_traffic_and_nothing_to_do_for_tasks_trio_is_left_alone(
 
 
 async def test_an_event_loop_of_a_quiet_proxy_is_left_for_trio(mock_clock, bench, start_driver):
-    """STAY_MS after the last event the driver waits in Trio, and steps no more."""
+    """POLL_MS after the last event the driver waits in Trio, and steps no more."""
     event_loop = Trickle(mock_clock, bench.engine, 1)
     start_driver(event_loop, event_loop.trio_clock)
     await trio.sleep(0.1)

@@ -12,7 +12,7 @@ from proxy.shell.dial import receive_some
 from proxy.shell.transport import HandshakeError, PeerGoneError
 from proxy.tls.contexts import client_context, server_context
 from proxy.tls.handshakes import Handshakes
-from proxy.tls.places import HOLD_S
+from proxy.tls.places import CLIENT_WAIT_S
 from proxy.tls.transport import TlsTransport
 from tests.support.shell.sockets import tcp_pair
 
@@ -98,11 +98,11 @@ def hello(client: ssl.SSLContext, **options: object) -> bytes:
     return outgoing.read()
 
 
-@pytest.mark.parametrize(("limit", "expected_s"), [(2, 10), (1, HOLD_S)])
+@pytest.mark.parametrize(("limit", "expected_s"), [(2, 10), (1, CLIENT_WAIT_S)])
 async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
     event_loop, server, client, autojump_clock, limit, expected_s
 ):
-    """With another waiting, it loses its place after HOLD_S in all, and the other's handshake is made."""
+    """With another waiting, it loses its place after CLIENT_WAIT_S in all, and the other's handshake is made."""
     handshakes = Handshakes(event_loop, None, limit, timeout_s=10)
     theirs, ours = pair()
     theirs.send(hello(client))
@@ -122,7 +122,7 @@ async def test_a_stalled_client_keeps_its_place_while_no_other_wants_it(
         each.close()
 
 
-@pytest.mark.parametrize(("limit", "waits_s"), [(1, HOLD_S), (2, 0)])
+@pytest.mark.parametrize(("limit", "waits_s"), [(1, CLIENT_WAIT_S), (2, 0)])
 async def test_a_limit_that_is_raised_lets_a_waiting_client_in_at_once(
     event_loop, server, client, autojump_clock, limit, waits_s
 ):

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import trio
 
-from proxy.tls.places import HOLD_S, MIN_HOLD_S, Places
+from proxy.tls.places import CLIENT_WAIT_S, MIN_CLIENT_WAIT_S, Places
 
 
 async def forever(_: object) -> None:
@@ -53,7 +53,7 @@ async def test_the_next_place_goes_to_the_address_that_has_the_fewest(greedy):
         for number in range(6):
             nursery.start_soon(arrive, places, f"honest{number % 3}", got)
     assert len(got) == 6
-    assert max(at_s for _, at_s in got) - began_s <= HOLD_S + 0.001
+    assert max(at_s for _, at_s in got) - began_s <= CLIENT_WAIT_S + 0.001
     assert len(lost) <= 4
 
 
@@ -70,8 +70,8 @@ async def test_a_long_line_moves_faster(autojump_clock):
             got: list[tuple[str, float]] = []
             await arrive(places, "one", got)
             nursery.cancel_scope.cancel()
-    assert got[0][1] - began_s <= 1.5 * 404 / 4 * MIN_HOLD_S + HOLD_S
-    assert min(at_s for _, at_s in lost) - began_s >= MIN_HOLD_S
+    assert got[0][1] - began_s <= 1.5 * 404 / 4 * MIN_CLIENT_WAIT_S + CLIENT_WAIT_S
+    assert min(at_s for _, at_s in lost) - began_s >= MIN_CLIENT_WAIT_S
 
 
 async def test_a_client_that_drips_is_waited_for_no_longer_than_one_that_is_silent(autojump_clock):
@@ -107,7 +107,7 @@ async def test_no_client_loses_a_place_that_no_other_wants(autojump_clock):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stall, places, "slow", lost)
             await trio.testing.wait_all_tasks_blocked()
-            with trio.move_on_after(HOLD_S / 2):
+            with trio.move_on_after(CLIENT_WAIT_S / 2):
                 await arrive(places, "other", [])
     assert all_of_it.cancelled_caught
     assert not lost
@@ -132,7 +132,7 @@ async def test_a_place_that_is_granted_to_one_who_leaves_is_given_back(autojump_
         leaving.cancel()
         places.give_back(held)
     assert [address for address, _ in got] == ["c"]
-    assert not places._held
+    assert not places._taken
     assert not places._waiting
     assert not places._counts
 

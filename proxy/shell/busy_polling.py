@@ -1,4 +1,4 @@
-"""The driver's stay in the event loop's own poll set while traffic flows.
+"""How the driver waits while traffic flows: in the event loop's own poll set.
 
 Rules:
 - A wait ends at a timer, at the next deadline of Trio's tasks, and when one of them has an event (`trio_scheduler`).
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from proxy.shell.event_loop import EventLoop
     from proxy.shell.trio_scheduler import TrioScheduler
 
-STAY_MS = 50
+POLL_MS = 50
 """How long to wait in the poll set for the next event while traffic flows."""
 PASS_MS = 1000
 """The longest time between two passes through Trio's scheduler. At ordinary rates each costs as much as some events."""
-BLIND_STAY_MS = 2
-"""STAY_MS where Trio's events are not seen."""
+BLIND_POLL_MS = 2
+"""POLL_MS where Trio's events are not seen."""
 MAX_BUSY = 3
 """Polls without an event while Trio's tasks are ready. Then waiting in Trio is cheaper than a pass for each task."""
 TURN_MS = 4
@@ -35,8 +35,8 @@ MANY_EVENTS = 4
 """After so many events in one step the next wait is a millisecond at most."""
 
 
-class Stay:
-    """A stay, begun again each time that traffic comes. Polls are counted, not the clock: it may be a virtual one."""
+class BusyPolling:
+    """Polls while traffic flows. It counts its polls and measures no time: the clock may be a virtual one."""
 
     __slots__ = (
         "_busy",
@@ -44,10 +44,10 @@ class Stay:
         "_due",
         "_engine",
         "_event_loop",
+        "_idle_ms",
         "_left_ms",
         "_now_us",
         "_pass_ms",
-        "_quiet_ms",
         "_ready",
         "_scheduler",
         "_step",
@@ -64,19 +64,19 @@ class Stay:
         self._scheduler = scheduler
         self._ready = scheduler.ready
         self._calls = False  # `scheduler.calls`
-        self._quiet_ms = self._left_ms = 0.0  # how long to wait for an event: at first, and still
+        self._idle_ms = self._left_ms = 0.0  # how long to wait for an event: at first, and still
         self._busy = 0  # polls without an event while Trio's tasks are ready
         self._pass_ms = 0.0  # when Trio's tasks must run; 0: not known until the end of the turn
 
     def begin(self) -> None:
-        """Begin a stay, after an event."""
+        """Begin to poll, after an event."""
         self._calls = self._scheduler.calls
-        self._quiet_ms = self._left_ms = STAY_MS if self._calls else BLIND_STAY_MS
+        self._idle_ms = self._left_ms = POLL_MS if self._calls else BLIND_POLL_MS
         self._event_loop.called = self._busy = 0
         self._pass_ms = 0.0
 
     def lasts(self) -> bool:
-        """Return whether to stay for another turn."""
+        """Return whether to poll for another turn."""
         return self._left_ms > 0 and self._busy < MAX_BUSY
 
     def turn(self) -> int:
@@ -88,29 +88,29 @@ class Stay:
         if self._pass_ms:
             leave_ms = min(leave_ms, self._pass_ms)
         until_ms = self._pass_ms or leave_ms
-        may_stay = self._calls or not event_loop.arriving
+        may_block = self._calls or not event_loop.arriving
         handled = 0
         while True:
-            stay_ms: float = 0
-            if may_stay and not (ready or event_loop.called):
-                stay_ms = min(self._left_ms, until_ms - now_ms)
+            timeout_ms: float = 0
+            if may_block and not (ready or event_loop.called):
+                timeout_ms = min(self._left_ms, until_ms - now_ms)
                 if handled >= MANY_EVENTS and now_ms == engine.now_ms and not self._due:
-                    stay_ms = min(stay_ms, 1)
+                    timeout_ms = min(timeout_ms, 1)
                 else:
                     due_ms = engine.next_ms()
-                    if due_ms is not None and due_ms - now_ms < stay_ms:
-                        stay_ms = due_ms - now_ms
-            handled = step(stay_ms / 1000 if stay_ms > 0 else 0.0)
+                    if due_ms is not None and due_ms - now_ms < timeout_ms:
+                        timeout_ms = due_ms - now_ms
+            handled = step(timeout_ms / 1000 if timeout_ms > 0 else 0.0)
             now_ms = now_us() // 1000
             called = event_loop.called
             if handled <= called:
                 if ready:
                     self._busy += 1
                 else:
-                    self._left_ms -= 1 if handled else max(stay_ms, 1)
+                    self._left_ms -= 1 if handled else max(timeout_ms, 1)
                     self._busy = 0
                 return now_ms
-            self._left_ms, self._busy = self._quiet_ms, 0
+            self._left_ms, self._busy = self._idle_ms, 0
             if now_ms >= leave_ms:
                 return now_ms
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.shell.stay import MANY_EVENTS, Stay
+from proxy.shell.busy_polling import MANY_EVENTS, BusyPolling
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop
 from tests.support.core.sessions import make_engine
 
@@ -43,9 +43,9 @@ def timed():
 def waits_of(timed: Timed, events: list[int]) -> list[float]:
     """Return how long a turn with these events waited before each step, in seconds."""
     timed.events[:] = events
-    stay = Stay(timed, timed.engine, timed.clock, Scheduler())
-    stay.begin()
-    stay.turn()
+    polling = BusyPolling(timed, timed.engine, timed.clock, Scheduler())
+    polling.begin()
+    polling.turn()
     return timed.waits
 
 
