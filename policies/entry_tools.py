@@ -84,7 +84,7 @@ class EntryTools:
         for at_ms, call in early:
             self.set_alarm(at_ms, call)
         for watch in self._watches:
-            self._look_later(watch, services.now_ms())
+            self._schedule_check(watch, services.now_ms())
 
     def retire_tools(self) -> None:
         """Watch no more files: a reload has replaced the policy."""
@@ -165,24 +165,24 @@ class EntryTools:
         self._watches.append(FileWatch(path, max_bytes, content, on_change))
         return content
 
-    def _look_later(self, watch: FileWatch, now_ms: int) -> None:
+    def _schedule_check(self, watch: FileWatch, now_ms: int) -> None:
         if self._tools is not None and not self._is_retired:
-            watch.alarm = self._tools.arm(now_ms + POLL_MS, partial(self._look, watch))
+            watch.alarm = self._tools.arm(now_ms + POLL_MS, partial(self._check, watch))
 
-    def _look(self, watch: FileWatch, _: int) -> None:
+    def _check(self, watch: FileWatch, _: int) -> None:
         if self._tools is not None and not self._is_retired:
             read = partial(self._tools.read, watch.path, watch.max_bytes)
-            then = partial(self._looked, watch)
+            then = partial(self._on_checked, watch)
             self._tools.call_blocking(f"{self.name}, files", read, then, BLOCKING_TIMEOUT_MS)
 
-    def _looked(self, watch: FileWatch, result: object, now_ms: int) -> None:
+    def _on_checked(self, watch: FileWatch, result: object, now_ms: int) -> None:
         if self._is_retired or self._runner is None:
             return
         if problem := watch.new_problem(result):
             self.log.warning("a watched file cannot be read", path=watch.path, error=problem)
         if watch.changed(result):
             self._runner.notify(self.name, "watch_file", watch.on_change, watch.content)
-        self._look_later(watch, now_ms)
+        self._schedule_check(watch, now_ms)
 
     def _deliver(self, then: Callable[..., None], result: object, now_ms: int) -> None:
         if not self._is_closed and self._runner is not None:

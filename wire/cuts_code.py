@@ -23,10 +23,10 @@ _RESOURCES: Final = {"r": 32, "R": 32, "A": 3}
 
 def source(api: Api, layout: tuple[Part, ...]) -> str:
     """Return the code of a function `cut(buf, end, keeps)`. It uses `listing_cuts.TOOLS`."""
-    return "\n".join(_Source(api).body(layout))
+    return "\n".join(_CutsSource(api).body(layout))
 
 
-class _Source(LayoutCode):
+class _CutsSource(LayoutCode):
     """Writes the code of one cutter, a `_Cutter`."""
 
     def __init__(self, api: Api) -> None:

@@ -29,11 +29,11 @@ def source(api: Api, layout: tuple[Part, ...], *, in_turns: bool = False) -> str
 
     `in_turns`: that of a generator, which pauses after each _STEP_ELEMENTS elements and returns the same.
     """
-    return "\n".join(_Source(api, in_turns=in_turns).body(layout))
+    return "\n".join(_NamesSource(api, in_turns=in_turns).body(layout))
 
 
-class _Source(LayoutCode):
-    """Writes the code of one reader, a `_Reader`."""
+class _NamesSource(LayoutCode):
+    """Writes the code of one reader, a `_NamesReader`."""
 
     def __init__(self, api: Api, *, in_turns: bool) -> None:
         self._in_turns = in_turns

@@ -52,7 +52,7 @@ def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, i
     return acks, pos + 2
 
 
-class _State(IntEnum):
+class _WalkState(IntEnum):
     """The kind of element that the next bytes hold."""
 
     HEAD = 0
@@ -107,7 +107,7 @@ class ProduceWalker:
         self._flexible = version >= 9
         self._by_id = version >= 13
         self._budget = budget
-        self._state = _State.HEAD
+        self._state = _WalkState.HEAD
         self._level = _Level.BODY
         self._skip_bytes = 0  # of records or of a tagged field, still to come
         self._carry = bytearray()  # the start of an element that a chunk boundary cut
@@ -120,7 +120,7 @@ class ProduceWalker:
     @property
     def done(self) -> bool:
         """Whether the body's last byte was taken. A frame that ends earlier is malformed."""
-        return self._state is _State.END and not self._skip_bytes
+        return self._state is _WalkState.END and not self._skip_bytes
 
     def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
         """Take the next body bytes `buf[start:end]`. Raises `WireError` if they cannot be valid.
@@ -172,15 +172,15 @@ class ProduceWalker:
     def _element(self, buf: Buffer, pos: int, end: int) -> int:
         """Read one element. Returns the offset after it, or -1 if it is incomplete."""
         state = self._state
-        if state is _State.PARTITION:
+        if state is _WalkState.PARTITION:
             return self._partition(buf, pos, end)
-        if state is _State.TAG_COUNT:
+        if state is _WalkState.TAG_COUNT:
             return self._tag_count(buf, pos, end)
-        if state is _State.TAG:
+        if state is _WalkState.TAG:
             return self._tag(buf, pos, end)
-        if state is _State.TOPIC:
+        if state is _WalkState.TOPIC:
             return self._topic(buf, pos, end)
-        if state is _State.HEAD:
+        if state is _WalkState.HEAD:
             return self._head(buf, pos, end)
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
 
@@ -199,7 +199,7 @@ class ProduceWalker:
         self.acks, self.timeout_ms = acks, timeout_ms
         self._topics_left = self._counted(count)
         if count:
-            self._state = _State.TOPIC
+            self._state = _WalkState.TOPIC
         else:
             self._fields_end(_Level.BODY)
         return after
@@ -222,7 +222,7 @@ class ProduceWalker:
         self._topics_left -= 1
         self._partitions_left = self._counted(count)
         if count:
-            self._state = _State.PARTITION
+            self._state = _WalkState.PARTITION
         else:
             self._fields_end(_Level.TOPIC)
         return after
@@ -250,23 +250,23 @@ class ProduceWalker:
         """End the untagged fields of a struct; in flexible versions its tags follow."""
         self._level = level
         if self._flexible:
-            self._state = _State.TAG_COUNT
+            self._state = _WalkState.TAG_COUNT
         else:
             self._struct_end()
 
     def _struct_end(self) -> None:
         if self._level is _Level.PARTITION:
             if self._partitions_left:
-                self._state = _State.PARTITION
+                self._state = _WalkState.PARTITION
             else:
                 self._fields_end(_Level.TOPIC)
         elif self._level is _Level.TOPIC:
             if self._topics_left:
-                self._state = _State.TOPIC
+                self._state = _WalkState.TOPIC
             else:
                 self._fields_end(_Level.BODY)
         else:
-            self._state = _State.END
+            self._state = _WalkState.END
 
     def _tag_count(self, buf: Buffer, pos: int, end: int) -> int:
         if buf[pos] == 0:  # nearly always; `pos` is before `end`
@@ -279,7 +279,7 @@ class ProduceWalker:
         self._tags_left = count
         self._last_tag = -1
         if count:
-            self._state = _State.TAG
+            self._state = _WalkState.TAG
         else:
             self._struct_end()
         return after

@@ -140,7 +140,7 @@ def _read_codes(
 ) -> dict[ErrorKey, int]:
     """Return the codes as `read_errors` does; with `zero` also those of code 0, unless another code has their key."""
     steps = steps_of(response_shape(api))
-    reader = _Reader(buf, end, budget, name_of, zero=zero)
+    reader = _ErrorReader(buf, end, budget, name_of, zero=zero)
     try:
         pos, _ = reader.struct(steps, start)
     except (IndexError, struct_error) as error:
@@ -157,7 +157,7 @@ def _read_codes(
     return codes
 
 
-class _Reader:
+class _ErrorReader:
     """Reads one body. `found` has each code, and the labels of the items around it, the innermost first."""
 
     def __init__(

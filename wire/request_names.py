@@ -75,7 +75,7 @@ class NamesReader:
         return self.names
 
 
-class _Reader(Protocol):
+class _NamesReader(Protocol):
     def __call__(
         self, buf: Buffer, pos: int, end: int, budget: int, name_of: Mapping[bytes, str], /
     ) -> RequestNames: ...
@@ -190,18 +190,18 @@ TOOLS: Final[dict[str, object]] = {
 """The names that the code of the readers uses."""
 
 
-_READERS: Final[dict[int, _Reader | None]] = {}
+_READERS: Final[dict[int, _NamesReader | None]] = {}
 """By `api_key << 16 | api_version`: an int has the quickest hash."""
 
 
-def _reader(api: Api, *, in_turns: bool = False) -> _Reader | None:
+def _reader(api: Api, *, in_turns: bool = False) -> _NamesReader | None:
     """Return the reader of this API and version, or its generator; None if its layout is not known."""
     layout = layout_of(api)
     if layout is None:
         return None
     from wire import names_code  # noqa: PLC0415 - only a policy that needs names takes its memory
 
-    scope: dict[str, _Reader] = {}
+    scope: dict[str, _NamesReader] = {}
     code = compile(
         names_code.source(api, layout, in_turns=in_turns), f"<{api.name} v{api.version}>", "exec"
     )

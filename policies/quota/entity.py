@@ -265,11 +265,11 @@ class ClientQuotas:
         if not values:
             del self._layers[layer][entity]
         origin = self.origin_of(entity, key)
-        self._hold(entity, key, None if origin is None else self._layers[origin][entity][key])
+        self._store(entity, key, None if origin is None else self._layers[origin][entity][key])
         self.rev += 1
 
-    def _hold(self, entity: QuotaEntity, key: str, limit: float | None) -> None:
-        """Make `limit` the one that holds, in constant time: 4,000 limits are 4,000 such steps."""
+    def _store(self, entity: QuotaEntity, key: str, limit: float | None) -> None:
+        """Make `limit` the one in force, in constant time: 4,000 limits are 4,000 such steps."""
         place = (entity.user, entity.client_id)
         table = self._tables[key]
         before = table.get(place)

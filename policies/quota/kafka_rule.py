@@ -50,8 +50,8 @@ class KafkaRule:
         self._sequential = sequential
         self._bytes = False
 
-    def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Set whether requests and replies with records have limits of their own."""
+    def count_bytes(self, *, produce: bool, fetch: bool) -> None:
+        """Set whether the bytes of requests and of replies with records are limited."""
         self._bytes = produce or fetch
         for key in RECORDS_IN_REPLIES:
             self.hooks_by_api.pop(key, None)

@@ -28,7 +28,7 @@ VERSION: Final = 1
 SETTING: Final = "state_file"
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _OverridesFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     overrides: tuple[QuotaLine, ...]
 
@@ -62,7 +62,7 @@ def decode(data: bytes) -> dict[QuotaEntity, dict[str, float]]:
     if isinstance(version, int) and version != VERSION:
         words = f"its content has version {version}, expected {VERSION}: another Sluice wrote it"
         raise PolicyConfigError(SETTING, words)
-    file, problems = try_convert(_File, content)
+    file, problems = try_convert(_OverridesFile, content)
     if file is None or problems:
         raise PolicyConfigError(SETTING, "its content: " + "; ".join(map(str, problems)))
     return {line.entity: dict(line.limits()) for line in file.overrides}

@@ -234,7 +234,7 @@ class Quota(Policy):
         before = (self.apis, self.response_apis, self.needs)
         produce = self.quotas.any(PRODUCER_BYTE_RATE)
         fetch = self.quotas.any(CONSUMER_BYTE_RATE)
-        self.rule.watch_bytes(produce=produce, fetch=fetch)
+        self.rule.count_bytes(produce=produce, fetch=fetch)
         needs: dict[int, Need] = dict.fromkeys(ADMIN_APIS, Need.BODY)
         apis: set[int] = set(ADMIN_APIS)
         if produce:

@@ -3,12 +3,12 @@
 cimport cython
 
 
-cdef class _Window:
+cdef class _SampleWindow:
     cdef public long long begun_ms, count, last_ms, max_ms, sum_ms
 
 
 cdef class ThrottleTime:
     cdef public list _windows
 
-    @cython.locals(begun_ms=cython.longlong, windows=list, window=_Window)
+    @cython.locals(begun_ms=cython.longlong, windows=list, window=_SampleWindow)
     cpdef record(self, long long throttle_time_ms, long long now_ms)

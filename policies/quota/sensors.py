@@ -15,7 +15,7 @@ WINDOW_MS: Final = 30_000
 _SPAN_MS: Final = SAMPLES * WINDOW_MS
 
 
-class _Window:
+class _SampleWindow:
     __slots__ = ("begun_ms", "count", "last_ms", "max_ms", "sum_ms")
 
     def __init__(self, begun_ms: int) -> None:
@@ -32,7 +32,7 @@ class ThrottleTime:
     __slots__ = ("_windows",)
 
     def __init__(self) -> None:
-        self._windows: list[_Window] = []
+        self._windows: list[_SampleWindow] = []
 
     def record(self, throttle_time_ms: int, now_ms: int) -> None:
         """Record a delay above 0 ms."""
@@ -40,7 +40,7 @@ class ThrottleTime:
         windows = self._windows
         if not windows or windows[-1].begun_ms < begun_ms:
             self._windows = windows = self._alive(now_ms)
-            windows.append(_Window(begun_ms))
+            windows.append(_SampleWindow(begun_ms))
         window = windows[-1]
         window.last_ms = now_ms
         window.count += 1
@@ -61,7 +61,7 @@ class ThrottleTime:
         """Return the largest of the recent delays in ms; None if there was none."""
         return max((each.max_ms for each in self._alive(now_ms)), default=None)
 
-    def _alive(self, now_ms: int) -> list[_Window]:
+    def _alive(self, now_ms: int) -> list[_SampleWindow]:
         return [each for each in self._windows if now_ms - each.last_ms < _SPAN_MS]
 
 

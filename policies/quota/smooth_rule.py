@@ -70,8 +70,8 @@ class SmoothRule:
             QuotaBucket, int
         ] = {}  # when this rule serves the queue of a bucket next
 
-    def watch_bytes(self, *, produce: bool, fetch: bool) -> None:
-        """Set whether requests and replies with records have limits of their own."""
+    def count_bytes(self, *, produce: bool, fetch: bool) -> None:
+        """Set whether the bytes of requests and of replies with records are limited."""
         hooks = self.hooks_by_api
         # By name: as an attribute it would be a C function in the compiled build.
         on_produce = vars(SmoothRule)["_on_produce"]
@@ -197,19 +197,19 @@ class SmoothRule:
         self._in_parts(waiters, lambda waiter, _: self._host.wake(waiter), now_ms)
 
     def _in_parts(
-        self, waiters: list[Waiter], look: Callable[[Waiter, int], object], now_ms: int
+        self, waiters: list[Waiter], apply: Callable[[Waiter, int], object], now_ms: int
     ) -> None:
-        """Call `look` for each waiter in order; a large number is handled in several steps."""
+        """Call `apply` for each waiter in order; a large number is handled in several steps."""
         waiters.reverse()
-        self._next_part(waiters, look, now_ms)
+        self._next_part(waiters, apply, now_ms)
 
     def _next_part(
-        self, waiters: list[Waiter], look: Callable[[Waiter, int], object], now_ms: int
+        self, waiters: list[Waiter], apply: Callable[[Waiter, int], object], now_ms: int
     ) -> None:
         for _ in range(min(len(waiters), REVIEW_BATCH)):
-            look(waiters.pop(), now_ms)
+            apply(waiters.pop(), now_ms)
         if waiters:
-            self._host.call_at(now_ms + 1, partial(self._next_part, waiters, look))
+            self._host.call_at(now_ms + 1, partial(self._next_part, waiters, apply))
 
     # -- waiting -----------------------------------------------------------------------------
 

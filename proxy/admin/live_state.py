@@ -80,10 +80,10 @@ class LiveState:
         now_ms = self._service.now_ms()
         found = []
         for name, pool in (("request", engine.request_pool), ("response", engine.reply_pool)):
-            looks = self._depleted.setdefault(name, deque(maxlen=WINDOW_SNAPSHOTS))
-            found.append(_pool(name, pool, now_ms, looks[0] if looks else None))
-            if not looks or now_ms - looks[-1][0] >= KEPT_MS:
-                looks.append((now_ms, pool.depleted_ms(now_ms)))
+            samples = self._depleted.setdefault(name, deque(maxlen=WINDOW_SNAPSHOTS))
+            found.append(_pool(name, pool, now_ms, samples[0] if samples else None))
+            if not samples or now_ms - samples[-1][0] >= KEPT_MS:
+                samples.append((now_ms, pool.depleted_ms(now_ms)))
         return found
 
     async def _refreshed(self) -> schemas.Overview:

@@ -73,7 +73,7 @@ class AdminMiddleware:
             await send({"type": "websocket.close", "code": 1000})
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        answer = _Answer(scope, send)
+        answer = _RequestResponse(scope, send)
         refusal = self._refusal(scope, headers)
         if refusal is None:
             await self._pass(scope, headers, receive, answer)
@@ -114,7 +114,7 @@ class AdminMiddleware:
         return True
 
     async def _pass(
-        self, scope: Scope, headers: Mapping[bytes, str], receive: Receive, answer: _Answer
+        self, scope: Scope, headers: Mapping[bytes, str], receive: Receive, answer: _RequestResponse
     ) -> None:
         path = scope["path"]
         with trio.move_on_after(SLOW_S if path in SLOW else TIMEOUT_S) as limit:
@@ -134,7 +134,7 @@ class AdminMiddleware:
             )
 
 
-class _Answer:
+class _RequestResponse:
     """Sends an answer with the headers that all answers have, and keeps its status."""
 
     def __init__(self, scope: Scope, send: Send) -> None:

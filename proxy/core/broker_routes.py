@@ -101,7 +101,7 @@ class BrokerRoutes:
         self._again = False  # whether another review follows
         self._timer: Timer | None = None
         self._begun_ms, self._room = -WINDOW_MS, FEW  # of the current window
-        topology.watchers.append(self._on_moved)
+        topology.subscribers.append(self._on_moved)
 
     # -- how a session comes and goes ------------------------------------------------------------
 
@@ -199,13 +199,13 @@ class BrokerRoutes:
             for _ in range(min(SLICE, len(left))):
                 if not self._room:
                     break
-                self._look_at(left.pop(), now_ms)
+                self._check(left.pop(), now_ms)
         finally:  # a fault of one session keeps no other
             if left or self._again:
                 next_ms = now_ms + 1 if self._room else self._begun_ms + WINDOW_MS
                 self._timer = self._timers.arm(next_ms, self._step)
 
-    def _look_at(self, session: Routed, now_ms: int) -> None:
+    def _check(self, session: Routed, now_ms: int) -> None:
         if session.ending or session in self._retirements:
             return
         if not self._is_elsewhere(session):

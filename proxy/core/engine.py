@@ -68,7 +68,7 @@ class Engine(SharedState):
         self._on_released = self._release  # one bound method for all sessions
         self._session_ids = 0
         self._ticks: dict[int, Timer] = {}  # by their interval in ms
-        self._look_at_chain()
+        self._apply_chain()
         self._start_ticks()
 
     # -- sessions --------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Engine(SharedState):
     def reconsider(self) -> None:
         """Read again what the policies need to see; it applies to requests that begin from now on."""
         self.chain.reconsider()
-        self._look_at_chain()
+        self._apply_chain()
         self.forget_plans()
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
@@ -328,7 +328,7 @@ class Engine(SharedState):
         Before the next `fire`, the caller must let each new policy `adopt` the state of the old one of its name.
         """
         self.chain = chain
-        self._look_at_chain()
+        self._apply_chain()
         self.forget_plans()
         held = [session.held for session in self.sessions if session.held is not None]
         self.moves.begin(held, chain, gone, self.now_ms)
@@ -346,17 +346,17 @@ class Engine(SharedState):
             self.capture.open = False
             self.forget_plans()
 
-    def _look_at_chain(self) -> None:
+    def _apply_chain(self) -> None:
         self.rewrites.offered = self.chain.offered()
         self.rewrites.hidden = self.chain.hidden()
         hooks = {key: self.chain.hooks(key) for key in OFFERED}
-        looked_into = any(
+        needs_body = any(
             each.need is Need.TOPICS
             or (each.need > Need.HEADER and key in {ApiKey.PRODUCE, ApiKey.FETCH})
             or each.hears_body
             for key, each in hooks.items()
         )
-        wanted = looked_into or self.keeps_traces or self.topic_usage is not None
+        wanted = needs_body or self.keeps_traces or self.topic_usage is not None
         self.rewrites.want_topic_names(wanted=wanted)
 
 

@@ -37,7 +37,7 @@ class Newcomer(Protocol):
     def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
 
 
-class _Wait(TimerEntry):
+class _Deadline(TimerEntry):
     """The deadline of one newcomer, which is here since `since_ms`. `is_silent`: it has sent no request."""
 
     __slots__ = ("_newcomers", "is_silent", "owner", "since_ms")
@@ -59,81 +59,85 @@ class _Wait(TimerEntry):
 class Newcomers:
     """The newcomers of a process, oldest first. `authenticates`: clients must authenticate to Sluice."""
 
-    __slots__ = ("_counts", "_timers", "_waits", "authenticates")
+    __slots__ = ("_counts", "_deadlines", "_timers", "authenticates")
 
     def __init__(self, timers: Timers, counts: ConnectionCounts) -> None:
         self.authenticates = False
         self._counts = counts
         self._timers = timers
-        self._waits: dict[Newcomer, _Wait] = {}
+        self._deadlines: dict[Newcomer, _Deadline] = {}
 
     def __len__(self) -> int:
         """Return how many there are."""
-        return len(self._waits)
+        return len(self._deadlines)
 
     def __contains__(self, owner: object) -> bool:
         """Return whether this session is one of them."""
-        return owner in self._waits
+        return owner in self._deadlines
 
     def oldest(self, since_ms: int) -> Newcomer | None:
         """Return the oldest newcomer, if it is here since `since_ms` or longer."""
-        for owner, wait in self._waits.items():
-            return owner if wait.since_ms <= since_ms else None
+        for owner, deadline in self._deadlines.items():
+            return owner if deadline.since_ms <= since_ms else None
         return None
 
     # -- how one comes and goes ------------------------------------------------------------------
 
     def add(self, owner: Newcomer, now_ms: int) -> None:
         """Begin to wait for the first request of a connection."""
-        self._wait_for(owner, now_ms, now_ms, is_silent=True)
+        self._set_deadline(owner, now_ms, now_ms, is_silent=True)
 
     def on_request(self, owner: Newcomer, now_ms: int) -> None:
         """Note a valid request of a newcomer."""
-        wait = self._waits[owner]
-        if wait.is_silent and self.authenticates:
-            wait.cancel()
-            self._wait_for(owner, wait.since_ms, now_ms, is_silent=False)
-        elif wait.is_silent:
+        deadline = self._deadlines[owner]
+        if deadline.is_silent and self.authenticates:
+            deadline.cancel()
+            self._set_deadline(owner, deadline.since_ms, now_ms, is_silent=False)
+        elif deadline.is_silent:
             self.discard(owner)
 
     def on_sasl_begun(self, owner: Newcomer, now_ms: int) -> None:
         """Begin to wait for the outcome of a client's first authentication to the brokers."""
         if not self.authenticates:
             self.discard(owner)
-            self._wait_for(owner, now_ms, now_ms, is_silent=False)
+            self._set_deadline(owner, now_ms, now_ms, is_silent=False)
 
     def discard(self, owner: Newcomer) -> None:
         """Wait no longer for this session, because it is authenticated, or has ended."""
-        wait = self._waits.pop(owner, None)
-        if wait is not None:
-            wait.cancel()
+        deadline = self._deadlines.pop(owner, None)
+        if deadline is not None:
+            deadline.cancel()
 
     # -- deadlines -------------------------------------------------------------------------------
 
-    def _wait_for(self, owner: Newcomer, since_ms: int, now_ms: int, *, is_silent: bool) -> None:
-        wait = self._waits[owner] = _Wait(self, owner, since_ms, is_silent=is_silent)
-        timeout_ms = self._timeout_ms(wait)
+    def _set_deadline(
+        self, owner: Newcomer, since_ms: int, now_ms: int, *, is_silent: bool
+    ) -> None:
+        deadline = self._deadlines[owner] = _Deadline(self, owner, since_ms, is_silent=is_silent)
+        timeout_ms = self._timeout_ms(deadline)
         if timeout_ms:
-            wait.at_ms = max(since_ms + timeout_ms, now_ms + 1)
-            self._timers.add(wait)
+            deadline.at_ms = max(since_ms + timeout_ms, now_ms + 1)
+            self._timers.add(deadline)
 
-    def _timeout_ms(self, wait: _Wait) -> int:
+    def _timeout_ms(self, deadline: _Deadline) -> int:
         limits = self._counts.limits
         return (
-            limits.first_request_timeout_ms if wait.is_silent else limits.authentication_timeout_ms
+            limits.first_request_timeout_ms
+            if deadline.is_silent
+            else limits.authentication_timeout_ms
         )
 
-    def on_due(self, wait: _Wait, now_ms: int) -> None:
+    def on_due(self, deadline: _Deadline, now_ms: int) -> None:
         """End a newcomer, because its deadline has come."""
-        owner = wait.owner
-        if wait.is_silent and (owner.handle is None or owner.client.muted):
+        owner = deadline.owner
+        if deadline.is_silent and (owner.handle is None or owner.client.muted):
             # It was not read yet, or waits for memory: it has the whole time again.
-            wait.at_ms = now_ms + max(self._timeout_ms(wait), 1)
-            self._timers.add(wait)
+            deadline.at_ms = now_ms + max(self._timeout_ms(deadline), 1)
+            self._timers.add(deadline)
             return
         self.discard(owner)
-        lasted = f"within {now_ms - wait.since_ms} ms"
-        if wait.is_silent:
+        lasted = f"within {now_ms - deadline.since_ms} ms"
+        if deadline.is_silent:
             reason, detail = CloseReason.FIRST_REQUEST_TIMEOUT, f"no request {lasted}"
         else:
             reason, detail = CloseReason.AUTHENTICATION_TIMEOUT, f"not authenticated {lasted}"

@@ -33,7 +33,7 @@ class AuthenticationFailure(NamedTuple):
 class Observer:
     """The base class of all observers: each hook does nothing unless it is overridden."""
 
-    hears_audit = False
+    receives_audit = False
     """Whether administrative requests are reported to `on_audited`. A change applies to plans made from then on."""
 
     def on_session_opened(self, peer: Peer) -> None:
@@ -94,7 +94,7 @@ class Observer:
         """A policy has refused a connection or a request. `on_trace` reports the end of that request."""
 
     def on_audited(self, trace: RequestTrace) -> None:
-        """An administrative request, or one that a policy refused, has ended. Only if `hears_audit`."""
+        """An administrative request, or one that a policy refused, has ended. Only if `receives_audit`."""
 
     def on_policy_message(
         self, name: str, level: MessageLevel, message: str, fields: Mapping[str, object]

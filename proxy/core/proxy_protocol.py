@@ -38,19 +38,19 @@ _PORT_MAX: Final = 65535
 class ProxyHeader:
     """The header of one connection. Once `done`, `source` is the client's host and port; None: it names none."""
 
-    __slots__ = ("_kept", "_left", "_skips", "done", "source")
+    __slots__ = ("_header", "_left", "_skips", "done", "source")
 
     def __init__(self) -> None:
         self.done = False
         self.source: tuple[str, int] | None = None
-        self._kept = b""  # of the header, as far as it has arrived
+        self._header = b""  # as far as it has arrived
         self._skips = False  # only bytes without meaning are left
         self._left = 0  # of those
 
     @property
     def begun(self) -> bool:
         """Whether a byte has arrived."""
-        return bool(self._kept)
+        return bool(self._header)
 
     @property
     def wanted_bytes(self) -> int:
@@ -67,8 +67,8 @@ class ProxyHeader:
             self._left -= taken
             self.done = not self._left
             return taken
-        before = len(self._kept)
-        whole = self._kept + data
+        before = len(self._header)
+        whole = self._header + data
         if not _may_begin(whole):
             shown = whole[:16]
             raise ProxyHeaderError(
@@ -81,18 +81,18 @@ class ProxyHeader:
     def _feed_line(self, whole: bytes) -> int:
         end = whole.find(_END, 0, MAX_V1_BYTES)
         if end >= 0:
-            self._kept = whole[:end]
-            self.source = _source_of_line(self._kept)
+            self._header = whole[:end]
+            self.source = _source_of_line(self._header)
             self.done = True
             return end + len(_END)
         if len(whole) >= MAX_V1_BYTES:
             raise ProxyHeaderError(f"a PROXY line of more than {MAX_V1_BYTES} bytes")
-        self._kept = whole
+        self._header = whole
         return len(whole)
 
     def _feed_binary(self, whole: bytes) -> int:
         if len(whole) < _FIXED_BYTES:
-            self._kept = whole
+            self._header = whole
             return len(whole)
         command, family, (size,) = whole[12], whole[13], _LENGTH(whole, 14)
         size_bytes = _FIXED_BYTES + size
@@ -112,9 +112,9 @@ class ProxyHeader:
         if size_bytes < needed_bytes:
             raise ProxyHeaderError(f"a PROXY header of {size_bytes} bytes without an address")
         if len(whole) < needed_bytes:
-            self._kept = whole
+            self._header = whole
             return len(whole)
-        self._kept = whole[:needed_bytes]
+        self._header = whole[:needed_bytes]
         if address is not None:
             source, _, port, _ = address.unpack_from(whole, _FIXED_BYTES)
             kind = IPv4Address if family == _TCP4 else IPv6Address

@@ -5,7 +5,7 @@ Rules:
   byte is unread. Then it ends, and its client loses nothing.
 - A client that is never at rest is given `patience_ms`. After that its session takes no more requests, answers those
   in flight, and ends at that frame boundary; LAST_REPLIES_MS later it ends in any case.
-- While sessions retire, one step a millisecond looks at SLICE of them and ends MAX_ENDED. Without any no timer runs.
+- While sessions retire, one step a millisecond checks SLICE of them and ends MAX_ENDED. Without any no timer runs.
 - The first reason is the one that is reported. A session that ends for another reason no longer retires.
 """
 
@@ -25,11 +25,11 @@ PATIENCE_MS: Final = 2_000
 LAST_REPLIES_MS: Final = 30_000
 """How long a session that takes no more requests may still wait for the replies that are due."""
 SLICE: Final = 250
-"""The most sessions that one step looks at."""
+"""The most sessions that one step checks."""
 MAX_ENDED: Final = 16
 """The most sessions that one step ends."""
-LOOK_MS: Final = 10
-"""The time from one look at all retiring sessions to the next."""
+SCAN_MS: Final = 10
+"""The time from one scan of all retiring sessions to the next."""
 
 
 class Retiring(Claimant, Protocol):
@@ -64,7 +64,7 @@ class Retirements:
         self._timers = timers
         self._room = room
         self._retiring: dict[Retiring, _Retirement] = {}
-        self._left: list[Retiring] = []  # of the look that is under way
+        self._left: list[Retiring] = []  # not yet checked by the scan that is under way
         self._timer: Timer | None = None
 
     def __len__(self) -> int:
@@ -111,7 +111,7 @@ class Retirements:
                 self._timer = self._timers.arm(now_ms + 1, self._step)
             elif self._retiring:
                 self._left = list(self._retiring)
-                self._timer = self._timers.arm(now_ms + LOOK_MS, self._step)
+                self._timer = self._timers.arm(now_ms + SCAN_MS, self._step)
 
     def _try_end(self, session: Retiring, retirement: _Retirement, now_ms: int) -> bool:
         """End a session if it is at rest or its time is over; return whether that was tried."""
@@ -124,14 +124,14 @@ class Retirements:
             session.end_and_attend(reason, detail, now_ms)
         elif session.ending:
             return False  # its replies are awaited
-        elif now_ms >= retirement.stops_ms or self._is_quiet(session):
+        elif now_ms >= retirement.stops_ms or self._is_idle(session):
             session.end_after_replies(reason, detail)
             session.attend()
         else:
             return False
         return True
 
-    def _is_quiet(self, session: Retiring) -> bool:
+    def _is_idle(self, session: Retiring) -> bool:
         """Return whether nothing is in flight here or in the socket; what is still on its way cannot be known."""
         unread_bytes = self._room.unread_bytes
         return session.is_at_rest and (unread_bytes is None or not unread_bytes(session))

@@ -5,7 +5,7 @@ Rules:
   ready and stays the same after a restart, because clients cache addresses.
 - No real broker address ever reaches a client. A node outside the range is advertised at the bootstrap
   port, counted and reported.
-- When a broker moves, the next response that names it updates its address; the `watchers` are told.
+- When a broker moves, the next response that names it updates its address; the `subscribers` are told.
 - Only addresses of nodes in the declared range are stored and dialled, because a broker may name any number
   of nodes. Of the others, at most UNMAPPED_MAX node ids are remembered and reported.
 - An address that cannot be dialled is a protocol error of the broker that names it.
@@ -51,7 +51,7 @@ class Topology:
         self._dialled: dict[
             int, tuple[str, int]
         ] = {}  # the same as text: one object for all sessions
-        self.watchers: list[Callable[[int, tuple[str, int] | None], None]] = []
+        self.subscribers: list[Callable[[int, tuple[str, int] | None], None]] = []
         """Called with each node whose address has changed, and the one before; None: none was known."""
         self._unmapped: set[int] = set()
 
@@ -110,7 +110,7 @@ class Topology:
         self._addresses[node_id] = (host, port)
         text = self._dialled[node_id] = host.decode(errors="replace"), port
         self._observer.on_node_learned(node_id, *text)
-        for on_moved in self.watchers:
+        for on_moved in self.subscribers:
             on_moved(node_id, before)
 
     def _unmapped_node(self, node_id: int) -> tuple[bytes, int]:

@@ -19,14 +19,14 @@ CREDIT_US: Final = 10_000
 CREDIT_ENDS: Final = 4
 """How much more slowly `share_us` grows than the accounts of sessions with a credit, if all have one."""
 TURN_LABOUR_BYTES: Final = 8192
-"""Bytes of requests handled on the general path in one turn; the rest waits for the next turn, so
-that such frames of one client do not hold up the others (about a microsecond a byte; kept ones count four times)."""
+"""Bytes of requests handled on the general path in one turn; the rest waits for the next turn, so that
+such frames of one client do not delay the others (about a microsecond a byte; buffered ones count four times)."""
 SHORT_LABOUR_BYTES: Final = 1
 """The same in a short turn, which is over after one request."""
 LABOUR_FRAME_BYTES: Final = 4096
 LABOUR_STREAMED_BYTES: Final = 256
-LABOUR_KEPT_BYTES: Final = 512
-"""A streamed frame costs 256 and its size up to 4096; a kept one 512 and four times its size: about 1 ms a turn."""
+LABOUR_BUFFERED_BYTES: Final = 512
+"""A streamed frame costs 256 and its size up to 4096; a buffered one 512 and four times its size: about 1 ms a turn."""
 LABOUR_STEP_BYTES: Final = 8
 """The labour that each step of a walker counts in a turn."""
 MAX_WALK_STEPS: Final = 1024
@@ -39,10 +39,10 @@ LABOUR_WALK_BYTES: Final = LABOUR_BEGUN_BYTES + FEW_WALK_STEPS * LABOUR_STEP_BYT
 
 
 def labour_of(size_bytes: int, *, streams: bool) -> int:
-    """Return the cost of a request of this size whose bytes stream, or are kept or dropped."""
+    """Return the cost of a request of this size whose bytes stream, or are buffered or dropped."""
     if streams:
         return LABOUR_STREAMED_BYTES + min(size_bytes, LABOUR_FRAME_BYTES)
-    return LABOUR_KEPT_BYTES + 4 * size_bytes
+    return LABOUR_BUFFERED_BYTES + 4 * size_bytes
 
 
 class Scheduled(Protocol):

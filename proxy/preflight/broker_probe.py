@@ -70,7 +70,7 @@ async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerRepor
     """
     talk = BrokerTalk(host, port, upstream)
     try:
-        return await _look(talk)
+        return await _probe(talk)
     except DialError as failed:
         why = failed.detail.removeprefix(talk.server).lstrip(": ")
         if failed.reason is CloseReason.BROKER_TLS and _is_versions(
@@ -84,7 +84,7 @@ async def probe(host: str, port: int, upstream: UpstreamSettings) -> BrokerRepor
     return _report_of(talk, problem=why)
 
 
-async def _look(talk: BrokerTalk) -> BrokerReport:
+async def _probe(talk: BrokerTalk) -> BrokerReport:
     versions = await _versions(talk)
     if talk.tls and not versions:  # it may have reset, so that no alert came through
         return _report_of(talk, problem=_CLOSES)

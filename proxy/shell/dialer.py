@@ -95,7 +95,7 @@ class Dialer:
         self._scouting_until = float("-inf")
         self._scouted_at: dict[int, float] = {}  # by nodes whose address does not answer
         self._learned = trio.Event()
-        topology.watchers.append(self._on_learned)
+        topology.subscribers.append(self._on_learned)
 
     async def reach(self, node_id: int | None) -> Upstream:
         """Return a connection to this broker (None: to any bootstrap broker). Raises DialError."""

@@ -89,7 +89,7 @@ class TokenFile:
         """See TokenSource. The file is read again in any case."""
 
 
-class _Answer(NamedTuple):
+class _TokenAnswer(NamedTuple):
     token: Secret
     lifetime_s: float
 
@@ -159,7 +159,7 @@ class TokenEndpoint:
         """See TokenSource."""
         self._found = None
 
-    async def _fetch(self) -> _Answer:
+    async def _fetch(self) -> _TokenAnswer:
         try:
             with trio.fail_after(TOTAL_TIMEOUT_S):
                 return await trio.to_thread.run_sync(self._ask, abandon_on_cancel=True)
@@ -167,7 +167,7 @@ class TokenEndpoint:
             why = f"no answer within {TOTAL_TIMEOUT_S:g} s"
             raise TokenError(f"token_endpoint_url: {why}") from None
 
-    def _ask(self) -> _Answer:
+    def _ask(self) -> _TokenAnswer:
         """Ask the endpoint; blocks. Raises TokenError."""
         import requests  # noqa: PLC0415 - 8 MB, only with a token endpoint
         from requests.auth import HTTPBasicAuth  # noqa: PLC0415 - as above
@@ -219,7 +219,7 @@ def expiry_hint(token: str) -> float | None:
     return float(expiry) if 0 < expiry < 1e11 else None
 
 
-def _read_answer(status: int, body: bytes) -> _Answer:
+def _read_answer(status: int, body: bytes) -> _TokenAnswer:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -239,7 +239,7 @@ def _read_answer(status: int, body: bytes) -> _Answer:
         lifetime_s = USUAL_LIFETIME_S if expiry is None else max(expiry - time.time(), MIN_USED_S)
     elif not 0 < lifetime_s <= MAX_TOLD_S:  # NaN is in no range
         raise TokenError(f"token_endpoint_url: expires_in is not in 1..{MAX_TOLD_S} seconds")
-    return _Answer(Secret(token), min(float(lifetime_s), MAX_USED_S))
+    return _TokenAnswer(Secret(token), min(float(lifetime_s), MAX_USED_S))
 
 
 def _is_token(text: str) -> bool:

@@ -56,7 +56,7 @@ LINES_PER_SECOND: Final = 100
 class AuditLog(Observer):
     """Writes the audit log to `path`, which rotates at `max_bytes`. Raises OSError if it cannot be opened."""
 
-    hears_audit = True
+    receives_audit = True
 
     def __init__(self, path: str | Path, max_bytes: int, counts: LastCounts) -> None:
         self.suppressed = 0

@@ -19,28 +19,28 @@ class Broadcast(Observer):
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._first = observers[0]
-        self._heard: dict[str, list[Callable[..., None]]] = {}
+        self._hooks: dict[str, list[Callable[..., None]]] = {}
         for name in vars(Observer):
             if name.startswith("on_"):
-                heard = self._heard[name] = []
-                setattr(self, name, self._joined(heard))
+                hooks = self._hooks[name] = []
+                setattr(self, name, self._joined(hooks))
         self.add(observers)
 
     def add(self, observers: Sequence[Observer]) -> None:
         """Add observers after the others; they are called from now on."""
-        self.hears_audit = self.hears_audit or any(each.hears_audit for each in observers)
-        for name, heard in self._heard.items():
-            heard.extend(getattr(each, name) for each in observers if _overrides(each, name))
+        self.receives_audit = self.receives_audit or any(each.receives_audit for each in observers)
+        for name, hooks in self._hooks.items():
+            hooks.extend(getattr(each, name) for each in observers if _overrides(each, name))
 
     def _joined(self, hooks: Sequence[Callable[..., None]]) -> Callable[..., None]:
-        def tell(*args: object) -> None:
+        def call(*args: object) -> None:
             for hook in hooks:
                 try:
                     hook(*args)
                 except Exception as error:  # noqa: BLE001 - a bug of an observer must not end the session
                     self._first.on_internal_error(error)
 
-        return tell
+        return call
 
 
 def _overrides(observer: Observer, name: str) -> bool:

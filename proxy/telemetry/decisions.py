@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from policies.api import QuotaViolation
     from proxy.core.stats.request_trace import RequestTrace, Stage
 
-KEPT = 500
-OBSERVED_KEPT = 100
+MAX_DECISIONS = 500
+MAX_OBSERVED = 100
 _WOULD_BE = {
     "reject": "would be refused",
     "respond": "would be answered here",
@@ -55,11 +55,11 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Decisions(Observer):
-    """Keeps the latest `kept` decisions. Called after the tracer, which sets the trace ids."""
+    """Keeps the latest `max_decisions` decisions. Called after the tracer, which sets the trace ids."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        self._ring: deque[RequestTrace | PolicyDecision] = deque(maxlen=kept)
-        self._observed: deque[PolicyDecision] = deque(maxlen=OBSERVED_KEPT)
+    def __init__(self, max_decisions: int = MAX_DECISIONS) -> None:
+        self._ring: deque[RequestTrace | PolicyDecision] = deque(maxlen=max_decisions)
+        self._observed: deque[PolicyDecision] = deque(maxlen=MAX_OBSERVED)
 
     def on_trace(self, trace: RequestTrace) -> None:
         """See Observer."""

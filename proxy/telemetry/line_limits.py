@@ -99,7 +99,7 @@ MAX_WINDOWS: Final = 1000
 """Events and values of their `by` that are remembered, unless more have lines within one period."""
 
 
-class _Window:
+class _LimitWindow:
     """The lines of one event, or of one value of its `by`, in the period that ends at `until_ms`."""
 
     __slots__ = ("lines", "max_lines", "period_ms", "suppressed", "until_ms")
@@ -120,7 +120,7 @@ class LineLimits:
         self.on_suppressed: Callable[[], None] | None = None
         """Called with the first line that is suppressed after a line, or after `take_counts`; in any thread."""
         self._now_ms = now_ms
-        self._windows: dict[object, _Window] = {}
+        self._windows: dict[object, _LimitWindow] = {}
 
     def is_full(self, event: str, fields: Mapping[str, object]) -> bool:
         """Return whether this line is beyond its limit; if so it is counted as suppressed."""
@@ -161,7 +161,7 @@ class LineLimits:
                 is_more = True
         return dict(counts), is_more
 
-    def _window(self, event: str, fields: Mapping[str, object]) -> _Window:
+    def _window(self, event: str, fields: Mapping[str, object]) -> _LimitWindow:
         limit = LIMITS.get(event, UNKNOWN)
         key: object = event
         if fields.get("level") == "debug":
@@ -173,7 +173,7 @@ class LineLimits:
         if window is None:
             if len(self._windows) >= MAX_WINDOWS:
                 self._forget_old(now_ms)
-            window = self._windows[key] = _Window(limit)
+            window = self._windows[key] = _LimitWindow(limit)
         if now_ms >= window.until_ms:
             window.until_ms = now_ms - now_ms % window.period_ms + window.period_ms
             window.lines = 0

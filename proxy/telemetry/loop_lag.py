@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 EVERY_S = 0.1
-KEPT = 100
+MEASUREMENTS = 100
 START_S = 1.0
 CPU_EVERY = 10
 """Measurements between two readings of the CPU time."""
@@ -30,7 +30,7 @@ class LoopLag:
 
     def __init__(self, cpu_s: Callable[[], float] = time.process_time) -> None:
         self._cpu_s = cpu_s
-        self._late_ms: deque[float] = deque(maxlen=KEPT)
+        self._late_ms: deque[float] = deque(maxlen=MEASUREMENTS)
         self.cpu_percent = 0.0
         """Of one core, in the last second."""
 

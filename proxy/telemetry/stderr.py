@@ -34,7 +34,7 @@ MAX_LINE_BYTES: Final = 64 << 10
 FINISH_S: Final = 1.0
 """How long the end of the process waits for the last lines."""
 _STDERR: Final = 2
-_LOOK_AGAIN_MS: Final = 1000
+_POLL_MS: Final = 1000
 
 
 class NonBlockingWriter(io.TextIOBase):
@@ -191,13 +191,13 @@ def install() -> None:
     atexit.register(file.finish, FINISH_S)
 
 
-class _File:
+class _StderrFile:
     """The path of standard error, if it is a file with a name."""
 
     path = ""
 
 
-_file = _File()
+_file = _StderrFile()
 
 
 def reopen() -> None:
@@ -243,7 +243,7 @@ def write_when_possible(descriptor: int, data: bytes) -> int:
         except BlockingIOError:
             poller = select.poll()
             poller.register(descriptor, select.POLLOUT)
-            poller.poll(_LOOK_AGAIN_MS)
+            poller.poll(_POLL_MS)
 
 
 def _plain_notice(lines: int) -> str:

@@ -106,7 +106,7 @@ class UncheckedPassword(NamedTuple):
         return f"UncheckedPassword({self.user!r})"
 
 
-class _State(Enum):
+class _SaslState(Enum):
     HANDSHAKE = "handshake"
     TOKENS = "tokens"
     CHECKING = "checking"
@@ -138,7 +138,7 @@ class Authentication:
 
     def __init__(self, server: SaslServer) -> None:
         self._server = server
-        self._state = _State.HANDSHAKE
+        self._state = _SaslState.HANDSHAKE
         self._api_versions = 0
         self._mechanism = ""  # by which `user` has authenticated
         self._tried = ""  # the mechanism of the attempt that runs, or of the last one
@@ -152,7 +152,7 @@ class Authentication:
     @property
     def is_open(self) -> bool:
         """Whether the client may send any request."""
-        return self._state is _State.COMPLETE and not self.is_expired
+        return self._state is _SaslState.COMPLETE and not self.is_expired
 
     @property
     def mechanism(self) -> str:
@@ -168,19 +168,19 @@ class Authentication:
         begun by another mechanism.
         """
         state = self._state
-        if state is _State.COMPLETE:
+        if state is _SaslState.COMPLETE:
             if self.is_expired and not (
                 api_key == ApiKey.SASL_HANDSHAKE and self._may_begin_again(now_ms)
             ):
                 raise SessionExpiredError(
                     f"{api_name} after {self._server.max_reauth_ms} ms without re-authentication"
                 )
-        elif state is _State.HANDSHAKE:
+        elif state is _SaslState.HANDSHAKE:
             if api_key == ApiKey.API_VERSIONS and self._api_versions < MAX_API_VERSIONS:
                 return
             if api_key != ApiKey.SASL_HANDSHAKE:
                 raise AuthenticationRequiredError(f"{api_name} before SaslHandshake")
-        elif state is _State.BAD_MECHANISM:
+        elif state is _SaslState.BAD_MECHANISM:
             raise PrincipalChangedError(
                 f"{_shown(self.user)} re-authenticates by {self._tried}, before by {self._mechanism}"
             )
@@ -196,17 +196,17 @@ class Authentication:
     def on_handshake(self, body: bytes, now_ms: int) -> Answer:
         """Return the answer to a SaslHandshake v1. Raises WireError if it is malformed."""
         mechanism = sasl.mechanism(body)
-        if self._state is _State.COMPLETE:
+        if self._state is _SaslState.COMPLETE:
             if not self._may_begin_again(now_ms):
                 return Answer(handshake_body(ErrorCode.ILLEGAL_SASL_STATE))
             self._begun_ms = now_ms
-        elif self._state is not _State.HANDSHAKE:
-            self._state = _State.FAILED
+        elif self._state is not _SaslState.HANDSHAKE:
+            self._state = _SaslState.FAILED
             why = "SaslHandshake during SASL authentication"
             return Answer(handshake_body(ErrorCode.ILLEGAL_SASL_STATE), Step.FAILED, why)
         offered = self._server.mechanisms
         if mechanism not in offered:
-            self._state = _State.FAILED
+            self._state = _SaslState.FAILED
             body = handshake_body(ErrorCode.UNSUPPORTED_SASL_MECHANISM, offered)
             why = f"mechanism {_shown(mechanism)} is not one of {', '.join(offered)}"
             return Answer(body, Step.FAILED, why)
@@ -214,7 +214,7 @@ class Authentication:
         self.claimed = ""
         self._scram = None
         is_other = bool(self.user) and mechanism != self._mechanism
-        self._state = _State.BAD_MECHANISM if is_other else _State.TOKENS
+        self._state = _SaslState.BAD_MECHANISM if is_other else _SaslState.TOKENS
         return Answer(handshake_body(ErrorCode.NONE, offered))
 
     def _may_begin_again(self, now_ms: int) -> bool:
@@ -230,7 +230,7 @@ class Authentication:
         Raises WireError if it is malformed.
         """
         token = sasl.auth_bytes(body, version)
-        if self._state is _State.COMPLETE:
+        if self._state is _SaslState.COMPLETE:
             code = ErrorCode.ILLEGAL_SASL_STATE
             return Answer(authenticate_body(version, error_code=code, message=_AFTER_SUCCESS))
         if self._tried == PLAIN:
@@ -256,7 +256,7 @@ class Authentication:
         credential, exists = self._server.users.find_any(user)
         if exists and self._server.passwords.is_known(user, parts[2], credential):
             return self._succeed(user, version, now_ms)
-        self._state = _State.CHECKING
+        self._state = _SaslState.CHECKING
         return UncheckedPassword(user, parts[2], credential, exists, version)
 
     def on_checked(self, pending: UncheckedPassword, now_ms: int, *, is_right: bool) -> Answer:
@@ -295,7 +295,7 @@ class Authentication:
             words = "Cannot change principals during re-authentication from User.{}: User.{}"
             return self._fail(version, words.format(_cut(self.user), _cut(user)))
         self.user, self._mechanism = user, self._tried
-        self._state, self._scram = _State.COMPLETE, None
+        self._state, self._scram = _SaslState.COMPLETE, None
         lifetime_ms = self._server.max_reauth_ms
         self.expires_ms = now_ms + lifetime_ms if lifetime_ms else 0
         self.is_expired = False
@@ -303,7 +303,7 @@ class Authentication:
 
     def _fail(self, version: int, message: str, why: str = "") -> Answer:
         """Return the answer to a failure. `why` is for the operator, if the client must not know it."""
-        self._state, self._scram = _State.FAILED, None
+        self._state, self._scram = _SaslState.FAILED, None
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
         body = authenticate_body(version, error_code=code, message=message)
         said = f"{self._tried}, user {_shown(self.claimed)}: {why or message}"

@@ -124,7 +124,7 @@ class Plan:
         self.max_bytes = max_bytes
         self.on_request = hooks.on_request
         self.spared = signs_on
-        audited = shared.observer.hears_audit and api.key in ADMINISTRATIVE
+        audited = shared.observer.receives_audit and api.key in ADMINISTRATIVE
         self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
         # Whether its body is walked for the usage records: what each topic costs.

@@ -39,7 +39,7 @@ def add_stage(
     """Count a wait that is over, and add it to the trace if it was long or the request has one."""
     took_us = waited.ended_us - waited.began_us
     plan = exchange.plan
-    plan.meter.waited(waited.kind, took_us)
+    plan.meter.count_wait(waited.kind, took_us)
     trace = exchange.trace
     if trace is None and (waited.kind != "receive" or took_us >= plan.slow_us):
         trace = trace_of(shared, exchange)
@@ -94,7 +94,7 @@ def finish_trace(
     trace.ended_us = shared.now_us
     trace.forwarded_us = exchange.arrived_us if forwarded else 0
     observer = shared.observer
-    if observer.hears_audit and (trace.audited or trace.refused or trace.refused_by):
+    if observer.receives_audit and (trace.audited or trace.refused or trace.refused_by):
         observer.on_audited(trace)
     if not trace.audited or trace.is_news or trace.sampled:
         observer.on_trace(trace)

@@ -57,6 +57,7 @@ class Seen:
         "ended_ms",
         "event",
         "exchange",
+        "is_exempt",
         "number",
         "outcome",
         "released",
@@ -65,7 +66,6 @@ class Seen:
         "reply_bytes",
         "reply_delay_ms",
         "reply_throttle_time_ms",
-        "spared",
         "verdict",
     )
 
@@ -73,12 +73,12 @@ class Seen:
     outcome: Outcome
     ended_ms: int
 
-    def __init__(self, capture: Capture, number: int, now_ms: int, *, spared: bool) -> None:
+    def __init__(self, capture: Capture, number: int, now_ms: int, *, is_exempt: bool) -> None:
         self._capture = capture
         self.number = number
         self.event = capture.next_event()
         self.asked_ms = now_ms
-        self.spared = spared  # no quota counts it
+        self.is_exempt = is_exempt  # no quota counts it
         self.verdict = "none"  # no policy was called
         self.delay_ms = 0  # the throttle time of the last verdict on the request
         self.released: list[tuple[int, int]] | None = None  # event and now_ms of each later call
@@ -95,7 +95,7 @@ class Seen:
         if isinstance(verdict, Throttle):
             self.delay_ms = verdict.throttle_time_ms
             verdict = verdict.forward
-        self.spared = self.spared or _exempts(verdict)
+        self.is_exempt = self.is_exempt or _exempts(verdict)
 
     def judged_again(self, verdict: Verdict, now_ms: int) -> None:
         """Record the verdict on a held request that the policies evaluated again."""
@@ -133,9 +133,9 @@ class Capture:
         if not self.open:
             return
         plan = exchange.plan
-        spared = plan.spared
+        is_exempt = plan.spared
         self._numbers += 1
-        exchange.seen = Seen(self, self._numbers, now_ms, spared=spared)
+        exchange.seen = Seen(self, self._numbers, now_ms, is_exempt=is_exempt)
 
     def end(self, exchange: CapturedExchange, outcome: Outcome, now_ms: int) -> None:
         """Complete the record of a request that has ended, if it has one."""

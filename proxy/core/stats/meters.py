@@ -74,7 +74,7 @@ class Meter:
         """Return how many requests ended with this outcome."""
         return self.replied if outcome is Outcome.REPLIED else self.outcomes[outcome]
 
-    def waited(self, stage: str, us: int) -> None:
+    def count_wait(self, stage: str, us: int) -> None:
         """Count a wait of `us` microseconds in `stage`, one of STAGES."""
         _count(self.waits, stage, us)
 

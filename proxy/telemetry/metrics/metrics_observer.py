@@ -183,7 +183,7 @@ class ExemplarStore:
     """Keeps one exemplar per API, stage and bucket. Called on the request path, for requests that waited."""
 
     def __init__(self) -> None:
-        self._kept: dict[Wait, dict[int, Exemplar]] = {}
+        self._exemplars: dict[Wait, dict[int, Exemplar]] = {}
 
     def note(self, trace: RequestTrace) -> None:
         """Keep an ended request as exemplar if it has a trace."""
@@ -193,10 +193,10 @@ class ExemplarStore:
         for stage in trace.stages:
             if stage.kind in EXEMPLARY:
                 took_us = stage.ended_us - stage.began_us
-                kept = self._kept.setdefault((trace.api.name, stage.kind), {})
+                exemplars = self._exemplars.setdefault((trace.api.name, stage.kind), {})
                 place = place_of(took_us, names.STAGE.edges)
-                kept[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
+                exemplars[place] = Exemplar(trace_id, took_us / 1e6, stage.ended_us / 1e6)
 
     def copy(self) -> dict[Wait, dict[int, Exemplar]]:
         """Return a copy of all exemplars, by API and stage."""
-        return {wait: dict(kept) for wait, kept in self._kept.items()}
+        return {wait: dict(exemplars) for wait, exemplars in self._exemplars.items()}

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DELAY_MS = 1000
 MAX_BATCH_SPANS = 512
-HURRY_S = 0.3
+STOP_S = 0.3
 """The part of the time to close that is reserved to interrupt an exporter."""
 
 
@@ -44,12 +44,12 @@ class Job(NamedTuple):
 
 
 class SpanExporter(Protocol):
-    """Delivers spans. The thread of the batch processor calls everything but `hurry`."""
+    """Delivers spans. The thread of the batch processor calls everything but `stop_waiting`."""
 
     def send(self, spans: Sequence[Span]) -> str:
         """Deliver all spans. Return an empty string, or the reason of the failure without secrets."""
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Stop waiting for the collector now. Another thread calls this."""
 
     def close(self) -> None:
@@ -89,9 +89,9 @@ class SpanBatchProcessor:
         self._closing.set()
         if self._thread.is_alive():
             ends_s = time.monotonic() + timeout_s
-            self._thread.join(max(0.0, timeout_s - HURRY_S))
+            self._thread.join(max(0.0, timeout_s - STOP_S))
         if self._thread.is_alive():
-            self._exporter.hurry()
+            self._exporter.stop_waiting()
             self._thread.join(max(0.0, ends_s - time.monotonic()))
 
     # -- the thread ------------------------------------------------------------------------------

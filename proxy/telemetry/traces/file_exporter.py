@@ -50,7 +50,7 @@ class FileSpanExporter:
             return error.strerror or type(error).__name__
         return ""
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """Do nothing: a file does not block for long."""
 
     def close(self) -> None:

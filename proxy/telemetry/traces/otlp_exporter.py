@@ -81,7 +81,7 @@ class OtlpSpanExporter:
             return ""
         return self._session.ended or "not tried"
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         """See SpanExporter. It does not retry any more."""
         self._exporter.shutdown()  # type: ignore[no-untyped-call] # the SDK's
 

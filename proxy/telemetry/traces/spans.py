@@ -38,7 +38,7 @@ class Kind(IntEnum):
     CLIENT = 3
 
 
-class Link(NamedTuple):
+class SpanLink(NamedTuple):
     """A reference to another span."""
 
     trace_id: int
@@ -57,7 +57,7 @@ class Span(NamedTuple):
     end_ns: int
     attributes: Attributes
     failed: bool = False
-    links: tuple[Link, ...] = ()
+    links: tuple[SpanLink, ...] = ()
 
 
 class _Part(NamedTuple):
@@ -126,7 +126,7 @@ def mute_span(trace: RequestTrace, unmuted_us: int, new_trace_id: Callable[[], i
         trace.ended_us * _NS_PER_US,
         unmuted_us * _NS_PER_US,
         attributes.of_mute(trace),
-        links=(Link(throttled, throttled & SPAN_ID_MASK),),
+        links=(SpanLink(throttled, throttled & SPAN_ID_MASK),),
     )
 
 

@@ -264,7 +264,7 @@ def capture_rows(sequencer: Sequencer, ended: Sequence[Seen]) -> Iterator[Captur
             api_version=api.version,
             acks=plan.acks,
             size_bytes=exchange.size_bytes,
-            charged=not seen.spared,
+            charged=not seen.is_exempt,
             verdict=seen.verdict,
             delay_ms=seen.delay_ms,
             released_event=[event for event, _ in released],

@@ -4,7 +4,7 @@ import pytest
 
 from policies.api import Hold
 from proxy.core.errors import CloseReason
-from proxy.core.retirements import LAST_REPLIES_MS, LOOK_MS, MAX_ENDED, PATIENCE_MS
+from proxy.core.retirements import LAST_REPLIES_MS, MAX_ENDED, PATIENCE_MS, SCAN_MS
 from tests.support.core.holding import held
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -26,7 +26,7 @@ def test_a_session_at_rest_ends_at_once():
     assert wire.attended
     wire.release()
     assert not len(wire.engine.retirements)
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert wire.engine.timers.size == 0
 
 
@@ -34,11 +34,11 @@ def test_a_session_with_a_request_in_flight_works_on_until_its_reply_is_out():
     """It even takes further requests, until it is at rest."""
     wire = Wire().client(f.heartbeat(1))
     retire(wire)
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert not wire.session.ended
-    wire.client(f.heartbeat(2)).broker(f.heartbeat_reply(1)).advance(LOOK_MS)
+    wire.client(f.heartbeat(2)).broker(f.heartbeat_reply(1)).advance(SCAN_MS)
     assert not wire.session.ended
-    wire.broker(f.heartbeat_reply(2)).advance(LOOK_MS)
+    wire.broker(f.heartbeat_reply(2)).advance(SCAN_MS)
     assert wire.session.ended
     assert wire.to_client == f.heartbeat_reply(1) + f.heartbeat_reply(2)
 
@@ -49,9 +49,9 @@ def test_a_session_inside_a_request_is_not_at_rest(cut):
     asked = f.produce(1, size_bytes=300)
     wire = Wire().client(asked[:cut])
     retire(wire)
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert not wire.session.ended
-    wire.client(asked[cut:]).broker(f.produce_reply(1)).advance(LOOK_MS)
+    wire.client(asked[cut:]).broker(f.produce_reply(1)).advance(SCAN_MS)
     assert wire.session.ended
     assert wire.to_client == f.produce_reply(1)
 
@@ -62,10 +62,10 @@ def test_a_session_with_unread_bytes_in_its_socket_is_not_at_rest():
     unread = {wire.session: 40}
     wire.engine.reservations.unread_bytes = lambda session: unread[session]
     retire(wire)
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert not wire.session.ended
     unread[wire.session] = 0
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert wire.session.ended
 
 
@@ -73,10 +73,10 @@ def test_a_client_that_never_rests_is_stopped_between_two_requests():
     """After its time no more requests are taken; those in flight are answered first."""
     wire = Wire().client(f.heartbeat(0))
     retire(wire)
-    for n in range(PATIENCE_MS // LOOK_MS):
-        wire.client(f.heartbeat(n + 1)).broker(f.heartbeat_reply(n)).advance(LOOK_MS)
+    for n in range(PATIENCE_MS // SCAN_MS):
+        wire.client(f.heartbeat(n + 1)).broker(f.heartbeat_reply(n)).advance(SCAN_MS)
         last = n + 1
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     assert wire.session.ending
     assert not wire.session.ended
     wire.client(f.heartbeat(9999))
@@ -92,7 +92,7 @@ def test_a_request_that_has_begun_is_finished_before_its_session_stops():
     asked = f.produce(1, size_bytes=500)
     wire = Wire().client(asked[:100])
     retire(wire, patience_ms=0)
-    wire.advance(LOOK_MS)
+    wire.advance(SCAN_MS)
     wire.client(asked[100:] + f.heartbeat(2))
     assert wire.to_broker == asked
     wire.broker(f.produce_reply(1))
@@ -107,7 +107,7 @@ def test_a_peer_that_owes_the_rest_does_not_keep_the_session():
         retire(wire)
         wire.advance(PATIENCE_MS + LAST_REPLIES_MS - 1)
         assert not wire.session.ended
-        wire.advance(LOOK_MS + 1)
+        wire.advance(SCAN_MS + 1)
         assert wire.session.ended
         assert wire.session.reason is REASON
         wire.release()
@@ -118,7 +118,7 @@ def test_a_held_request_is_forwarded_before_its_session_ends():
     """It was taken, so it is owed an answer."""
     wire, _ = held(verdict=Hold(PATIENCE_MS * 2, "key"))
     retire(wire)
-    wire.advance(PATIENCE_MS + LOOK_MS)
+    wire.advance(PATIENCE_MS + SCAN_MS)
     assert wire.session.ending
     assert not wire.session.ended
     wire.advance(PATIENCE_MS)
@@ -132,7 +132,7 @@ def test_the_first_reason_is_the_one_that_is_reported():
     wire = Wire().client(f.heartbeat(1))
     retire(wire)
     wire.engine.retirements.retire(wire.session, CloseReason.ROUTE_CHANGED, "later", wire.now_ms)
-    wire.broker(f.heartbeat_reply(1)).advance(LOOK_MS)
+    wire.broker(f.heartbeat_reply(1)).advance(SCAN_MS)
     retire(wire)
     assert wire.session.reason is REASON
     wire.release()

@@ -12,7 +12,7 @@ from policies.api import Policy
 from policies.chain import Entry
 from policies.hooks import Lease
 from proxy.core.purgatory.timers import Timers
-from proxy.policy_host.retired_policies import LOOK_MS, RetiredPolicies
+from proxy.policy_host.retired_policies import CHECK_MS, RetiredPolicies
 from tests.support.core.reloads import Reloads, counted, grown, without_collector
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
@@ -163,10 +163,10 @@ def test_alarms_are_given_up_when_the_last_request_has_ended():
     """A request in flight has the lease; until it ends, the policy may need its alarms."""
     policy = Policy(None, None)
     timers, made, host, lease = retired(policy)
-    timers.advance(5 * LOOK_MS)
+    timers.advance(5 * CHECK_MS)
     assert (host.gave_up, timers.size) == (False, 1)
     del lease
-    timers.advance(6 * LOOK_MS)
+    timers.advance(6 * CHECK_MS)
     assert (host.gave_up, timers.size) == (True, 0)
     assert made == ["collected"], "the test itself keeps the policy"
 
@@ -175,7 +175,7 @@ def test_nothing_is_collected_if_nothing_is_left():
     """A collection looks at all connections, so it is made only for a policy that is still there."""
     timers, made, host, lease = retired(Policy(None, None))
     del lease
-    timers.advance(LOOK_MS)
+    timers.advance(CHECK_MS)
     assert (host.gave_up, made) == (True, [])
 
 
@@ -188,7 +188,7 @@ async def test_a_request_in_flight_keeps_the_lease_of_its_chain(tmp_path):
     await reloads.make(3)
     assert len(watched._waiting) == 1
     wire.broker(f.heartbeat_reply(1))
-    reloads.pass_ms(LOOK_MS)
+    reloads.pass_ms(CHECK_MS)
     assert watched._waiting == []
     wire.release()
     reloads.room.close()

@@ -251,12 +251,12 @@ class Scripted(TokenEndpoint):
         self.lifetimes = list(lifetimes)
         self.asked = 0
 
-    async def _fetch(self) -> tokens._Answer:
+    async def _fetch(self) -> tokens._TokenAnswer:
         self.asked += 1
         lifetime_s = self.lifetimes.pop(0)
         if lifetime_s is None:
             raise TokenError("token_endpoint_url: HTTP status 500")
-        return tokens._Answer(Secret(f"token-{self.asked}"), lifetime_s)
+        return tokens._TokenAnswer(Secret(f"token-{self.asked}"), lifetime_s)
 
 
 async def test_a_slow_endpoint_serves_the_connection_after_the_one_that_was_given_up(
@@ -265,7 +265,7 @@ async def test_a_slow_endpoint_serves_the_connection_after_the_one_that_was_give
     """The request is not repeated for each connection, whose time is shorter than that of the endpoint."""
 
     class Slow(Scripted):
-        async def _fetch(self) -> tokens._Answer:
+        async def _fetch(self) -> tokens._TokenAnswer:
             await trio.sleep(15)
             return await super()._fetch()
 
@@ -283,7 +283,7 @@ async def test_a_fault_of_a_request_is_that_of_the_connections_that_wait(
     """It does not end the process, and a connection asks again a second later."""
 
     class Broken(Scripted):
-        async def _fetch(self) -> tokens._Answer:
+        async def _fetch(self) -> tokens._TokenAnswer:
             if not self.asked:
                 self.asked += 1
                 raise LookupError("bug")

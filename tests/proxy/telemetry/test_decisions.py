@@ -5,7 +5,13 @@ import pytest
 from policies.api import Forward, Hold, Outcome, Peer, QuotaViolation, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
 from proxy.core.stats.request_trace import RequestTrace, Stage
-from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT, Decisions, decision_of, delayed_ms
+from proxy.telemetry.decisions import (
+    MAX_DECISIONS,
+    MAX_OBSERVED,
+    Decisions,
+    decision_of,
+    delayed_ms,
+)
 from wire import apis
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode
@@ -109,10 +115,13 @@ def test_decisions_are_listed_newest_first_and_only_decisions():
     assert decisions.latest(10) == []
 
     decisions = Decisions()
-    for place in range(KEPT + 5):
+    for place in range(MAX_DECISIONS + 5):
         decisions.on_trace(trace(slow=True, trace_id=f"{place}"))
-    assert [each.trace_id for each in decisions.latest(2)] == [f"{KEPT + 4}", f"{KEPT + 3}"]
-    assert len(decisions.latest(10 * KEPT)) == KEPT
+    assert [each.trace_id for each in decisions.latest(2)] == [
+        f"{MAX_DECISIONS + 4}",
+        f"{MAX_DECISIONS + 3}",
+    ]
+    assert len(decisions.latest(10 * MAX_DECISIONS)) == MAX_DECISIONS
 
     decisions = Decisions()
     told = trace(slow=True)
@@ -167,12 +176,12 @@ def test_observed_decisions_do_not_replace_enforced_ones():
     """There are two rings, listed together, the newest first."""
     decisions = Decisions()
     decisions.on_trace(trace(slow=True))
-    for n in range(2 * KEPT):
+    for n in range(2 * MAX_DECISIONS):
         decisions.on_policy_observed(
             PolicyDecision("limits", Hold(1, ""), PEER, "Produce", 102_500 + n)
         )
-    told = decisions.latest(10 * KEPT)
-    assert len(told) == 1 + OBSERVED_KEPT
+    told = decisions.latest(10 * MAX_DECISIONS)
+    assert len(told) == 1 + MAX_OBSERVED
     assert [each.ts_ms for each in told] == sorted((each.ts_ms for each in told), reverse=True)
     assert [each.what for each in told].count("slow") == 1
 

@@ -56,10 +56,10 @@ def test_a_trace_file_needs_a_tracer(tmp_path: Path):
 
 def test_an_audit_log_observes_administrative_requests(tmp_path: Path):
     """The core reports administrative requests only if the audit log has a file."""
-    assert not make().broadcast.hears_audit
+    assert not make().broadcast.receives_audit
     telemetry = make(audit=AuditSettings(file=str(tmp_path / "audit.jsonl")))
     assert telemetry.audit is not None
-    assert telemetry.broadcast.hears_audit
+    assert telemetry.broadcast.receives_audit
     assert telemetry.keeps_traces
     telemetry.start()
     telemetry.close()

@@ -11,7 +11,7 @@ import yaml
 
 from proxy.config import Config
 from proxy.config.sources import load
-from proxy.policy_host.retired_policies import LOOK_MS
+from proxy.policy_host.retired_policies import CHECK_MS
 from proxy.reload import ReloadResult
 from tests.support.processes.admin_room import AdminRoom
 
@@ -45,13 +45,13 @@ class Reloads:
         return await self.reloader.reload()
 
     async def make(self, count: int) -> None:
-        """Reload so often, each time with other settings, and let LOOK_MS pass after each."""
+        """Reload so often, each time with other settings, and let CHECK_MS pass after each."""
         for _ in range(count):
             self._n += 1
             self._write()
             result = await self._reload()
             assert result.ok, result
-            self.pass_ms(LOOK_MS)
+            self.pass_ms(CHECK_MS)
 
     async def refuse(self) -> None:
         """Try a configuration whose policies are made, and which is refused then."""
@@ -60,7 +60,7 @@ class Reloads:
         assert not (await self._reload()).ok
         self._file.write_text(written.replace("kafka:9092", "[]"))
         assert not (await self._reload()).ok
-        self.pass_ms(LOOK_MS)
+        self.pass_ms(CHECK_MS)
 
     def pass_ms(self, time_ms: int) -> None:
         """Fire the timers of this time; no second is counted, whose figures are kept for a while."""

@@ -69,7 +69,7 @@ class Kept:
             self.batches.append(list(spans))
         return self.why
 
-    def hurry(self) -> None:
+    def stop_waiting(self) -> None:
         pass
 
     def close(self) -> None:

@@ -96,7 +96,7 @@ def test_requests_that_no_quota_counts_are_marked() -> None:
 
     rows = told(capture)
 
-    assert [seen.spared for seen in rows] == [True, True, True, False]
+    assert [seen.is_exempt for seen in rows] == [True, True, True, False]
     assert [seen.verdict for seen in rows] == ["forward", "exempt", "throttle", "throttle"]
 
 

@@ -20,8 +20,8 @@ def test_a_stage_has_a_histogram_after_its_first_wait() -> None:
     """Most APIs never wait in most stages and need no list for them."""
     meter = Meter(0, "Produce")
     assert meter.waits == {}
-    meter.waited("throttle", 900)
-    meter.waited("throttle", 900)
+    meter.count_wait("throttle", 900)
+    meter.count_wait("throttle", 900)
     assert list(meter.waits) == ["throttle"]
     assert meter.waits["throttle"][bucket_of(900)] == 2
     assert "throttle" in STAGES
@@ -49,9 +49,9 @@ def test_the_meter_of_an_api_is_the_sum_of_its_clients_meters() -> None:
         meter.upstream[bucket_of(us)] += 1
         meter.request_bytes += 10
         meter.response_bytes += 20
-    alice.waited("throttle", 100)
-    bob.waited("throttle", 100)
-    bob.waited("purgatory", 100)
+    alice.count_wait("throttle", 100)
+    bob.count_wait("throttle", 100)
+    bob.count_wait("purgatory", 100)
     alice.left("expired", 100)
     bob.left("expired", 100)
     bob.outcomes[Outcome.EXPIRED] += 1

@@ -21,7 +21,7 @@ def offered(sink, requests, *, delay_ms=60_000, **options):
 
 
 class Stuck(Kept):
-    """Takes nothing until it is told to hurry or the test releases it."""
+    """Takes nothing until it is told to stop waiting or the test releases it."""
 
     def __init__(self, *, heeds):
         super().__init__()
@@ -34,7 +34,7 @@ class Stuck(Kept):
         self.released.wait(60)
         return "gave up"
 
-    def hurry(self):
+    def stop_waiting(self):
         if self.heeds:
             self.released.set()
 
@@ -95,7 +95,7 @@ def test_an_exporter_that_is_stuck_does_not_delay_the_end(heeds):
     assert sink.entered.wait(60)
     tracing.close(0.4)
 
-    assert sink.released.is_set() is heeds, "the exporter is told to hurry"
+    assert sink.released.is_set() is heeds, "the exporter is told to stop waiting"
     assert (tracing.delivered, tracing.dropped) == (0, 8)
     sink.released.set()
     assert sink.ended.wait(60)

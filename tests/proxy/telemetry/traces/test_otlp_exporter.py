@@ -92,7 +92,7 @@ def test_an_unreachable_collector_is_reported_by_the_errors_name(monkeypatch):
 def test_an_exporter_that_is_told_to_hurry_does_not_retry(collector):
     """The process is ending."""
     exporter = sink()
-    exporter.hurry()
+    exporter.stop_waiting()
 
     assert exporter.send(spans()) != ""
     assert collector.spans == []

@@ -10,7 +10,7 @@ from proxy.core.stats.request_trace import Stage
 from proxy.telemetry.traces.spans import (
     SPAN_ID_MASK,
     Kind,
-    Link,
+    SpanLink,
     is_muted_after,
     mute_span,
     span_count,
@@ -114,7 +114,7 @@ def test_a_mute_is_a_root_linked_to_its_request():
 
     assert (mute.name, mute.kind, mute.parent_id) == ("mute", Kind.INTERNAL, 0)
     assert (mute.trace_id, mute.span_id) == (0x5_0000_0000_0000_0007, 7)
-    assert mute.links == (Link(TRACE_ID, TRACE_ID & SPAN_ID_MASK),)
+    assert mute.links == (SpanLink(TRACE_ID, TRACE_ID & SPAN_ID_MASK),)
     assert (mute.start_ns, mute.end_ns) == (
         made.ended_us * 1000,
         (made.ended_us + 250_000) * 1000,

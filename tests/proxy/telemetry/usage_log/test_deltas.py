@@ -56,7 +56,7 @@ def test_a_row_is_the_difference_of_two_readings() -> None:
     meter.upstream[bucket_of(100)] += 1
     meter.upstream[bucket_of(9000)] += 3
     meter.outcomes[Outcome.EXPIRED] += 1
-    meter.waited("throttle", 250_000)
+    meter.count_wait("throttle", 250_000)
     meter.request_bytes += 35
     meter.response_bytes += 11
 
@@ -185,7 +185,7 @@ def test_the_sums_of_the_rows_are_the_meters(seconds) -> None:
             elif isinstance(what, Outcome):
                 meter.outcomes[what] += 1
             else:
-                meter.waited(what, us)
+                meter.count_wait(what, us)
         if not lost:
             ledger.second(ALICE, BOB)
     ledger.rows += ledger.deltas.rows(ledger.sequencer, 9000, ledger.reader.read_all())
