@@ -37,7 +37,7 @@ def make_engine(
         fixed_user=config.identity.user,
         oauthbearer_claim=config.identity.oauthbearer_claim,
         graces=graces_of(config),
-        bounds=pool_limits_of(config, budget),
+        pool_limits=pool_limits_of(config, budget),
         keeps_traces=telemetry.keeps_traces,
         sample_every=config.traces.sample_every_requests if telemetry.tracer else 0,
         slow_ms=config.traces.slow_ms,

@@ -112,7 +112,7 @@ def engine_of(kind: str, seed: int) -> Engine:
             request_timeout_ms=_TIMEOUT_MS,
         )
     if kind == "entity quota":
-        return configured((Quota, _BY_ENTITY), bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+        return configured((Quota, _BY_ENTITY), pool_limits=_SMALL, request_timeout_ms=_TIMEOUT_MS)
     if kind == "channel quota":
         return configured(
             (Quota, _BY_CHANNEL),
@@ -122,22 +122,26 @@ def engine_of(kind: str, seed: int) -> Engine:
         )
     if kind == "chain":
         return configured(
-            *_CHAIN, (Quota, _BY_ENTITY), bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS
+            *_CHAIN, (Quota, _BY_ENTITY), pool_limits=_SMALL, request_timeout_ms=_TIMEOUT_MS
         )
     if kind == "whims of bodies":
-        return make_engine([Whim(Need.BODY, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+        return make_engine(
+            [Whim(Need.BODY, seed)], pool_limits=_SMALL, request_timeout_ms=_TIMEOUT_MS
+        )
     if kind == "whims of topics":
-        return make_engine([Whim(Need.TOPICS, seed)], bounds=_SMALL, request_timeout_ms=_TIMEOUT_MS)
+        return make_engine(
+            [Whim(Need.TOPICS, seed)], pool_limits=_SMALL, request_timeout_ms=_TIMEOUT_MS
+        )
     if kind == "whims of replies":
         policies = [HearingWhim(Need.BODY, seed), HearingWhim(Need.HEADER, seed + 1)]
         return make_engine(
-            policies, bounds=_SMALL, keeps_traces=True, request_timeout_ms=_TIMEOUT_MS
+            policies, pool_limits=_SMALL, keeps_traces=True, request_timeout_ms=_TIMEOUT_MS
         )
     assert kind == "whims of heads", kind
     return make_engine(
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],
         topic_usage=TopicUsage(),
         keeps_traces=True,
-        bounds=PoolLimits(request_bytes=20_000, requests=3, max_share=0.5),
+        pool_limits=PoolLimits(request_bytes=20_000, requests=3, max_share=0.5),
         request_timeout_ms=_TIMEOUT_MS,
     )

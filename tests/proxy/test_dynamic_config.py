@@ -87,7 +87,7 @@ def test_a_request_is_refused_after_the_limit_is_lowered():
 def test_new_traffic_stays_within_a_pool_that_was_made_smaller(make_bench, key):
     """From 256 MiB to 1 MiB: senders whose peers do not read fill the new size and no more."""
     links, size_bytes = 8, 1 << 20
-    bench = make_bench(make_engine(bounds=PoolLimits(256 << 20, 256 << 20)))
+    bench = make_bench(make_engine(pool_limits=PoolLimits(256 << 20, 256 << 20)))
     change(bench.engine, f"memory.{key}", memory=MemorySettings(**{key: size_bytes}))
     made = [bench.link() for _ in range(links)]
     if key == "queued_max_request_bytes":
@@ -154,7 +154,7 @@ def test_the_pools_are_resized(key, pool):
 
 def test_waiting_requests_proceed_when_the_announced_bound_grows():
     """The queue is served at once."""
-    engine = make_engine(bounds=PoolLimits(announced_bytes=1000))
+    engine = make_engine(pool_limits=PoolLimits(announced_bytes=1000))
     asked = f.produce(1, size_bytes=18_000_000)
     first, second = (Wire(engine).client(asked[:40_000]) for _ in range(2))
     assert (first.to_broker, second.to_broker) == (asked[:40_000], b"")

@@ -35,8 +35,8 @@ TIMEOUT_MS = 30_000
 
 def test_requests_in_flight_at_a_silent_broker_stay_within_the_pool() -> None:
     """Each client pipelines 4,200 produces. The real memory is not above the counted, and a share for each client."""
-    bounds = PoolLimits(request_bytes=POOL_BYTES)
-    engine = make_engine(bounds=bounds, graces=GraceTimes(silence_ms=0, produce_ms=0))
+    pool_limits = PoolLimits(request_bytes=POOL_BYTES)
+    engine = make_engine(pool_limits=pool_limits, graces=GraceTimes(silence_ms=0, produce_ms=0))
     request = b"".join(f.produce(n, size_bytes=200) for n in range(50))
     wires = [Wire(engine) for _ in range(CLIENTS)]
     gc.collect()
@@ -66,7 +66,7 @@ def test_requests_in_flight_at_a_silent_broker_stay_within_the_pool() -> None:
 @pytest.fixture
 def bench() -> Iterator[Bench]:
     """An event loop with a small pool of replies."""
-    made = Bench(make_engine(bounds=PoolLimits(response_bytes=REPLY_POOL_BYTES)))
+    made = Bench(make_engine(pool_limits=PoolLimits(response_bytes=REPLY_POOL_BYTES)))
     yield made
     made.close()
 
@@ -115,7 +115,7 @@ class Reader(threading.Thread):
 def test_a_broker_that_stops_inside_a_reply_holds_nothing_for_long() -> None:
     """The half reply is counted; the session ends at the request timeout, and all of it is given back."""
     engine = make_engine(
-        bounds=PoolLimits(response_bytes=POOL_BYTES), request_timeout_ms=TIMEOUT_MS
+        pool_limits=PoolLimits(response_bytes=POOL_BYTES), request_timeout_ms=TIMEOUT_MS
     )
     wires = []
     for number in range(READERS):

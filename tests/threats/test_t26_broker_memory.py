@@ -39,10 +39,10 @@ def owed_bytes(wire: Wire) -> int:
 @pytest.mark.parametrize("sent", [200, 40_000])
 def test_a_broker_is_promised_no_more_than_the_bound(sent: int) -> None:
     """200 times 16 MiB to each of two brokers; small and large honest requests go through at once."""
-    bounds = PoolLimits(
+    pool_limits = PoolLimits(
         announced_bytes=BOUND_BYTES, read_limits=ReadLimits(), request_bytes=POOL_BYTES
     )
-    engine = make_engine(bounds=bounds)
+    engine = make_engine(pool_limits=pool_limits)
     engine.reservations.unread_bytes = unread_bytes
     crowd = {
         node: [Wire(engine, node).client(LARGE[:sent]) for _ in range(CLIENTS)] for node in NODES
@@ -68,10 +68,10 @@ def test_a_broker_is_promised_no_more_than_the_bound(sent: int) -> None:
 @pytest.mark.parametrize("addresses", [1, 20])
 def test_clients_that_are_merely_slow_delay_no_other_client(addresses: int) -> None:
     """Twenty legal requests of 90 MB at 100 kB/s: others, up to 10 MB, pass at once, and no slow one is closed."""
-    bounds = PoolLimits(
+    pool_limits = PoolLimits(
         announced_bytes=BOUND_BYTES, read_limits=ReadLimits(), request_bytes=POOL_BYTES
     )
-    engine = make_engine(bounds=bounds)
+    engine = make_engine(pool_limits=pool_limits)
     engine.reservations.unread_bytes = unread_bytes
     crowd = Crowd(engine)
     request = f.produce(1, acks=1, size_bytes=90_000_000)
@@ -94,10 +94,10 @@ def test_clients_that_are_merely_slow_delay_no_other_client(addresses: int) -> N
 
 def test_slow_requests_are_announced_when_they_are_here() -> None:
     """Of 30 requests of 1 MB at 20 kB/s the broker is told when each is complete; all arrive in their own time."""
-    bounds = PoolLimits(
+    pool_limits = PoolLimits(
         announced_bytes=BOUND_BYTES, read_limits=ReadLimits(), request_bytes=POOL_BYTES
     )
-    engine = make_engine(bounds=bounds)
+    engine = make_engine(pool_limits=pool_limits)
     engine.reservations.unread_bytes = unread_bytes
     crowd = Crowd(engine)
     request = f.produce(1, acks=1, size_bytes=1_000_000)

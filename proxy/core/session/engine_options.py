@@ -29,7 +29,7 @@ class EngineOptions:
     oauthbearer_claim: str = ""
     """The claim of a token that names its user, where the brokers authenticate clients; "": none does."""
     graces: GraceTimes = field(default_factory=GraceTimes)
-    bounds: PoolLimits = field(default_factory=PoolLimits)
+    pool_limits: PoolLimits = field(default_factory=PoolLimits)
     keeps_traces: bool = False
     sample_every: int = 0
     """One ordinary request in so many is traced; 0 = none."""

@@ -113,7 +113,7 @@ class PolicyCalls:
             exchange.result = Result(reply, before.refusals)
         return verdict, reply.changed
 
-    def pass_unheard(self, exchange: ObservedExchange, size: int, max_bytes: int) -> None:
+    def pass_uninspected(self, exchange: ObservedExchange, size: int, max_bytes: int) -> None:
         """Let a reply stream that is too large to be kept for policies, and report it as a fault of each.
 
         Raises BrokerProtocolError if one of them guards its connections.

@@ -50,7 +50,7 @@ HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
-HEARD_COPIES = 4
+INSPECTED_COPIES = 4
 """The copies of a reply while policies hear its body: frame, rewritten frame, body, and a body of a policy."""
 
 
@@ -145,9 +145,9 @@ class ReplyStream:
             expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
             raise BrokerProtocolError(f"a reply of {size} bytes to Sluice itself, {expected}")
         if isinstance(exchange, ObservedExchange) and exchange.plan.streamed is not None:
-            max_bytes = link.shared.reply_reservations.max_bytes // HEARD_COPIES
+            max_bytes = link.shared.reply_reservations.max_bytes // INSPECTED_COPIES
             if size > max_bytes:
-                link.calls.pass_unheard(exchange, size, max_bytes)
+                link.calls.pass_uninspected(exchange, size, max_bytes)
         if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
             leads, copies = _how_kept(exchange)
             self._kept = KeptReply(link, size, leads=leads, copies=copies)
@@ -332,7 +332,7 @@ def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
     if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
         return False, 1
     if exchange.plan.streamed is not None:
-        return False, HEARD_COPIES
+        return False, INSPECTED_COPIES
     last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
     return exchange.plan.lead is not None and not last, 2
 

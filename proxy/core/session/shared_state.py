@@ -102,16 +102,16 @@ class SharedState(StepTime):
         self.graces = options.graces
         self.expired = Expired()
         self.rewrites = Rewrites(topology, options.pass_unknown)
-        bounds = options.bounds
-        self.slow_client_limits = bounds.read_limits
+        limits = options.pool_limits
+        self.slow_client_limits = limits.read_limits
         self.request_pool = self._pool(
-            "requests", bounds.request_bytes, 4 + options.request_max_bytes
+            "requests", limits.request_bytes, 4 + options.request_max_bytes
         )
-        self.reply_pool = self._pool("replies", bounds.response_bytes, MAX_REPLY_BYTES)
+        self.reply_pool = self._pool("replies", limits.response_bytes, MAX_REPLY_BYTES)
         self.reply_reservations = ReplyReservations(self, self.reply_pool)
-        self.reservations = Reservations(self.request_pool, bounds.requests, bounds.max_share)
+        self.reservations = Reservations(self.request_pool, limits.requests, limits.max_share)
         self.unauthenticated = UnauthenticatedBytes(self.request_pool, lambda: self.now_ms)
-        self.announced = AnnouncedBytes(bounds.announced_bytes)
+        self.announced = AnnouncedBytes(limits.announced_bytes)
         self.read_sizes = ReadSizes(self.request_pool, self.reply_pool, self.reservations)
         self.timers = Timers(now_ms, self.on_timer_failed)
         self.connections = ConnectionCounts()

@@ -145,7 +145,7 @@ def test_many_brokers_that_do_not_read_stay_within_the_pool(make_bench):
 
 def test_the_more_clients_do_not_read_the_less_memory_each_costs(make_bench):
     """The first ones cost a whole read, the next a quarter of it, and 8 KiB each once the pool is used up."""
-    bench = make_bench(make_engine(bounds=PoolLimits(response_bytes=8 << 20)))
+    bench = make_bench(make_engine(pool_limits=PoolLimits(response_bytes=8 << 20)))
     links = [bench.link() for _ in range(60)]
     reply = f.reply(1, bytes(16 << 20))
     for client, _, _ in links:
@@ -167,7 +167,7 @@ def test_the_more_clients_do_not_read_the_less_memory_each_costs(make_bench):
 
 def test_clients_that_do_not_read_metadata_stay_within_the_pool_of_replies(make_bench):
     """Addresses are rewritten while a reply of 8 MiB streams, so forty of them are never kept whole."""
-    bench = make_bench(make_engine(bounds=PoolLimits(response_bytes=8 << 20)))
+    bench = make_bench(make_engine(pool_limits=PoolLimits(response_bytes=8 << 20)))
     links = [bench.link() for _ in range(40)]
     brokers = [(1, "kafka-1.real", 9092)]
     body = f.metadata_reply(1, brokers)[8:-4] + bytes(8 << 20)
@@ -185,7 +185,7 @@ def test_clients_that_do_not_read_metadata_stay_within_the_pool_of_replies(make_
 
 def test_announced_bytes_count_until_the_brokers_connection_is_closed(make_bench):
     """A client resets inside a request: the next client waits until the broker's connection is closed too."""
-    bench = make_bench(make_engine(bounds=PoolLimits(announced_bytes=1 << 20)))
+    bench = make_bench(make_engine(pool_limits=PoolLimits(announced_bytes=1 << 20)))
     asked = f.produce(1, acks=1, size_bytes=18 << 20)
     going, _, gone = bench.link()
     going.sendall(asked[:40_000])

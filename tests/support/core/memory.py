@@ -37,8 +37,10 @@ def small_engine(
 ) -> Engine:
     """Return an engine whose pool of requests has so many bytes."""
     max_bytes = options.pop("request_max_bytes", 104_857_600)
-    bounds = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
-    return make_engine(policies or [Keeper()], bounds=bounds, request_max_bytes=int(max_bytes))
+    pool_limits = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
+    return make_engine(
+        policies or [Keeper()], pool_limits=pool_limits, request_max_bytes=int(max_bytes)
+    )
 
 
 class Link(Wire):

@@ -19,10 +19,10 @@ SLOW = 1000
 
 
 def bounded(max_bytes: int = BOUND, *policies: Recorder, limits: ReadLimits | None = None):
-    bounds = PoolLimits(
+    pool_limits = PoolLimits(
         announced_bytes=max_bytes, read_limits=limits or ReadLimits(0, 0), request_bytes=64 << 20
     )
-    return make_engine(policies, bounds=bounds)
+    return make_engine(policies, pool_limits=pool_limits)
 
 
 @cache

@@ -40,7 +40,7 @@ def share_fetch(number: int, size_bytes: int) -> tuple[bytes, bytes]:
 
 def bounded(pool_bytes: int, *policies: Recorder) -> Engine:
     """Return an engine with a pool of replies of this size."""
-    return make_engine(policies, bounds=PoolLimits(response_bytes=pool_bytes))
+    return make_engine(policies, pool_limits=PoolLimits(response_bytes=pool_bytes))
 
 
 def metadata_body(version: int, topics: int, partitions: int, brokers: int = 2) -> bytes:

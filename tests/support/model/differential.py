@@ -30,13 +30,13 @@ class Run:
         self._rng = rng
         self._chunks = chunks
         self.policy = (Listening if made.hears else Scripted)(made) if made.policy else None
-        bounds = PoolLimits(
+        pool_limits = PoolLimits(
             request_bytes=made.request_bytes,
             response_bytes=made.response_bytes,
             read_limits=ReadLimits(0, 0),
         )
         policies = [self.policy] if self.policy else []
-        engine = make_engine(policies, bounds=bounds, **options)
+        engine = make_engine(policies, pool_limits=pool_limits, **options)
         engine.try_expect_early = lambda _: defers  # mutes may begin with early bytes
         self.wire = Wire(engine)
         self.model = Model(made)

@@ -150,11 +150,11 @@ def test_the_limits_of_an_engine_can_be_changed():
 
 def test_each_limit_sets_its_own_bound():
     """A frame kept whole has at most the size of the largest request or of the pool; replies have an own part."""
-    bounds = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, max_share=0.5)
-    engine = make_engine(bounds=bounds)
+    pool_limits = PoolLimits(request_bytes=5000, response_bytes=7000, requests=3, max_share=0.5)
+    engine = make_engine(pool_limits=pool_limits)
     assert engine.request_pool.size_bytes == engine.request_pool.max_single_bytes == 5000
     assert engine.reply_pool.size_bytes == 7000
     assert engine.reply_reservations.max_bytes == 7000 + RESERVE_BYTES
     assert engine.reservations.max_requests == 3
-    small = make_engine(bounds=bounds, request_max_bytes=100)
+    small = make_engine(pool_limits=pool_limits, request_max_bytes=100)
     assert small.request_pool.max_single_bytes == 104

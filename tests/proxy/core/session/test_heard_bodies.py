@@ -163,7 +163,7 @@ def test_a_reply_that_is_too_large_closes_unless_its_policy_only_watches(chunk):
             make_engine(
                 [policy],
                 on_error="close" if closes else "forward",
-                bounds=PoolLimits(response_bytes=1 << 20),
+                pool_limits=PoolLimits(response_bytes=1 << 20),
             )
         ).client(f.metadata_request(1))
         engine = wire.engine

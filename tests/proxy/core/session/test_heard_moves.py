@@ -76,7 +76,7 @@ def test_a_reply_made_at_a_deadline_is_heard():
 def test_memory_waits_and_comes_back(size):
     """A reply that is kept for a policy takes its turn in the pool as one that is rewritten."""
     policy = Hearer({f.METADATA})
-    wire = Wire(make_engine([policy], bounds=PoolLimits(response_bytes=1 << 20))).client(
+    wire = Wire(make_engine([policy], pool_limits=PoolLimits(response_bytes=1 << 20))).client(
         f.metadata_request(1)
     )
     reply = METADATA1 + bytes(size)

@@ -33,7 +33,7 @@ MANY = [(b"topic-%d" % n, [(p, b"r") for p in range(500)]) for n in range(4)]
 
 def bounded(size_bytes: int, **options: int) -> Engine:
     """An engine whose pool of requests has this size."""
-    return make_engine(bounds=PoolLimits(request_bytes=size_bytes), **options)
+    return make_engine(pool_limits=PoolLimits(request_bytes=size_bytes), **options)
 
 
 def pour(wire: Wire, data: bytes) -> int:
