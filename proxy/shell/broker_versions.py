@@ -57,7 +57,7 @@ class _Asker:
         self.waits = False
 
     @property
-    def _kept_bytes(self) -> int:
+    def _buffered_bytes(self) -> int:
         return len(self.received) + (
             0 if self.inquiry is None else len(self.inquiry.question.frame)
         )
@@ -65,8 +65,8 @@ class _Asker:
     def try_count(self) -> bool:
         """Count the bytes that are kept now; return False if others need the memory more."""
         if self._session in self._engine.newcomers:
-            return self._engine.unauthenticated.try_set(self, self._kept_bytes)
-        self._count_as_known(self._kept_bytes)
+            return self._engine.unauthenticated.try_set(self, self._buffered_bytes)
+        self._count_as_known(self._buffered_bytes)
         return True
 
     def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
@@ -74,16 +74,16 @@ class _Asker:
         if self._session in self._engine.newcomers:
             self._session.end_and_attend(reason, detail, now_ms)
         else:
-            self._count_as_known(self._kept_bytes)
+            self._count_as_known(self._buffered_bytes)
 
     def release(self) -> None:
         """Count nothing any more."""
         self._count_as_known(0)
 
-    def _count_as_known(self, kept_bytes: int) -> None:
+    def _count_as_known(self, buffered_bytes: int) -> None:
         pool = self._engine.request_pool
-        pool.force_allocate(kept_bytes)
-        counted_bytes, self._known_bytes = self._known_bytes, kept_bytes
+        pool.force_allocate(buffered_bytes)
+        counted_bytes, self._known_bytes = self._known_bytes, buffered_bytes
         pool.release(counted_bytes)
         self._engine.unauthenticated.give_back(self)
 

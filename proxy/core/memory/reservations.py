@@ -8,7 +8,7 @@ Rules:
 - The pool has a part for ordinary requests and one for larger ones (`pool_part`); a claim of a (user, address) over its
   share of the pool waits in a line of its own (`pair_shares`).
 - Every client is read up to the size of its request, even if no memory is left (see `read_sizes`).
-- If the number of requests is at its limit, a client waits at the door with its bytes unprocessed. Such clients are
+- If the number of requests is at its limit, a client waits for admission with its bytes unprocessed. Such clients are
   called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
 - While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in SHARE_CHECK_MS.
 - The head of a request reserves memory as a body does, once it is longer than any ordinary head.
@@ -52,12 +52,13 @@ class Reservations:
         self.requests = 0
         self.reserved_bytes = 0
         self.unread_bytes: Callable[[Claimant], int] | None = None
-        self._door: WaitingLine[MemoryClaim] = WaitingLine()
+        self._admission: WaitingLine[MemoryClaim] = WaitingLine()
         self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
         self._parts = PoolParts(pool)
         self._ordinary, self._large = self._parts.ordinary, self._parts.large
-        self._lines = (self._door, self._ordinary.line, self._large.line)
-        self._door_places, self._ordinary_places = self._door.places, self._ordinary.line.places
+        self._lines = (self._admission, self._ordinary.line, self._large.line)
+        self._admission_places = self._admission.places
+        self._ordinary_places = self._ordinary.line.places
         self._large_places = self._large.line.places
         self._shares = PairShares(pool, self._parts, max_share)
         self._room: MemoryRoom | None = None  # while the timer of `_end_slow_holders` runs
@@ -73,12 +74,12 @@ class Reservations:
     @property
     def _waits(self) -> bool:
         """Whether claims wait, and not for their share."""
-        return bool(self._door_places or self._ordinary_places or self._large_places)
+        return bool(self._admission_places or self._ordinary_places or self._large_places)
 
     @property
     def is_contended(self) -> bool:
         """Whether ordinary requests wait for memory, or too many are held."""
-        if self._ordinary_places or self._door_places or self._called:
+        if self._ordinary_places or self._admission_places or self._called:
             return True
         return self.max_requests != NO_BOUND and self.requests >= self.max_requests
 
@@ -86,7 +87,7 @@ class Reservations:
         """Return whether no new request may be processed: too many are held, or others wait for that reason."""
         if self.max_requests == NO_BOUND:
             return False
-        return bool(self._door) or self._called is not None or self._has_too_many()
+        return bool(self._admission) or self._called is not None or self._has_too_many()
 
     # -- one session -----------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class Reservations:
             if not first and self.is_closed():
                 self.serve()
             if self._has_too_many() if first else self.is_closed():
-                self._enqueue(claim, 0, self._door, here_bytes, ahead=first)
+                self._enqueue(claim, 0, self._admission, here_bytes, ahead=first)
                 return False
         step_bytes = (
             whole_bytes if here_bytes >= whole_bytes else _with_step(here_bytes, whole_bytes)
@@ -138,7 +139,7 @@ class Reservations:
         """Let a client wait that may not begin a request; bytes read from it are kept until it is called."""
         if claim.line is None:
             claim.whole_bytes = 0
-            self._enqueue(claim, 0, self._door)
+            self._enqueue(claim, 0, self._admission)
 
     def on_turn_over(self, claim: MemoryClaim) -> None:
         """Record that the session had its turn. If its claim was called, call the next one."""
@@ -241,7 +242,7 @@ class Reservations:
                     break
         # no claim overtakes the called one, whose size is not known yet
         while self._called is None and not self._has_too_many():
-            place = self._door.first()
+            place = self._admission.first()
             if place is None:
                 break
             self._step_out(place.claim)
