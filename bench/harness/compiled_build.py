@@ -65,7 +65,8 @@ def prepare(folder: Path) -> None:
     reason = missing() if sys.platform == "linux" else "it was not tried on this system"
     if not reason:
         print(
-            "Compiling the hot modules of Sluice: some minutes of CPU the first time.", flush=True
+            "Compiling the hot modules of Sluice: two minutes on two cores, the first time.",
+            flush=True,
         )
         try:
             unpack_compiled(folder)
