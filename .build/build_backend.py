@@ -31,6 +31,7 @@ ROOMS: Final = ("wire", "policies", "proxy")
 TWINS: Final = frozenset(
     {
         "proxy/core/session/frame_heads.pxd",
+        "proxy/core/session/paths.pxd",
         "proxy/shell/system_calls.pxd",
         "wire/one_partition_reads.pxd",
     }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.session import frame_heads
+from proxy.core.session import frame_heads, paths
 from wire import one_partition_reads
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -72,3 +72,12 @@ def test_a_head_before_the_buffer_is_an_error(twins):
     for read in (twins.request_at, twins.reply_at, twins.head_at, twins.tail_at):
         with pytest.raises(IndexError):
             read(bytearray(60), -12)
+
+
+def test_the_constants_are_the_same(twins):
+    """Those of heads, and the paths of requests and of replies."""
+    heads = frame_heads
+    assert twins.HEADS == (heads.REQUEST_BYTES, heads.REPLY_BYTES, heads.MAX_KEPT_BYTES)
+    requests = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
+    assert twins.REQUEST_PATHS == requests == tuple(range(5))
+    assert twins.REPLY_PATHS == (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD) == (0, 1, 2)

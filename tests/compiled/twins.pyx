@@ -1,6 +1,6 @@
 # The C functions of the type files, for Python: `test_twins.py` compares them with the functions of the modules.
 
-from proxy.core.session cimport frame_heads
+from proxy.core.session cimport frame_heads, paths
 from proxy.shell cimport system_calls
 from wire cimport one_partition_reads
 
@@ -46,3 +46,6 @@ NOT_NOW = system_calls.NOT_NOW
 BROKEN = system_calls.BROKEN
 MAX_EVENTS = system_calls.MAX_EVENTS
 TAIL_BYTES = one_partition_reads.TAIL_BYTES
+HEADS = (frame_heads.REQUEST_BYTES, frame_heads.REPLY_BYTES, frame_heads.MAX_KEPT_BYTES)
+REQUEST_PATHS = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
+REPLY_PATHS = (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD)

@@ -31,7 +31,9 @@ def walker_for(shared: SharedState, exchange: Exchange) -> ProduceWalker:
     plan, topic_usage = exchange.plan, shared.topic_usage
     if topic_usage is None:
         return ProduceWalker(plan.api.version)
-    lenient = plan.hooks.need is Need.HEADER and not plan.keeps  # only the usage rows need it
+    lenient = (
+        plan.hooks.need is Need.HEADER and not plan.keeps_partitions
+    )  # only the usage rows need it
     return topic_usage.walker(plan.api.version, lenient=lenient)
 
 

@@ -7,8 +7,8 @@ Rules:
   from the broker's last bytes here, or from its own arrival if that was later.
 - Replies leave in order, so only the oldest unanswered request of a session can be answered here. One
   timer a session stands for all of them: no deadline comes up before it, and a read sees to that.
-- At a deadline Sluice answers only if the broker is silent (see `proxy.core.node_health`). A wait that is cut
-  (`Plan.cut`) ends at its deadline in any case: the client asked for more than is granted.
+- At a deadline Sluice answers only if the broker is silent (see `proxy.core.node_health`). A wait of
+  `Plan.ends_at_deadline` ends at its deadline in any case: the client asked for more than is granted.
 - The broker's late reply is discarded; later replies are paired as usual. Two late replies in a row are not discarded:
   after the first the session is `patient`, and the next tracked request waits for the broker's own reply.
 - The session ends when a reply, the rest of a reply or the sending of a request takes longer than the request
@@ -177,7 +177,7 @@ def due_ms(link: Link, exchange: Exchange) -> int:
         return NO_DEADLINE_MS
     arrived_ms = exchange.arrived_ms
     own_ms = max(arrived_ms, link.replied_ms) + plan.wait_ms
-    if plan.cut:
+    if plan.ends_at_deadline:
         return own_ms
     if link.is_patient:
         return NO_DEADLINE_MS
@@ -227,7 +227,7 @@ def expire(link: Link, now_ms: int, *, draining: bool = False) -> None:
             link.attend()
         answered += 1
         queue.swallow(place, exchange, now_ms)
-        if early or exchange.plan.cut:
+        if early or exchange.plan.ends_at_deadline:
             link.node.on_answered_here()
         else:
             link.node.on_answered_here(exchange.arrived_ms)

@@ -115,7 +115,7 @@ def with_new_wait(plan: Plan, frame: bytes | bytearray, at: int, graces: GraceTi
         return plan
     waits = head.max_wait_ms > 0 and head.min_bytes > 0
     wait_ms = graces.fetch_wait_ms(head.max_wait_ms) if waits else 0
-    return plan.waiting(wait_ms, cut=waits and head.max_wait_ms > graces.max_ms)
+    return plan.waiting(wait_ms, ends_at_deadline=waits and head.max_wait_ms > graces.max_ms)
 
 
 def _changed(frame: bytearray, at: int, verdict: Forward) -> bytearray:

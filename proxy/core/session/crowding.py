@@ -99,7 +99,7 @@ def recount(link: Link) -> None:
     pool, before_bytes = link.shared.request_pool, counted.clear()
     for each in link.queue:
         if isinstance(each, Exchange):
-            kept_bytes = KEPT_OBJECT_BYTES * link.plans.keeps + kept_bytes_of(each)
+            kept_bytes = KEPT_OBJECT_BYTES * link.plans.keeps_partitions + kept_bytes_of(each)
             size_bytes = EXCHANGE_BYTES if type(each) is Exchange else OBSERVED_BYTES
             counted.add(1, size_bytes + kept_bytes)
         else:
@@ -128,7 +128,7 @@ def _newest_bytes(link: Link, more: int) -> int:
     queue = link.queue
     bare = sum([type(each) is Exchange for each in islice(reversed(queue), more)])
     size_bytes = bare * EXCHANGE_BYTES + (more - bare) * OBSERVED_BYTES
-    if link.plans.keeps:
+    if link.plans.keeps_partitions:
         newest = islice(reversed(queue), more)
         try:  # nearly always produces alone
             kept_bytes = sum([len(each.kept) for each in newest])  # type: ignore[union-attr,arg-type,misc] # else as below

@@ -210,7 +210,7 @@ def observed(exchange: Exchange, exchange_id: int = 0) -> ObservedExchange:
         exchange.arrived_us,
         exchange_id,
     )
-    if exchange.plan.keeps:
+    if exchange.plan.keeps_partitions:
         full.kept = exchange.kept
     return full
 

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from proxy.core.session cimport frame_heads
+from proxy.core.session cimport frame_heads, paths
 from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
@@ -12,12 +12,12 @@ from wire.one_partition_reply cimport OnePartitionReply
 
 @cython.locals(
     usage=Usage, buckets=bytes, now_us=cython.longlong, last=cython.longlong, size=cython.longlong,
-    correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, exchange=Exchange, plan=Plan,
-    glance=OnePartitionReply,
+    correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, path=cython.longlong, exchange=Exchange,
+    plan=Plan,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
-@cython.locals(plan=Plan, size=cython.longlong, look=OnePartitionReply)
+@cython.locals(plan=Plan, size=cython.longlong, shape=OnePartitionReply)
 cdef bint _is_heard(
     Link link, Exchange exchange, bytearray buf, long long pos, long long stop, long long now_ms
 ) except -1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.session import frame_heads
+from proxy.core.session import frame_heads, paths
 from proxy.core.session.body_walk import on_fetched_whole
 from proxy.core.session.exchange import Exchange, ObservedExchange
 from proxy.core.session.local_replies import on_reply
@@ -30,8 +30,10 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
             if correlation_id != exchange.correlation_id or stop > end or size < 4:
                 break
             plan = exchange.plan
-            glance = plan.glance
-            if plan.plain or (glance is not None and glance.matches(buf, pos, stop)):
+            path = plan.reply_path
+            if path == paths.PASSES or (
+                path == paths.IF_ONE_PARTITION and plan.one_partition_shape.matches(buf, pos, stop)  # type: ignore[union-attr] # it has one
+            ):
                 took_us = now_us - exchange.arrived_us
                 if took_us < plan.fine_us and plan.tally is None:
                     plan.upstream[buckets[took_us]] += 1
@@ -39,7 +41,9 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                     exchange = count_reply(link.shared, exchange, size)
                     if isinstance(exchange, ObservedExchange):
                         link.calls.complete_replied(exchange, now_ms)
-            elif glance is not None or not _is_heard(link, exchange, buf, pos, stop, now_ms):
+            elif path == paths.IF_ONE_PARTITION or not _is_heard(
+                link, exchange, buf, pos, stop, now_ms
+            ):
                 break
             usage.response_bytes += 4 + size
             del entries[0]
@@ -54,13 +58,13 @@ def _is_heard(
     """Tell the policies of a reply that passes unchanged, and complete it. False, and nothing done: it may not."""
     plan = exchange.plan
     if plan.rewrite is not None:
-        look = plan.look
-        if look is None or not look.matches(buf, pos, stop):
+        shape = plan.one_partition_shape
+        if shape is None or not shape.matches(buf, pos, stop):
             return False
     size = stop - pos - 4
     if isinstance(exchange, ObservedExchange):
         on_reply(link, exchange, size, buf, pos, stop, now_ms)
-    if plan.topics:
+    if plan.counts_topics:
         on_fetched_whole(link.shared, exchange, buf, pos, stop)
     exchange = count_reply(link.shared, exchange, size)
     link.calls.complete_replied(exchange, now_ms)

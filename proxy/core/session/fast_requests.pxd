@@ -2,7 +2,7 @@
 
 cimport cython
 
-from proxy.core.session cimport frame_heads, mutes
+from proxy.core.session cimport frame_heads, mutes, paths
 from proxy.core.session.exchange cimport Exchange, ObservedExchange, new_observed
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
@@ -11,7 +11,7 @@ from proxy.core.stats.usage cimport Usage
 
 @cython.locals(
     plans=dict, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong, kind=cython.longlong,
-    correlation_id=cython.longlong, stop=cython.longlong, plan=Plan, exchange=Exchange,
+    correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan, exchange=Exchange,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
@@ -21,7 +21,7 @@ cdef bint _opens(
     Link link, Plan plan, long long correlation_id, long long size, long long now_ms
 ) except -1
 
-@cython.locals(exchange=ObservedExchange, passes=cython.bint)
+@cython.locals(exchange=ObservedExchange, is_shown=cython.bint, passes=cython.bint)
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,
     long long end, kept, long long now_ms

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.verdicts import check_request
-from proxy.core.session import frame_heads, mutes
+from proxy.core.session import frame_heads, mutes, paths
 from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
 from proxy.core.session.in_flight import CROWDED
 from proxy.core.session.kept_produce import keep, keep_named
@@ -61,15 +61,16 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 break
             # What is kept is found before a gate or a policy is asked: if it cannot be, the general path asks them.
             kept: bytearray | bytes | None = None
-            if plan.keeps:
+            if plan.keeps_partitions:
                 if size < frame_heads.MAX_KEPT_BYTES:
                     kept = frame_heads.copy(buf, pos, stop)
                 else:
                     kept = _kept(link, plan, buf, pos, stop)
                     if kept is None:
                         break
-            if plan.simple or (
-                plan.gate is not None and _opens(link, plan, correlation_id, size, now_ms)
+            path = plan.request_path
+            if path == paths.PASSES or (
+                path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
             ):
                 # Made here, slot by slot: a constructor would cost more than the rest of the loop.
                 exchange = Exchange.__new__(Exchange)
@@ -93,7 +94,7 @@ def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytear
 
     b"": that is found when its names are read.
     """
-    if plan.names:
+    if plan.shows_names:
         return b""
     kept, link.keep_steps = keep(plan, buf, pos, stop, link.keep_steps)
     if kept is not None and link.keep_steps != MAX_KEEP_STEPS:
@@ -128,7 +129,7 @@ def _try_ask(
 
     Raises PolicyFault.
     """
-    kind = NamingExchange if plan.names else ObservedExchange
+    kind = NamingExchange if plan.shows_names else ObservedExchange
     exchange = new_observed(
         kind,
         plan,
@@ -139,7 +140,8 @@ def _try_ask(
         link.exchange_ids + 1,
     )
     exchange.kept = kept
-    if plan.reads and not _shows(link, exchange, buf, pos, stop):
+    is_shown = plan.request_path == paths.SHOWN
+    if is_shown and not _shows(link, exchange, buf, pos, stop):
         return False
     link.exchange_ids += 1
     link.usage.requests += 1
@@ -151,10 +153,10 @@ def _try_ask(
         except BaseException as error:  # as above
             raise link.calls.blame(exchange, error, now_ms) from error
         if not passes:
-            if plan.reads:
+            if is_shown:
                 leave_read(exchange)
             return False
-    if plan.reads:
+    if is_shown:
         pass_read(exchange, buf, pos)
     if plan.acks == ACKS_NONE:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
@@ -193,7 +195,7 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
         link.shared, exchange, buf, pos, stop
     ):
         return False
-    if exchange.plan.names and exchange.kept == b"":
+    if exchange.plan.shows_names and exchange.kept == b"":
         exchange.kept = keep_named(exchange)
         if exchange.kept is None:
             return False

@@ -90,7 +90,7 @@ class InFlight:
 
 def kept_bytes_of(exchange: object) -> int:
     """Return the bytes that are kept of a request until the broker replies."""
-    if not isinstance(exchange, Exchange) or not exchange.plan.keeps:
+    if not isinstance(exchange, Exchange) or not exchange.plan.keeps_partitions:
         return 0
     kept = exchange.kept
     return len(kept) if isinstance(kept, bytes | bytearray) else 0

@@ -73,14 +73,14 @@ def on_sent(exchange: ObservedExchange, now_ms: int) -> None:
     The client's own timeout of a Produce runs all the time, so at most half of its wait restarts now.
     """
     plan = exchange.plan
-    since_ms = now_ms - plan.wait_ms // 2 if plan.keeps else now_ms
+    since_ms = now_ms - plan.wait_ms // 2 if plan.keeps_partitions else now_ms
     exchange.arrived_ms = max(exchange.arrived_ms, since_ms)
 
 
 def on_streamed(exchange: ObservedExchange, walker: ProduceWalker, now_ms: int) -> None:
     """Pack the topics of a Produce that was walked, and restart its deadline, because its last byte was forwarded."""
     on_sent(exchange, now_ms)
-    if exchange.plan.keeps:
+    if exchange.plan.keeps_partitions:
         exchange.kept = produce_partitions.pack(walker.topics)
         if exchange.plan.hooks.need is Need.HEADER:
             exchange.head = None  # no policy asked for it

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from policies.api import Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import MemoryClaim
+from proxy.core.session import paths
 from proxy.core.session.channel import Channel, Mute
 from proxy.core.session.exchange import Pending
 from proxy.core.session.exchange_queue import ExchangeQueue
@@ -204,7 +205,7 @@ class Link(ScheduledSession):
 
     def ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
         """Ask the policies about a request."""
-        if not exchange.plan.simple:
+        if exchange.plan.request_path != paths.PASSES:
             self.judged = exchange
         return self.calls.ask(exchange, now_ms)
 

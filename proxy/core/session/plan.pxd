@@ -1,5 +1,6 @@
 # Types of plan.py for the compiled build. The rules are in the .py file.
 
+from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
 from wire.one_partition_reply cimport OnePartitionReply
 
@@ -8,8 +9,8 @@ cdef class Plan:
     cdef public object acks, api, gate, hooks, joins, lead, on_request, peer, rewrite
     cdef public object slow_variant, stamp, streamed, usage
     cdef public bytes answer, prefix
-    cdef public bint cut, fast, is_special, keeps, names, plain, reads, simple, spared, topics
-    cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, slow_us, wait_ms
+    cdef public bint counts_topics, ends_at_deadline, is_sign_on, is_special, keeps_partitions, shows_names
+    cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms
     cdef public Meter meter, tally
-    cdef public OnePartitionReply glance, look
+    cdef public OnePartitionReply one_partition_shape
     cdef public list upstream

@@ -12,6 +12,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from policies.api import Need
+from proxy.core.session import paths
 from proxy.core.stats.histogram import FINE_US
 from wire import addresses, throttle
 from wire.apis import ADMINISTRATIVE, SIGN_ON, ApiKey
@@ -41,17 +42,12 @@ class Plan:
     """The decisions about requests with the same `prefix`. `min_bytes` and `max_bytes` are the range of frame sizes.
 
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
-    `fast`: the fast loop may handle these requests by their header. `reads`: it may handle them, after it has read what
-    the policies need (`proxy.core.session.read_in_place`). `names`: these are the topics and groups that they name.
-    `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `spared`: they are
-    part of a sign-on, and no quota counts them.
+    `request_path`, `reply_path`: see `paths`. `gate`: it is asked first under GATED. `fast_bytes`: the size of the
+    longest request on the fast path; 0 under GENERAL. `shows_names`: under SHOWN, the topics and groups that requests
+    name are shown, too. `one_partition_shape`: the shape in which a reply surely names no broker.
+    `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `is_sign_on`: they
+    are part of a sign-on, and no quota counts them.
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
-    `simple`: no policy is asked about these requests, and each of them gets a reply.
-    `plain`: no policy is asked about the replies, and they pass as they are.
-    `gate`: it is asked first, if it is not None. A request that it passes is handled as under a `simple` plan; of any
-    other the policy is asked (`policies.gates`).
-    `look`: the shape in which a reply surely names no broker. `glance`: the same where no policy is asked about the
-    replies, so that those of this shape pass as they are.
     """
 
     __slots__ = (
@@ -59,36 +55,33 @@ class Plan:
         "answer",
         "api",
         "body_at",
-        "cut",
-        "fast",
+        "counts_topics",
+        "ends_at_deadline",
         "fast_bytes",
         "fine_us",
         "gate",
-        "glance",
         "hooks",
+        "is_sign_on",
         "is_special",
         "joins",
-        "keeps",
+        "keeps_partitions",
         "lead",
-        "look",
         "max_bytes",
         "meter",
         "min_bytes",
-        "names",
         "on_request",
+        "one_partition_shape",
         "peer",
-        "plain",
         "prefix",
-        "reads",
+        "reply_path",
+        "request_path",
         "rewrite",
-        "simple",
+        "shows_names",
         "slow_us",
         "slow_variant",
-        "spared",
         "stamp",
         "streamed",
         "tally",
-        "topics",
         "upstream",
         "usage",
         "wait_ms",
@@ -116,29 +109,32 @@ class Plan:
         self.hooks = hooks
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
-        self.keeps = wait_ms > 0 and api.key == ApiKey.PRODUCE
+        self.keeps_partitions = wait_ms > 0 and api.key == ApiKey.PRODUCE
         self.joins: Join | None = None  # adds what was refused to a reply made here
-        self.cut = False  # a fetch with a longer wait than `GraceTimes.max_ms`: it ends at its deadline in any case
+        self.ends_at_deadline = (
+            False  # in any case: a fetch with a longer wait than `GraceTimes.max_ms`
+        )
         self.answer: bytes | None = None  # a reply body made here, for any request
         self.min_bytes = 8 + len(prefix)
         self.max_bytes = max_bytes
         self.on_request = hooks.on_request
-        self.spared = signs_on
+        self.is_sign_on = signs_on
         audited = shared.observer.receives_audit and api.key in ADMINISTRATIVE
         self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
         # Whether its body is walked for the usage records: what each topic costs.
-        self.topics = shared.topic_usage is not None and api.key in {ApiKey.PRODUCE, ApiKey.FETCH}
-        walked = self.topics and api.key == ApiKey.PRODUCE
-        ordinary = not (self.is_special or captured or walked)
-        self.fast = hooks.need is Need.HEADER and ordinary
-        walks = hooks.need is Need.HEAD and api.key == ApiKey.PRODUCE
-        self.reads = hooks.need is not Need.HEADER and ordinary and not walks
-        self.names = self.reads and hooks.need is Need.TOPICS
-        self.fast_bytes = (
-            self.max_bytes if self.fast or self.reads else 0
-        )  # of the longest request on the fast path
-        self.body_at = 0  # from the frame's start; for a plan that `reads`
+        self.counts_topics = shared.topic_usage is not None and api.key in {
+            ApiKey.PRODUCE,
+            ApiKey.FETCH,
+        }
+        walked = self.counts_topics and api.key == ApiKey.PRODUCE
+        self.gate: Gate | None = None
+        self.request_path = paths.GENERAL
+        if not (self.is_special or captured or walked):
+            self.request_path = self._request_path(hooks)
+        self.shows_names = self.request_path == paths.SHOWN and hooks.need is Need.TOPICS
+        self.fast_bytes = 0 if self.request_path == paths.GENERAL else max_bytes
+        self.body_at = 0  # from the frame's start; under SHOWN
         self.usage = usage
         self.meter = shared.meters.find(
             api.key, api.name, usage.user, usage.client_id, peer.node_id
@@ -149,48 +145,50 @@ class Plan:
         patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
         self.slow_us = shared.slow_us + patience_us
         self.fine_us = min(self.slow_us, FINE_US)
-        self.simple = (
-            self.fast
-            and acks != ACKS_NONE
-            and hooks.on_request is None
-            and hooks.on_response is None
-            and hooks.on_complete is None
-        )
-        self.gate: Gate | None = None
-        if self.fast and acks != ACKS_NONE and hooks.open_gate is not None:
-            self.gate = hooks.open_gate(api.key, acks, peer)
-        unheard = (
-            hooks.on_response is None
-            and hooks.on_complete is None
-            and not (captured or self.topics)
-        )
-        self.plain = unheard and rewrite is None
         self.stamp = throttle.stamper(api)  # writes a throttle time into a reply
         self.lead = shared.rewrites.lead_for(api) if rewrite is not None else None
-        self.look = addresses.quick_check(api) if rewrite is not None else None
-        self.glance = self.look if unheard else None
+        self.one_partition_shape = addresses.quick_check(api) if rewrite is not None else None
+        self.reply_path = paths.HEARD
+        if _hears_no_reply(hooks) and not (captured or self.counts_topics):
+            if rewrite is None:
+                self.reply_path = paths.PASSES
+            elif self.one_partition_shape is not None:
+                self.reply_path = paths.IF_ONE_PARTITION
         self.slow_variant: Plan | None = None
         self.streamed: tuple[Rewrite | None, Rewrite | None] | None = None
         if hooks.hears_body:
             self.keep_replies()
 
+    def _request_path(self, hooks: Hooks) -> int:
+        """Return the path of these requests, if they are ordinary, and open their gate."""
+        if hooks.need is not Need.HEADER:
+            walks = hooks.need is Need.HEAD and self.api.key == ApiKey.PRODUCE
+            return paths.GENERAL if walks else paths.SHOWN
+        if self.acks == ACKS_NONE:
+            return paths.ASKED
+        if hooks.on_request is None and _hears_no_reply(hooks):
+            return paths.PASSES
+        if hooks.open_gate is not None:
+            self.gate = hooks.open_gate(self.api.key, self.acks, self.peer)
+        return paths.ASKED if self.gate is None else paths.GATED
+
     def watched(self) -> Plan:
-        """Return the variant for a request whose reply must be looked at: not `simple`, not `plain`, no `glance`."""
+        """Return the variant for a request whose reply must be looked at, so that it cannot pass."""
         variant = self.slow_variant
         if variant is None:
             variant = self.slow_variant = copy(self)
-            variant.simple = variant.plain = False
-            variant.glance = None
+            variant.request_path = max(self.request_path, paths.ASKED)
+            variant.reply_path = paths.HEARD
         return variant
 
-    def waiting(self, wait_ms: int, *, cut: bool = False) -> Plan:
+    def waiting(self, wait_ms: int, *, ends_at_deadline: bool = False) -> Plan:
         """Return the plan with another deadline, for a request that a policy has changed."""
-        if wait_ms == self.wait_ms and cut is self.cut:
+        if wait_ms == self.wait_ms and ends_at_deadline is self.ends_at_deadline:
             return self
         variant = copy(self)
         variant.wait_ms = wait_ms
-        variant.cut = cut
-        variant.keeps = variant.keeps and wait_ms > 0
+        variant.ends_at_deadline = ends_at_deadline
+        variant.keeps_partitions = variant.keeps_partitions and wait_ms > 0
         variant.slow_variant = None
         return variant
 
@@ -198,9 +196,7 @@ class Plan:
         """Return the plan for a request of which a part was refused: its reply is joined."""
         variant = self.under(hooks)
         variant.rewrite, variant.lead, variant.joins = rewrite, lead, join
-        variant.plain = variant.fast = False
-        variant.fast_bytes = 0
-        variant.look = variant.glance = None
+        variant.one_partition_shape = None
         if hooks.hears_body:
             variant.keep_replies()
         return variant
@@ -209,8 +205,9 @@ class Plan:
         """Return the plan with the hooks of another chain, for a held request."""
         variant = self.unheard()
         variant.hooks = hooks
-        variant.on_request = variant.slow_variant = variant.glance = variant.gate = None
-        variant.simple = variant.plain = False
+        variant.on_request = variant.slow_variant = variant.gate = None
+        variant.request_path = max(self.request_path, paths.ASKED)
+        variant.reply_path = paths.HEARD
         if hooks.hears_body:
             variant.keep_replies()
         return variant
@@ -227,13 +224,17 @@ class Plan:
         """Have the replies kept whole, because a policy hears their bodies."""
         self.streamed = self.rewrite, self.lead
         self.rewrite = self.rewrite or _unchanged
-        self.lead = self.look = self.glance = None
-        self.plain = False
+        self.lead = self.one_partition_shape = None
+        self.reply_path = paths.HEARD
 
     @property
     def silent(self) -> bool:
         """Whether these requests get no reply (a Produce with acks=0)."""
         return self.acks == ACKS_NONE
+
+
+def _hears_no_reply(hooks: Hooks) -> bool:
+    return hooks.on_response is None and hooks.on_complete is None
 
 
 def _unchanged(_buf: bytearray, _start: int, _end: int) -> None:

@@ -4,5 +4,5 @@
 cdef class PlanBook:
     cdef public object _speaker
     cdef public dict by_kind
-    cdef public bint _has_greeted, keeps
+    cdef public bint _has_greeted, keeps_partitions
     cdef public long long _handshake_ms, shortest_wait_ms

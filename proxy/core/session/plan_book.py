@@ -51,8 +51,8 @@ class Speaker(Protocol):
 class PlanBook:
     """Plans, in `by_kind` by `api_key << 16 | api_version`. `clear` does not reset the two other attributes.
 
-    `keeps`: parts of some requests are kept until the broker replies. `shortest_wait_ms`: the shortest time from
-    forwarding a request to its deadline (`proxy.core.session.broker_waits`).
+    `keeps_partitions`: parts of some requests are kept until the broker replies. `shortest_wait_ms`: the shortest time
+    from forwarding a request to its deadline (`proxy.core.session.broker_waits`).
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class PlanBook:
         "_has_greeted",
         "_speaker",
         "by_kind",
-        "keeps",
+        "keeps_partitions",
         "shortest_wait_ms",
     )
 
@@ -69,7 +69,7 @@ class PlanBook:
         self._speaker = speaker
         self._has_greeted = False  # an ApiVersions has arrived
         self._handshake_ms = -MIN_SIGN_ON_INTERVAL_MS  # when the last sign-on began
-        self.keeps = False
+        self.keeps_partitions = False
         self.shortest_wait_ms = speaker.shared.request_timeout_ms or NEVER_MS
 
     def release(self) -> None:
@@ -109,7 +109,7 @@ class PlanBook:
         """Note that a request of SIGN_ON has arrived."""
         if plan.api.key == ApiKey.API_VERSIONS:
             self._has_greeted = True
-        elif plan.api.key == ApiKey.SASL_HANDSHAKE and plan.spared:
+        elif plan.api.key == ApiKey.SASL_HANDSHAKE and plan.is_sign_on:
             self._handshake_ms = self._speaker.shared.now_ms
 
     def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
@@ -192,9 +192,11 @@ class PlanBook:
             signs_on=signs_on,
         )
         plan.body_at = body_at - pos
-        plan.cut = clamped and api.key == ApiKey.FETCH
-        self.keeps = self.keeps or plan.keeps
-        self.note_wait(wait_ms // 2 if plan.keeps else wait_ms)  # see `kept_produce.on_sent`
+        plan.ends_at_deadline = clamped and api.key == ApiKey.FETCH
+        self.keeps_partitions = self.keeps_partitions or plan.keeps_partitions
+        self.note_wait(
+            wait_ms // 2 if plan.keeps_partitions else wait_ms
+        )  # see `kept_produce.on_sent`
         shared.expired.clamped += clamped
         # The next request of SIGN_ON may be no part of a sign-on. A long client id would be kept, and not counted, once
         # for each API and version: such a client gets a new plan with each request.

@@ -206,5 +206,5 @@ class PolicyCalls:
 def mark_exempt(exchange: Exchange) -> None:
     """Note that a policy has exempted the request: no quota counts it."""
     plan = exchange.plan
-    if not plan.spared:  # else that is known already
+    if not plan.is_sign_on:  # else that is known already
         plan.usage.mark_exempt(exchange.size_bytes)

@@ -41,7 +41,7 @@ def show_in_place(
     try:
         if plan.api.key == _FETCH:
             exchange.head = head = read_fetch_head(buf, body_at, stop, plan.api.version)
-            if head is None or (plan.names and head.session_epoch > INITIAL_EPOCH):
+            if head is None or (plan.shows_names and head.session_epoch > INITIAL_EPOCH):
                 return False  # it is malformed, or leaves out topics
         elif plan.hooks.wants_head:
             read_whole_head(shared, exchange, buf, body_at, stop)
@@ -68,5 +68,5 @@ def pass_read(exchange: ObservedExchange, buf: bytearray, pos: int) -> None:
     """Forget the bytes of the request at `pos`, which is forwarded from the read."""
     hide(exchange)
     head, plan = exchange.head, exchange.plan
-    if plan.names and isinstance(head, FetchHead):
+    if plan.shows_names and isinstance(head, FetchHead):
         leaves_session(plan.api, buf, pos + plan.body_at, head)

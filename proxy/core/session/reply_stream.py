@@ -156,7 +156,7 @@ class ReplyStream:
             return False
         else:
             self._hear(exchange, buf, pos, end, now_ms)
-            if exchange.plan.topics:
+            if exchange.plan.counts_topics:
                 self._walker = maybe_fetch_walker(link.shared, exchange)
         self._link.reply_left = 4 + size
         return True
@@ -198,7 +198,7 @@ class ReplyStream:
     ) -> bytearray | None:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         plan = exchange.plan
-        if plan.topics:
+        if plan.counts_topics:
             on_fetched_whole(self._link.shared, exchange, buf, pos, stop)
         changed = None
         if plan.rewrite is not None:
@@ -221,7 +221,7 @@ class ReplyStream:
                 head.on_reply(bytes(frame))
                 frame.clear()
             elif isinstance(head, Exchange):
-                if head.plan.topics:
+                if head.plan.counts_topics:
                     on_fetched_whole(link.shared, head, frame, 0, len(frame))
                 if head.plan.rewrite is not None:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
@@ -247,7 +247,7 @@ class ReplyStream:
         self._kept = None
         counted_bytes = kept.take()
         self._walker = maybe_names_walker(link.shared, head, kept.frame)
-        if head.plan.topics and self._walker is None:
+        if head.plan.counts_topics and self._walker is None:
             self._walker = maybe_fetch_walker(link.shared, head)
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))

@@ -271,7 +271,7 @@ def _on_arrived(link: Link, exchange: ObservedExchange) -> None:
     usage.request_bytes += 4 + size_bytes
     if plan.is_special:
         if plan.api.key in SIGN_ON:
-            if plan.spared:
+            if plan.is_sign_on:
                 usage.mark_exempt(size_bytes)
             link.plans.on_sign_on(plan)
             if link.sasl is not None:
@@ -343,7 +343,7 @@ def _begin_judged(
     _take_up(link, exchange)
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
     body_at = pos
-    if exchange.head is not None or exchange.plan.keeps or exchange.plan.topics:
+    if exchange.head is not None or exchange.plan.keeps_partitions or exchange.plan.counts_topics:
         api = exchange.plan.api
         body_at = header.body_at(buf, pos, end, api.request_header_version) or pos
     return _apply(link, exchange, verdict, pos, body_at, end, now_ms)
@@ -424,10 +424,10 @@ def _begin_stream(
     forward(link, exchange, now_ms)
     link.request_mode = STREAM
     plan = exchange.plan
-    if plan.keeps or (plan.topics and plan.api.key == ApiKey.PRODUCE):
+    if plan.keeps_partitions or (plan.counts_topics and plan.api.key == ApiKey.PRODUCE):
         if not isinstance(exchange.head, produce.ProduceWalker):
             exchange.head = walker_for(link.shared, exchange)
-        if plan.keeps:
+        if plan.keeps_partitions:
             exchange.kept = exchange.head
     link.passing = None if plan.silent else exchange
     if isinstance(exchange.head, produce.ProduceWalker):

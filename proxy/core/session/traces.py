@@ -88,7 +88,7 @@ def finish_trace(
     trace.api = plan.api
     trace.correlation_id = exchange.correlation_id
     trace.size_bytes = exchange.size_bytes
-    if plan.keeps:
+    if plan.keeps_partitions:
         trace.kept = exchange.kept
     trace.outcome = outcome
     trace.ended_us = shared.now_us

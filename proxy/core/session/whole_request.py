@@ -65,11 +65,11 @@ def put_whole(
     link.broker.put(sent_on, shared.reservations.hand_over(link.claim))
     shared.reservations.serve_freed()
     link.attention = True
-    if plan.keeps:
+    if plan.keeps_partitions:
         exchange.kept, left = keep(plan, frame, 0, len(frame))
-    if plan.keeps and left < 0:
+    if plan.keeps_partitions and left < 0:
         leave_to_broker(exchange)
     crowding.on_kept(link, exchange)
-    if plan.topics and plan.api.key == ApiKey.PRODUCE:
+    if plan.counts_topics and plan.api.key == ApiKey.PRODUCE:
         on_produced_whole(shared, exchange, sent_on, body_at)
     return True

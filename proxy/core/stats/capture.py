@@ -31,7 +31,7 @@ class CapturedPlan(Protocol):
     @property
     def acks(self) -> int | None: ...
     @property
-    def spared(self) -> bool: ...
+    def is_sign_on(self) -> bool: ...
 
 
 class CapturedExchange(Protocol):
@@ -133,7 +133,7 @@ class Capture:
         if not self.open:
             return
         plan = exchange.plan
-        is_exempt = plan.spared
+        is_exempt = plan.is_sign_on
         self._numbers += 1
         exchange.seen = Seen(self, self._numbers, now_ms, is_exempt=is_exempt)
 

@@ -142,7 +142,9 @@ def waiting(engine: Engine) -> Iterator[Family]:
             held.append(session.held.since_us)
         for exchange in session.queue:
             if isinstance(exchange, Exchange) and exchange.plan.wait_ms:
-                (produces if exchange.plan.keeps else fetches).append(exchange.arrived_us)
+                (produces if exchange.plan.keeps_partitions else fetches).append(
+                    exchange.arrived_us
+                )
     counts = {
         "hold": engine.holds.num_delayed,
         "produce": len(produces),

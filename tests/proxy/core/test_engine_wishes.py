@@ -4,6 +4,7 @@ import pytest
 
 from policies.api import FORWARD, Hold, Need, Outcome, Throttle
 from proxy.core.engine import Engine
+from proxy.core.session.paths import PASSES
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -81,7 +82,7 @@ def test_changed_needs_apply_after_reconsider():
     policy = Recorder(apis=())
     engine = make_engine([policy])
     wire = Wire(engine).client(f.beat(1))
-    assert wire.session.queue[0].plan.simple
+    assert wire.session.queue[0].plan.request_path == PASSES
     policy.apis = frozenset({f.HEARTBEAT})
     wire.client(f.beat(2))
     assert policy.asked == []
@@ -92,7 +93,7 @@ def test_changed_needs_apply_after_reconsider():
     engine.reconsider()
     wire.client(f.beat(4))
     assert len(policy.asked) == 1
-    assert wire.session.queue[3].plan.simple
+    assert wire.session.queue[3].plan.request_path == PASSES
     wire.broker(b"".join(f.beat_reply(n) for n in (1, 2, 3, 4)))
     assert wire.to_client == b"".join(f.beat_reply(n) for n in (1, 2, 3, 4))
 

@@ -117,8 +117,8 @@ def test_ordinary_requests_are_not_in_the_audit_log_and_cost_nothing(book):
     plain = Wire(make_engine(keeps_traces=True))
     for each in (wire, plain):
         each.client(f.heartbeat(1) + f.metadata_request(2) + f.heartbeat(3))
-    assert [exchange.plan.simple for exchange in wire.session.queue] == [
-        exchange.plan.simple for exchange in plain.session.queue
+    assert [exchange.plan.request_path for exchange in wire.session.queue] == [
+        exchange.plan.request_path for exchange in plain.session.queue
     ]
     wire.broker(f.heartbeat_reply(1) + f.metadata_reply(2, []) + f.heartbeat_reply(3))
     assert book.others.traces == []

@@ -29,8 +29,9 @@ class TypeFile:
 
     @property
     def is_twin(self) -> bool:
-        """Return whether it has C functions for the others, and its module is not compiled."""
-        return any("inline" in line for line in self.path.read_text("utf-8").splitlines())
+        """Return whether it has C functions or constants for the others, and its module is not compiled."""
+        lines = self.path.read_text("utf-8").splitlines()
+        return any("inline" in line or line.startswith("cdef enum") for line in lines)
 
 
 def type_files() -> list[TypeFile]:

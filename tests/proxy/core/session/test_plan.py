@@ -8,6 +8,7 @@ from policies.api import FORWARD, Need, Peer, Policy
 from policies.chain import Hooks
 from policies.testing import BenchHost
 from proxy.core.engine import Engine
+from proxy.core.session.paths import ASKED, GENERAL, HEARD, IF_ONE_PARTITION, PASSES, SHOWN
 from proxy.core.session.plan import Plan
 from proxy.core.session.shared_state import NEVER_US
 from proxy.core.stats.histogram import FINE_US
@@ -58,35 +59,39 @@ def make(
     return Plan(described, PEER, prefix, acks, hooks, rewrite, 1000, engine, usage, wait_ms)
 
 
-PATHS = ("simple", "fast", "reads", "plain", "silent", "spared")
-ASKED = Hooks(on_request=on_request)
+NAMES_BROKERS = {"key": ApiKey.PRODUCE, "version": 10, "carries_addresses": True, "acks": -1}
+JUDGES = Hooks(on_request=on_request)
 HEAD, BODY = (Hooks(need=need, on_request=on_request) for need in (Need.HEAD, Need.BODY))
 
 
 @pytest.mark.parametrize(
-    ("hooks", "facts", "paths"),
+    ("hooks", "facts", "request_path", "reply_path"),
     [
-        (NO_HOOKS, {}, "simple fast plain"),
-        (NO_HOOKS, {"acks": -1}, "simple fast plain"),
-        (NO_HOOKS, {"acks": 1}, "simple fast plain"),
-        (NO_HOOKS, {"acks": 0}, "fast plain silent"),  # it opens no slot in the queue
-        (NO_HOOKS, {"rewrite": rewrite}, "simple fast"),
-        (ASKED, {}, "fast plain"),
-        (Hooks(on_response=on_response), {}, "fast"),
-        (Hooks(on_complete=on_complete), {}, "fast"),
+        (NO_HOOKS, {}, PASSES, PASSES),
+        (NO_HOOKS, {"acks": -1}, PASSES, PASSES),
+        (NO_HOOKS, {"acks": 1}, PASSES, PASSES),
+        (NO_HOOKS, {"acks": 0}, ASKED, PASSES),  # it opens no slot in the queue
+        (NO_HOOKS, {"rewrite": rewrite}, PASSES, HEARD),
+        (NO_HOOKS, {"rewrite": rewrite, **NAMES_BROKERS}, PASSES, IF_ONE_PARTITION),
+        (JUDGES, {}, ASKED, PASSES),
+        (Hooks(on_response=on_response), {}, ASKED, HEARD),
+        (Hooks(on_complete=on_complete), {}, ASKED, HEARD),
         # what a policy needs beyond the header is read first
-        (HEAD, {}, "reads plain"),
-        (BODY, {}, "reads plain"),
+        (HEAD, {}, SHOWN, PASSES),
+        (BODY, {}, SHOWN, PASSES),
         # the topics of a Produce are complete only after its last byte
-        (HEAD, {"acks": -1, "key": ApiKey.PRODUCE}, "plain"),
+        (HEAD, {"acks": -1, "key": ApiKey.PRODUCE}, GENERAL, PASSES),
         # Sluice reads the requests of a sign-on, and whether a quota counts one depends on the session
-        *((NO_HOOKS, {"key": key}, "plain") for key in (17, 18, 36)),
+        *((NO_HOOKS, {"key": key}, GENERAL, PASSES) for key in (17, 18, 36)),
     ],
 )
-def test_the_paths_of_request_and_reply_follow_from_the_hooks_and_the_api(hooks, facts, paths):
+def test_the_paths_of_request_and_reply_follow_from_the_hooks_and_the_api(
+    hooks, facts, request_path, reply_path
+):
     """The fast loops handle what no policy is asked about, and what it decides by the header."""
     plan = make(hooks, **facts)
-    assert {name for name in PATHS if getattr(plan, name)} == set(paths.split())
+    assert (plan.request_path, plan.reply_path) == (request_path, reply_path)
+    assert plan.silent == (facts.get("acks") == 0)
     assert plan.on_request is hooks.on_request
     assert plan.answer is None
 
@@ -99,7 +104,7 @@ def test_kinds_that_are_alike_count_together():
     by_key = make_engine(meters_by_key=True)
     plan = make(engine=by_key)
     assert (plan.meter.user, plan.meter.client_id) == (PEER.user, PEER.client_id)
-    assert plan.simple  # the fast loop counts bytes as well then
+    assert plan.request_path == PASSES  # the fast loop counts bytes as well then
     assert plan.tally is plan.meter
     assert make(engine=engine).tally is None
 
@@ -126,14 +131,13 @@ def test_no_request_is_slow_without_the_setting():
 
 
 def test_a_watched_plan_differs_in_its_replies_only():
-    """It is made once, and its replies are not plain."""
+    """It is made once, and its replies do not pass."""
     plan = make()
-    twin = plan.watched()
-    assert (twin.simple, twin.plain, twin.glance) == (False, False, None)
-    assert twin.meter is plan.meter
-    assert twin.fast
-    assert plan.watched() is twin
-    assert (plan.simple, plan.plain) == (True, True)
+    watched = plan.watched()
+    assert (watched.request_path, watched.reply_path) == (ASKED, HEARD)
+    assert watched.meter is plan.meter
+    assert plan.watched() is watched
+    assert (plan.request_path, plan.reply_path) == (PASSES, PASSES)
 
 
 def test_an_api_with_a_bound_of_its_own_keeps_it_for_its_body():

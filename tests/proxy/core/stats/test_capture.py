@@ -121,7 +121,7 @@ def test_requests_in_flight_at_the_end_of_a_capture_are_captured() -> None:
     """After `end_capture` no further request is captured, and the fast loop handles requests again."""
     wire, capture = captured()
     wire.client(f.heartbeat(1))
-    assert not any(plan.fast for plan in wire.session.plans.by_kind.values())
+    assert not any(plan.fast_bytes for plan in wire.session.plans.by_kind.values())
 
     wire.engine.end_capture()
     wire.broker(f.heartbeat_reply(1))
@@ -129,7 +129,7 @@ def test_requests_in_flight_at_the_end_of_a_capture_are_captured() -> None:
         wire.client(f.heartbeat(number)).broker(f.heartbeat_reply(number))
 
     assert [seen.number for seen in told(capture)] == [1]
-    assert all(plan.fast for plan in wire.session.plans.by_kind.values())
+    assert all(plan.fast_bytes for plan in wire.session.plans.by_kind.values())
 
 
 def test_rows_over_the_bound_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
