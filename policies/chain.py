@@ -167,12 +167,12 @@ class Chain:
         hooks = self.hooks(api_key)
         if hooks.need > before.need:
             return None
-        holder = before.asked[position.place]
-        if holder in hooks.asked and holder not in replaced:  # `on_answer` never holds
-            return hooks, position._replace(place=hooks.asked.index(holder)), True
-        already_asked = list(before.asked[: position.place + 1])
+        holder = before.with_on_request[position.place]
+        if holder in hooks.with_on_request and holder not in replaced:  # `on_answer` never holds
+            return hooks, position._replace(place=hooks.with_on_request.index(holder)), True
+        already_asked = list(before.with_on_request[: position.place + 1])
         place = 0
-        for n, name in enumerate(hooks.asked):
+        for n, name in enumerate(hooks.with_on_request):
             if name in already_asked and name not in replaced:
                 already_asked.remove(name)
                 place = n + 1
@@ -225,32 +225,42 @@ class Chain:
             if self._wants(entry, api_key, "")
             and not (signs_on and self._interests[entry.name].asked_first)
         ]
-        asked, steps = self._steps(wanted, api_key, timed=timed)
-        heard = [e for e in wanted if self._wants(e, api_key, "on_response")]
-        heard.sort(key=lambda entry: not self._interests[entry.name].asked_first)
-        told = [e for e in wanted if _overrides(e.policy, "on_complete")]
+        with_on_request, steps = self._steps(wanted, api_key, timed=timed)
+        with_on_response = [e for e in wanted if self._wants(e, api_key, "on_response")]
+        with_on_response.sort(key=lambda entry: not self._interests[entry.name].asked_first)
+        with_on_complete = [e for e in wanted if _overrides(e.policy, "on_complete")]
         hearing = tuple(
             entry
             for entry in self.entries
             if api_key in self._interests[entry.name].hears_body
-            and (entry in heard or entry in told)
+            and (entry in with_on_response or entry in with_on_complete)
         )
-        using = (e for e in wanted if e in asked or e in heard or e in told)
+        using = (
+            e
+            for e in wanted
+            if e in with_on_request or e in with_on_response or e in with_on_complete
+        )
         needs = {self._interests[e.name].need(api_key) for e in using}
         on_request, on_hold_over = (
-            join_requests(asked, steps, self.hook_runner, self._observe) if asked else (None, None)
+            join_requests(with_on_request, steps, self.hook_runner, self._observe)
+            if with_on_request
+            else (None, None)
         )
-        is_used = asked or heard or told or hearing
+        is_used = with_on_request or with_on_response or with_on_complete or hearing
         return Hooks(
             need=joined_need(needs, api_key),
             wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
             on_request=on_request,
             on_hold_over=on_hold_over,
-            on_response=self._join_responses(heard[::-1], asked, hearing, timed=timed),
-            on_complete=self._join_completions(told, asked, timed=timed),
-            asked=tuple(entry.name for entry in asked),
+            on_response=self._join_responses(
+                with_on_response[::-1], with_on_request, hearing, timed=timed
+            ),
+            on_complete=self._join_completions(with_on_complete, with_on_request, timed=timed),
+            with_on_request=tuple(entry.name for entry in with_on_request),
             hears_body=hearing,
-            open_gate=None if timed or heard or told else maybe_open_gate(asked, self.hook_runner),
+            open_gate=None
+            if timed or with_on_response or with_on_complete
+            else maybe_open_gate(with_on_request, self.hook_runner),
             lease=self.lease if is_used else None,
         )
 
@@ -285,13 +295,13 @@ class Chain:
 
     def _join_responses(
         self,
-        heard: Sequence[Entry],
-        asked: Sequence[Entry],
+        with_on_response: Sequence[Entry],
+        with_on_request: Sequence[Entry],
         hearing: Sequence[Entry],
         *,
         timed: bool,
     ) -> OnResponse | None:
-        if not heard:
+        if not with_on_response:
             return None
         from policies.reply_hooks import (  # noqa: PLC0415 - a chain without it takes no memory for it
             HeardEntry,
@@ -301,18 +311,18 @@ class Chain:
         called = [
             HeardEntry(
                 entry,
-                _place(entry, asked),
+                _place(entry, with_on_request),
                 self._call(entry, "on_response", timed=timed),
                 entry in hearing,
             )
-            for entry in heard
+            for entry in with_on_response
         ]
         return join_responses(called, self.hook_runner, self._observe)
 
     def _join_completions(
-        self, told: Sequence[Entry], asked: Sequence[Entry], *, timed: bool
+        self, with_on_complete: Sequence[Entry], with_on_request: Sequence[Entry], *, timed: bool
     ) -> OnComplete | None:
-        if not told:
+        if not with_on_complete:
             return None
         from policies.reply_hooks import (  # noqa: PLC0415 - as above
             ToldEntry,
@@ -321,9 +331,11 @@ class Chain:
 
         called = [
             ToldEntry(
-                entry.name, _place(entry, asked), self._call(entry, "on_complete", timed=timed)
+                entry.name,
+                _place(entry, with_on_request),
+                self._call(entry, "on_complete", timed=timed),
             )
-            for entry in told
+            for entry in with_on_complete
         ]
         return join_completions(called, self.hook_runner)
 
@@ -361,8 +373,8 @@ def _overrides(policy: Policy, hook: str) -> bool:
     return getattr(type(policy), hook) is not getattr(Policy, hook)
 
 
-def _place(entry: Entry, asked: Sequence[Entry]) -> int:
+def _place(entry: Entry, with_on_request: Sequence[Entry]) -> int:
     """Return the entry's place among those with `on_request`; -1 if it has none, so it gets every request's other
     hooks.
     """
-    return asked.index(entry) if entry in asked else -1
+    return with_on_request.index(entry) if entry in with_on_request else -1

@@ -31,7 +31,7 @@ COMPLETED = -1
 class ChainRequest(Request, Protocol):
     """A request with the number of entries that have judged it, and its place in the chain while it is held."""
 
-    asked: int
+    asked_up_to: int
     held: ChainPosition | None
 
 
@@ -86,7 +86,7 @@ class Hooks(NamedTuple):
     on_complete: OnComplete | None = None
     wants_head: bool = False
     """Whether an entry needs the head or the body, and not only the topics."""
-    asked: tuple[str, ...] = ()
+    with_on_request: tuple[str, ...] = ()
     """Names of the entries whose `on_request` or `on_answer` is called, in order; one that has both is named twice.
     `ChainPosition.place` counts along it."""
     hears_body: tuple[Entry, ...] = ()

@@ -57,7 +57,7 @@ def join_responses(
         longest: Throttle | None = None
         newest: Replace | None = None
         for entry, place, call, hears_body in heard:
-            if place >= request.asked:
+            if place >= request.asked_up_to:
                 continue  # the request was refused before this entry judged it
             try:
                 verdict = call(request, response, peer, now_ms)
@@ -91,7 +91,7 @@ def join_completions(told: Sequence[ToldEntry], hook_runner: HookRunner) -> OnCo
     def on_complete(
         request: ChainRequest, outcome: Outcome, peer: Peer, result: Result, now_ms: int
     ) -> None:
-        limit, request.asked = request.asked, COMPLETED
+        limit, request.asked_up_to = request.asked_up_to, COMPLETED
         for name, place, call in told:
             if place < limit:
                 try:

@@ -61,7 +61,7 @@ def join_requests(
                 except BaseException as error:
                     fault = hook_runner.fault(entry.name, "on_request", error)
                     if not entry.forwards_on_error:
-                        request.asked = place
+                        request.asked_up_to = place
                         raise fault from error
                     verdict = FORWARD
             if verdict is not FORWARD:
@@ -75,7 +75,7 @@ def join_requests(
                 if isinstance(verdict, Forward | Deny):
                     joined = merge(joined, verdict, entry.name)
                 else:
-                    request.asked = place
+                    request.asked_up_to = place
                     if isinstance(verdict, Hold):
                         request.held = ChainPosition(place - 1, joined, throttle_time_ms, why)
                         return verdict
@@ -92,7 +92,7 @@ def join_requests(
         request: ChainRequest, peer: Peer, now_ms: int, verdict: Verdict | None
     ) -> Verdict:
         position, request.held = request.held or _START, None
-        request.asked = ASKED_ALL
+        request.asked_up_to = ASKED_ALL
         return judge(request, peer, now_ms, position, verdict)
 
     if len(asked) == 1 and asked[0].mode == "enforce" and asked[0].on_error == "close":

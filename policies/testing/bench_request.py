@@ -50,7 +50,7 @@ class BenchRequest(BodyReader):
     decoded: Message | None = None
     names: RequestNames | None = None
     """The source of `topics`, `groups` and `topics_complete`."""
-    asked: int = ASKED_ALL
+    asked_up_to: int = ASKED_ALL
     held: ChainPosition | None = None
     sent_body: bytes = b""
     """The body that the client sent, also if the policies need the header only."""
@@ -132,8 +132,8 @@ class Released(NamedTuple):
 
 def refusals(request: BenchRequest, verdict: Verdict) -> Iterator[PolicyRefusal]:
     """Yield what refuses the request, or a part of it, by this verdict of the chain."""
-    asked = request.hooks.asked if request.hooks is not None else ()
-    name = asked[min(request.asked, len(asked)) - 1] if asked else ""
+    asked = request.hooks.with_on_request if request.hooks is not None else ()
+    name = asked[min(request.asked_up_to, len(asked)) - 1] if asked else ""
     ends = verdict.forward if isinstance(verdict, Throttle) else verdict
     refuses = ends.refuses if isinstance(ends, Respond) else ends
     if isinstance(refuses, Reject):

@@ -58,7 +58,7 @@ def test_a_held_request_is_not_answered_twice_nor_forgotten():
     asked = request()
     assert isinstance(ask(chain, asked), Hold)
     assert ask_again(chain, asked) is FORWARD
-    assert asked.asked == ASKED_ALL
+    assert asked.asked_up_to == ASKED_ALL
     assert diary == ["b request", "b request", "a request", "b answer"]
 
 
@@ -69,10 +69,10 @@ def test_a_request_whose_holder_is_gone_after_a_reload_is_still_answered():
     before, _ = make(Told("a", diary, request=[Hold(9, "k")]), counts)
     after, _ = make(counts)
     key = ApiKey.HEARTBEAT
-    assert before.hooks(key).asked == ("b", "a", "b")
+    assert before.hooks(key).with_on_request == ("b", "a", "b")
     moved = after.resume_position(key, ChainPosition(place=1), before.hooks(key), ())
     assert moved is not None
-    assert after.hooks(key).asked[moved[1].place :] == ("b",)
+    assert after.hooks(key).with_on_request[moved[1].place :] == ("b",)
     again, _ = make(Told("a", diary), counts)
     moved = again.resume_position(key, ChainPosition(place=0), before.hooks(key), ("b",))
     assert moved is not None

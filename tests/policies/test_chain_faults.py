@@ -86,7 +86,7 @@ def test_interests_that_cannot_be_read_again_are_reported_and_the_last_ones_stay
     chain, reporter = make(broken, sound)
     broken.apis, sound.apis = "nonsense", frozenset()
     chain.reconsider()
-    assert chain.hooks(ApiKey.HEARTBEAT).asked == ("broken",)
+    assert chain.hooks(ApiKey.HEARTBEAT).with_on_request == ("broken",)
     assert [(name, hook) for name, hook, _ in reporter.errors] == [("broken", "interests")]
 
 

@@ -33,7 +33,7 @@ def test_only_the_holder_is_called_twice_and_at_the_deadline_not_even_it():
     assert diary == ["a request", "b request"]
     assert ask_again(chain, asked) is FORWARD
     assert diary[2:] == ["b request", "c request"]
-    assert asked.asked == ASKED_ALL
+    assert asked.asked_up_to == ASKED_ALL
 
     chain, _, diary, asked = chain_of(FORWARD, [HOLD], FORWARD)
     ask(chain, asked)

@@ -187,7 +187,7 @@ def _join(link: Link, exchange: ObservedExchange, items: bytes, count: int) -> N
     ) -> None:
         pool.release(len(items))
         if on_complete is None:
-            request.asked = COMPLETED
+            request.asked_up_to = COMPLETED
         else:
             on_complete(request, outcome, peer, result, now_ms)
 

@@ -84,7 +84,7 @@ class ObservedExchange(Exchange, BodyReader):
 
     __slots__ = (
         "arrived_ms",
-        "asked",
+        "asked_up_to",
         "began_us",
         "body",
         "decoded",
@@ -123,7 +123,7 @@ class ObservedExchange(Exchange, BodyReader):
         self.arrived_ms = arrived_us // 1000
         self.size_bytes = size_bytes
         self.exchange_id = exchange_id
-        self.asked = ASKED_ALL
+        self.asked_up_to = ASKED_ALL
         self.head = self.body = self.held = self.kept = self.seen = self.trace = None
         self.result = None
         self.delayed = False
@@ -191,7 +191,7 @@ def new_observed(
     exchange.arrived_ms = arrived_ms
     exchange.size_bytes = size_bytes
     exchange.exchange_id = exchange_id
-    exchange.asked = ASKED_ALL
+    exchange.asked_up_to = ASKED_ALL
     exchange.body = exchange.head = exchange.held = exchange.kept = None
     exchange.result = exchange.seen = exchange.trace = None
     exchange.delayed = False

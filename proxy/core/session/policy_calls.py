@@ -154,11 +154,11 @@ class PolicyCalls:
         """
         plan, on_complete = exchange.plan, None
         if isinstance(exchange, ObservedExchange):
-            if exchange.asked == COMPLETED:
+            if exchange.asked_up_to == COMPLETED:
                 return
             on_complete = plan.hooks.on_complete
             if on_complete is None:
-                exchange.asked = COMPLETED
+                exchange.asked_up_to = COMPLETED
         if outcome is not _REPLIED:
             plan.meter.outcomes[outcome] += 1
             is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY
@@ -189,7 +189,7 @@ class PolicyCalls:
             and exchange.plan.hooks.on_complete is None
             and self._shared.capture is None
         ):
-            exchange.asked = COMPLETED
+            exchange.asked_up_to = COMPLETED
             return
         self.complete(exchange, _REPLIED, now_ms)
 

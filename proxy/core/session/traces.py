@@ -102,7 +102,7 @@ def finish_trace(
 
 def refuser(exchange: ObservedExchange) -> str:
     """Return the entry that has refused the request: the last that was asked; "" if a reload has removed it."""
-    asked = exchange.plan.hooks.asked
-    if exchange.asked <= len(asked):
-        return asked[exchange.asked - 1]
+    asked = exchange.plan.hooks.with_on_request
+    if exchange.asked_up_to <= len(asked):
+        return asked[exchange.asked_up_to - 1]
     return asked[0] if len(asked) == 1 else ""
