@@ -90,13 +90,13 @@ class ReplyStream:
 
     # -- the general path ------------------------------------------------------------------------
 
-    def rest(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+    def take(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
         """Take buf[settled.stop:end]. Returns as `from_broker` does; if it raises, `settled` may be forwarded."""
         link = self._link
         start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
         while pos < end:
             if self._link.reply_left:
-                pos = self._take(buf, settled, pos, end, now_ms)
+                pos = self._take_body(buf, settled, pos, end, now_ms)
                 continue
             if end - pos < 8:
                 link.broker.keep(bytes(memoryview(buf)[pos:end]))
@@ -161,7 +161,7 @@ class ReplyStream:
         self._link.reply_left = 4 + size
         return True
 
-    def _take(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
+    def _take_body(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
         """Take the bytes of the passing reply from buf[pos:end]; return the offset after them."""
         link, client = self._link, self._link.client
         taken = min(self._link.reply_left, end - pos)

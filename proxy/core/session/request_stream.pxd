@@ -24,7 +24,7 @@ cpdef complete_judged(Link link, long long now_ms)
     start=cython.longlong, pos=cython.longlong, max_labour_bytes=cython.longlong, labour_bytes=cython.longlong,
     taken=cython.longlong, cost_bytes=cython.longlong, is_whole=cython.bint, is_late=cython.bint,
 )
-cpdef long long rest(Link link, bytearray buf, settled, long long end, long long now_ms) except? -2
+cpdef long long take(Link link, bytearray buf, settled, long long end, long long now_ms) except? -2
 cdef _go_on(Link link, long long now_ms)
 cdef _on_boundary(Link link, bytearray buf, settled)
 cdef _on_read_over(Link link, bytearray buf, settled, long long now_ms)
@@ -32,7 +32,7 @@ cdef bint _holds_next(Link link) except -1
 cdef bint _must_wait(Link link, long long labour_bytes, long long max_labour_bytes, long long here_bytes) except -1
 
 @cython.locals(taken=cython.longlong, mode=cython.longlong)
-cdef _take(Link link, bytearray buf, settled, long long pos, long long end, long long now_ms)
+cdef _take_body(Link link, bytearray buf, settled, long long pos, long long end, long long now_ms)
 cdef _on_through(Link link)
 cdef _keep_head(Link link, long long here_bytes, long long now_ms)
 

@@ -1,4 +1,4 @@
-"""The general path of requests: those that the fast loop of `Session.from_client` did not handle.
+"""The general path of requests: those that the fast path (`fast_requests`) did not handle.
 
 Rules:
 - A request is judged when its head has arrived: the header, and for Produce the body up to acks.
@@ -115,7 +115,7 @@ def complete_judged(link: Link, now_ms: int) -> None:
 # -- the general path ------------------------------------------------------------------------------
 
 
-def rest(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
+def take(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
     """Take buf[settled.stop:end]. Returns as `from_client` does; if it raises, `settled` may be forwarded."""
     start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
     max_labour_bytes = link.shared.turns.labour_bytes
@@ -126,7 +126,7 @@ def rest(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) ->
             if _must_wait(link, labour_bytes, max_labour_bytes, end - pos):
                 link.pace(bytes(memoryview(buf)[pos:end]))
                 break
-            taken, cost_bytes = _take(link, buf, settled, pos, end, now_ms)
+            taken, cost_bytes = _take_body(link, buf, settled, pos, end, now_ms)
             pos += taken
             labour_bytes += cost_bytes
             continue
@@ -218,7 +218,7 @@ def _must_wait(link: Link, labour_bytes: int, max_labour_bytes: int, here_bytes:
     return link.request_mode == GATHER and not max_labour_bytes and here_bytes >= link.request_left
 
 
-def _take(
+def _take_body(
     link: Link, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int
 ) -> tuple[int, int]:
     """Take bytes of the passing request from buf[pos:end]; return how many, and their cost as labour."""
@@ -341,7 +341,7 @@ def _begin_judged(
     mutes.look_again(link)
     exchange, verdict = judged
     _take_up(link, exchange)
-    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
+    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `take` has looked
     body_at = pos
     if exchange.head is not None or exchange.plan.keeps_partitions or exchange.plan.counts_topics:
         api = exchange.plan.api

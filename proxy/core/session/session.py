@@ -118,7 +118,7 @@ class Session(Link):
     def _rest_of_requests(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
         """Take the bytes after the settled ones on the general path."""
         try:
-            return request_stream.rest(self, buf, settled, end, now_ms)
+            return request_stream.take(self, buf, settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_request(fault, buf, settled)
 
@@ -160,7 +160,7 @@ class Session(Link):
             self.replies = ReplyStream(self)
         replies = self.replies
         try:
-            pos = replies.rest(buf, settled, end, now_ms)
+            pos = replies.take(buf, settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, settled)
         if not self.reply_left:

@@ -46,7 +46,7 @@ def judging(
     """
     shared = link.shared
     exchange, verdict = pending
-    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `rest` has looked
+    assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `take` has looked
     body_at = whole_body_at(exchange, frame)
     if verdict is None:
         for _ in _showing(shared, exchange, frame, body_at):

@@ -14,7 +14,7 @@ from proxy.core.session.questions import inquire
 from proxy.core.turns import TURN_LABOUR_BYTES
 from tests.support.core.policies import Recorder
 from tests.support.core.quiet import OnlyAsked, Quiet, assert_usual_again, throttled
-from tests.support.core.session_state import is_unusual
+from tests.support.core.session_state import is_diverted
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.every_case import for_each
@@ -33,7 +33,7 @@ def test_a_throttled_request_is_forwarded_at_once_and_later_ones_wait(name, need
     wire = throttled(kind, needs, policy=policy)
     assert wire.to_broker == kind.ask(1)
     assert wire.session.client.muted == Mute.THROTTLED
-    assert is_unusual(wire.session)
+    assert is_diverted(wire.session)
     assert wire.held_bytes == len(kind.ask(2))
     wire.client(kind.ask(3))
     assert wire.unread == kind.ask(3)

@@ -2,7 +2,7 @@
 
 from policies.api import FORWARD, Forward, Need, Policy, Respond, Throttle, Verdict
 from tests.support.core.policies import Recorder
-from tests.support.core.session_state import is_throttled, is_unusual
+from tests.support.core.session_state import is_diverted, is_throttled
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages.throttled import Kind
 
@@ -48,7 +48,7 @@ def assert_usual_again(wire: Wire) -> None:
     """Check that nothing is muted, and that the fast loops handle the next frames."""
     session = wire.session
     assert not session.client.muted
-    assert not is_unusual(session)
+    assert not is_diverted(session)
     assert session.queue.unusual == 0
     assert not is_throttled(session)
     assert wire.held_bytes == 0

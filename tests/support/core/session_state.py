@@ -5,7 +5,7 @@ from proxy.core.session.exchange import ObservedExchange
 from proxy.core.session.session import Session
 
 
-def is_unusual(session: Session) -> bool:
+def is_diverted(session: Session) -> bool:
     """Return whether its requests take the general path."""
     return session.diverted
 

@@ -11,7 +11,7 @@ from proxy.core.session.broker_waits import MAX_ANSWERS
 from proxy.core.session.exchange import SwallowedExchange
 from proxy.core.session.questions import inquire
 from tests.support.core.policies import Recorder
-from tests.support.core.session_state import is_patient, is_unusual
+from tests.support.core.session_state import is_diverted, is_patient
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.throttled import KINDS, OURS, REAL, fetch, fetch_reply
@@ -29,7 +29,7 @@ def expired(data: bytes = b"", **options: int) -> Wire:
 def usual(wire: Wire) -> None:
     """Assert that nothing is held and the fast loops serve the session, a patient one after the broker's next reply."""
     assert wire.session.queue.unusual == is_patient(wire.session)
-    assert not is_unusual(wire.session)
+    assert not is_diverted(wire.session)
     assert not wire.session.queue
     assert wire.held_bytes == 0
 
