@@ -13,7 +13,7 @@ from proxy.core.session.exchange import Exchange
 from proxy.core.session.fast_requests import MAX_KEEP_STEPS
 from proxy.core.session.session import Session
 from proxy.core.turns import (
-    LABOUR_KEPT_BYTES,
+    LABOUR_BUFFERED_BYTES,
     LABOUR_STEP_BYTES,
     LABOUR_STREAMED_BYTES,
     MAX_WALK_STEPS,
@@ -148,7 +148,7 @@ def test_refused_frames_cost_four_times_as_much_of_a_turn():
     refuse = Recorder(lambda _: Reject(ErrorCode.POLICY_VIOLATION), apis={f.HEARTBEAT})
     stream = b"".join(f.heartbeat(n) for n in range(2000))
     wire = Wire(make_engine([refuse])).client(stream)
-    labour_bytes = 4 * len(stream) + 2000 * LABOUR_KEPT_BYTES
+    labour_bytes = 4 * len(stream) + 2000 * LABOUR_BUFFERED_BYTES
     assert wire.turns == pytest.approx(labour_bytes / TURN_LABOUR_BYTES, rel=0.1)
     assert len(f.split(wire.to_client)) == 2000
     wire.release()

@@ -162,6 +162,6 @@ def test_a_capture_has_a_row_for_each_request_also_for_those_answered_here() -> 
     asked = f.request(f.API_VERSIONS, UNSUPPORTED, 7, b"\x01\x01\x00", tagged=True)
     wire.client(asked + asked + f.heartbeat(8)).broker(f.heartbeat_reply(8))
     rows = sorted(capture.take(), key=lambda seen: seen.number)
-    assert [seen.spared for seen in rows] == [True, False, False]
+    assert [seen.is_exempt for seen in rows] == [True, False, False]
     assert [seen.verdict for seen in rows] == ["none", "forward", "forward"]
     assert all(seen.reply_bytes for seen in rows)
