@@ -99,7 +99,7 @@ class ObservedExchange(Exchange, BodyReader):
     )
 
     exchange_id: int
-    asked: int
+    asked_up_to: int
     head: ProduceWalker | FetchHead | ShareFetchHead | None
     body: bytes | None
     held: ChainPosition | None

@@ -23,5 +23,7 @@ has_prefix: Final = bytearray.startswith
 
 
 def copy(buf: bytearray, start: int, stop: int) -> bytearray:
-    """Return buf[start:stop], which is inside the buffer."""
+    """Return buf[start:stop]. Raises IndexError if that is not inside the buffer."""
+    if not 0 <= start <= stop <= len(buf):
+        raise IndexError(f"[{start}:{stop}] is not inside {len(buf)} bytes")
     return buf[start:stop]
