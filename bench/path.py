@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from bench.goals import Goal, goal_table, tell
 from bench.harness import ROOT, BenchError
@@ -25,6 +25,7 @@ from bench.harness.markdown import facts_line, table, write_section
 from bench.in_process import BATCH, REQUESTS, Cost, SessionLoop
 from bench.in_process import measure as measure_all
 from policies.chain import Chain
+from policies.entry_host import ProxyServices
 from policies.registry import PolicyEntry, build
 from policies.testing import BenchHost, BenchReporter
 from proxy.cli import builds
@@ -129,7 +130,9 @@ def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
     }
     use = [PolicyEntry(use="quota", config=config)] if case.quotas else []
     topology = Topology("127.0.0.1", 19092, {}, Observer())
-    host.engine = Engine(topology, Chain(build(use, host), reporter), Observer())
+    host.engine = Engine(
+        topology, Chain(build(use, cast("ProxyServices", host)), reporter), Observer()
+    )
     host.engine.try_expect_early = lambda _: case.defers
     yardstick = (NOTHING if case.batch == BATCH else ALONE).name if case.quotas else ""
     return SessionLoop(

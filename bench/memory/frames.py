@@ -7,7 +7,7 @@ The versions are the oldest of Kafka 4: Produce 3, Fetch 4.
 import struct
 from typing import Final
 
-from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.default_records import DefaultRecordBatchBuilder  # type: ignore[import-untyped]
 
 from tests.support.messages import frames as f
 

@@ -83,7 +83,7 @@ class _Panel:
             y = self.bottom - nth * step * self._y
             parts.append(f'<path d="M{self.left} {y:.1f}h{PANEL_WIDTH}" class="grid"/>')
             parts.append(text(self.left - 8, y + 4, "axis", f"{nth * step:g}", anchor="end"))
-        labelled_x = -LABEL_WIDTH
+        labelled_x = -float(LABEL_WIDTH)
         for rate in rates:
             x = self.left + rate * self._x
             parts.append(f'<path d="M{x:.1f} {self.bottom}v5" class="grid"/>')

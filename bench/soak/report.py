@@ -19,7 +19,7 @@ from typing import Final
 
 from bench.goals import MB, Goal, goal_table, max_goal
 from bench.harness.markdown import facts_line, table
-from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT
+from proxy.telemetry.decisions import MAX_DECISIONS, MAX_OBSERVED
 
 PARTS: Final = 10
 T_95: Final = 2.306
@@ -29,10 +29,10 @@ MAX_SHARE: Final = 0.02
 FEW: Final = 20
 """So many objects of a type come and go at rest: caches, tasks of Trio."""
 BOUNDED: Final = {
-    "proxy.telemetry.decisions.PolicyDecision": KEPT + OBSERVED_KEPT,
-    "proxy.core.stats.request_trace.RequestTrace": KEPT + FEW,
-    "proxy.core.stats.request_trace.Stage": KEPT + FEW,
-    "policies.api.QuotaViolation": KEPT + OBSERVED_KEPT + FEW,
+    "proxy.telemetry.decisions.PolicyDecision": MAX_DECISIONS + MAX_OBSERVED,
+    "proxy.core.stats.request_trace.RequestTrace": MAX_DECISIONS + FEW,
+    "proxy.core.stats.request_trace.Stage": MAX_DECISIONS + FEW,
+    "policies.api.QuotaViolation": MAX_DECISIONS + MAX_OBSERVED + FEW,
 }
 """Objects that Sluice keeps on purpose, and the most of each type: the traces of this load have one stage each."""
 FLAT, GROWS, UNKNOWN = "flat", "GROWS", "not known"

@@ -12,7 +12,7 @@ from bench.soak.report import (
     growing_types,
     growth,
 )
-from proxy.telemetry.decisions import KEPT, OBSERVED_KEPT
+from proxy.telemetry.decisions import MAX_DECISIONS, MAX_OBSERVED
 
 TIMES_S = [10.0 * n for n in range(181)]
 MB = 1e6
@@ -57,7 +57,7 @@ def test_a_short_run_has_no_slope() -> None:
 
 def test_a_type_that_grows_is_named() -> None:
     """With both counts; some objects come and go, and a ring has its own bound."""
-    name, most = "proxy.telemetry.decisions.PolicyDecision", KEPT + OBSERVED_KEPT
+    name, most = "proxy.telemetry.decisions.PolicyDecision", MAX_DECISIONS + MAX_OBSERVED
     before = {"Session": 3, "tuple": 5000, name: 120}
     after = {"Session": 103, "tuple": 5000 + FEW, name: most, "Timer": FEW + 1, "Task": FEW}
 

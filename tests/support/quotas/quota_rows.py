@@ -62,6 +62,11 @@ class Tally:
         return most
 
     @property
+    def longest_s(self) -> float:
+        """The longest time from a request to its answer; 0 without any."""
+        return max(self._took(), default=0.0)
+
+    @property
     def mean_s(self) -> float:
         """The mean time from a request to its answer; raises StatisticsError without any."""
         return statistics.fmean(self._took())

@@ -57,6 +57,16 @@ class Together:
         began = min(each.asked for talk in self.talks[client] for each in talk.exchanges)
         return max(self.start, began + 2 * BURST_SECONDS)
 
+    def rate(self, client: str) -> float:
+        """Return the requests of this client answered per second after it had settled."""
+        start = self.settled(client)
+        return len(answered(self.talks[client], start, self.stop)) / (self.stop - start)
+
+    def longest_s(self, client: str) -> float:
+        """Return the longest time from one of its requests to the reply."""
+        exchanges = answered(self.talks[client], 0, float("inf"))
+        return max((each.answered or 0.0) - each.asked for each in exchanges)
+
     def passed(self, client: str) -> tuple[int, float]:
         """Return how many requests were sent and answered until `stop`, and in how many seconds.
 
