@@ -10,7 +10,7 @@ from pipeline.schema import FAMILIES, KEY, VERSION, WINDOW_MS
 from proxy.core.stats.usage import WINDOW_MS as WRITTEN_WINDOW_MS
 from proxy.telemetry.usage_log import rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "usage-log-columns.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "usage-log.md"
 WRITTEN = {
     "entity": rows.EntityRow,
     "api": rows.ApiRow,
@@ -65,7 +65,7 @@ def test_the_version_and_the_window_are_those_of_the_rows() -> None:
 def described_columns(family: str) -> set[str]:
     """Return the columns that the page names for a family, with those of all families."""
     text = PAGE.read_text("utf-8")
-    common = text.partition("## All families")[2].partition("## Families")[0]
+    common = text.partition("### All families")[2].partition("\n### ")[0]
     own = re.search(rf"### {family}\n(.*?)(?=\n### |\Z)", text, re.DOTALL)
     assert own
     first_cells = [

@@ -79,7 +79,7 @@ def test_the_page_says_how_many_apis_are_not_judged() -> None:
     """It says at its head that the policy is no access control."""
     bench = PolicyBench(TopicRules, DENY)
     passed = [key for key in OFFERED if bench.chain.hooks(key).on_request is None]
-    page = (ROOT / "docs" / "policies" / "topics.md").read_text("utf-8")
+    page = (ROOT / "docs" / "use" / "topics.md").read_text("utf-8")
     head = page[: page.index("|")]
     assert "no access control" in head
     assert f"{len(passed)} APIs name neither" in head

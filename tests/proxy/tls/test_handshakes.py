@@ -49,7 +49,7 @@ async def both(handshakes, server, client, name="localhost", address="honest"):
     return ends
 
 
-async def test_a_handshake_ends_in_a_connection(event_loop, server, client):
+async def test_a_handshake_ends_in_a_connection(event_loop, server, client, mock_clock):
     """Both sides agree on version and cipher."""
     one, other = await both(Handshakes(event_loop), server, client)
     assert one.security == other.security
@@ -59,7 +59,7 @@ async def test_a_handshake_ends_in_a_connection(event_loop, server, client):
 
 
 async def test_between_two_steps_of_handshakes_the_event_loop_has_its_turn(
-    event_loop, server, client
+    event_loop, server, client, mock_clock
 ):
     """However many clients connect at once, one pass of the scheduler has one step at most."""
     handshakes = Handshakes(event_loop)
@@ -146,7 +146,9 @@ async def test_a_limit_that_is_raised_lets_a_waiting_client_in_at_once(
     theirs.close()
 
 
-async def test_a_limit_that_is_lowered_cuts_no_handshake_that_has_begun(event_loop, server, client):
+async def test_a_limit_that_is_lowered_cuts_no_handshake_that_has_begun(
+    event_loop, server, client, mock_clock
+):
     """Those that wait get their places when these have ended."""
     handshakes = Handshakes(event_loop, None, 8)
     made: list[TlsTransport] = []
@@ -174,7 +176,9 @@ async def test_a_limit_that_is_lowered_cuts_no_handshake_that_has_begun(event_lo
         (b"\x16\x03\x01\x00\x05hello", "unexpected message|wrong|bad|unsupported|length"),
     ],
 )
-async def test_a_client_that_speaks_no_tls_is_refused_with_a_hint(event_loop, server, sent, words):
+async def test_a_client_that_speaks_no_tls_is_refused_with_a_hint(
+    event_loop, server, mock_clock, sent, words
+):
     """The log tells what it seems to speak."""
     theirs, ours = pair()
     theirs.send(sent)
@@ -211,7 +215,7 @@ async def test_a_client_that_says_nothing_is_refused_in_time_and_one_that_leaves
     ],
 )
 async def test_a_client_that_offers_only_protocols_of_the_web_is_refused(
-    event_loop, server, authority, offered, accepted
+    event_loop, server, authority, mock_clock, offered, accepted
 ):
     """A browser that was led here can do no harm (ALPACA)."""
     context = client_context(str(authority.ca_file))
@@ -229,7 +233,9 @@ async def test_a_client_that_offers_only_protocols_of_the_web_is_refused(
         made.close()
 
 
-async def test_a_certificate_for_another_name_is_refused_by_the_client(event_loop, server, client):
+async def test_a_certificate_for_another_name_is_refused_by_the_client(
+    event_loop, server, client, mock_clock
+):
     """The error has the name."""
     with pytest.RaisesGroup(
         pytest.RaisesExc(HandshakeError, match="certificate is not valid for 'other.test'")
