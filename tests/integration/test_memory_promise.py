@@ -48,6 +48,7 @@ class RoleBroker:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, EVENT_READ)
         self._stuck: list[socket.socket] = []
+        self._heads: dict[socket.socket, bytes] = {}  # the first bytes of each connection
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -86,8 +87,13 @@ class RoleBroker:
             near.close()
 
     def _take(self, near: socket.socket, data: bytes) -> None:
-        (size,) = struct.unpack_from(">h", data, 12)
-        role = data[14 : 14 + size]
+        head = self._heads.get(near, b"")
+        if len(head) < 64:  # reads may end anywhere
+            head = self._heads[near] = head + data[:64]
+        if len(head) < 14:
+            return
+        (size,) = struct.unpack_from(">h", head, 12)
+        role = head[14 : 14 + size]
         if role == b"stuck":
             self._selector.unregister(near)
             self._stuck.append(near)
