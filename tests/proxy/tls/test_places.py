@@ -44,7 +44,7 @@ async def greedy(autojump_clock):
         nursery.cancel_scope.cancel()
 
 
-async def test_the_next_place_goes_to_the_address_that_has_the_fewest(greedy):
+async def test_the_next_place_goes_to_the_address_that_has_the_fewest(greedy, autojump_clock):
     """Honest clients pass all of another address that came before them, as soon as one place is free."""
     places, lost = greedy
     got: list[tuple[str, float]] = []
