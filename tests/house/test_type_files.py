@@ -7,7 +7,14 @@ import tomllib
 from fnmatch import fnmatchcase
 
 from tests.support.house.house import ROOT
-from tests.support.house.type_files import LIBRARIES, TypeFile, declared_fields, read, type_files
+from tests.support.house.type_files import (
+    LIBRARIES,
+    TypeFile,
+    annotated,
+    declared_fields,
+    read,
+    type_files,
+)
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 
@@ -57,12 +64,18 @@ def breaches(importer: str, imported: str) -> list[str]:
 
 def faults(file: TypeFile) -> list[str]:
     """Return what is wrong with a type file: fields that differ from the module's, cimports that a contract forbids."""
-    classes = declared_fields(file.path.with_suffix(".py"))
+    source = file.path.with_suffix(".py")
+    classes, names_by_class = declared_fields(source), annotated(source)
+    inherited = {
+        field for each in type_files() for fields in each.fields.values() for field in fields
+    }
     found = [f"not `cdef public TYPE NAME, NAME`: {line}" for line in file.strange]
     for name, fields in file.fields.items():
         here = classes.get(name, set())
         found += [f"{name}: add `cdef public object {each}`" for each in here - set(fields)]
         found += [f"{name}: the module has no {each}" for each in set(fields) - here]
+        strange = names_by_class.get(name, set()) - set(fields) - inherited
+        found += [f"{name}: {each} is annotated, and no field" for each in sorted(strange)]
         found += [f"{name}: {each} stands twice" for each in fields if fields.count(each) > 1]
     for cimported in file.cimports:
         if cimported.partition(".")[0] not in LIBRARIES:
@@ -77,12 +90,15 @@ def test_type_files_agree_with_their_modules_and_follow_the_import_contracts(tmp
     """No type file has a fault; a missing field, one that is not typed and forbidden imports are found."""
     made = tmp_path / "made.pxd"
     made.write_text("cdef class Made:\n    cdef public long long a, b\n    cdef int c\n")
-    made.with_suffix(".py").write_text("class Made:\n    __slots__ = ('a', 'd')\n")
+    made.with_suffix(".py").write_text(
+        "class Made:\n    __slots__ = ('a', 'd')\n    old_name: int\n"
+    )
 
     assert faults(read(made)) == [
         "not `cdef public TYPE NAME, NAME`:     cdef int c",
         "Made: add `cdef public object d`",
         "Made: the module has no b",
+        "Made: old_name is annotated, and no field",
     ]
     assert breaches("wire.header", "proxy.core.engine")
     assert breaches("proxy.core.session.session", "trio")

@@ -86,6 +86,20 @@ def _fields(node: ast.ClassDef) -> set[str]:
     return found or _set_by_init(node)
 
 
+def annotated(source: Path) -> dict[str, set[str]]:
+    """Return the names that each class of a module annotates without a value; Cython refuses one that is no field."""
+    tree = ast.parse(source.read_text("utf-8"))
+    return {
+        node.name: {
+            ast.unparse(line.target)
+            for line in node.body
+            if isinstance(line, ast.AnnAssign) and line.value is None
+        }
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
 def _set_by_init(node: ast.ClassDef) -> set[str]:
     """Return the attributes of a class without `__slots__`."""
     return {
