@@ -8,7 +8,7 @@ Rules:
 - Where Trio's events are not seen (`TrioScheduler.calls`) a wait is 2 ms at most, and none while clients are being
   connected, and Trio's tasks run after each turn.
 - After a step with many events the next one most likely comes within a millisecond, so a wait is no longer than that.
-  Then the timers need not be asked: what is due was fired, and nothing else is due within a millisecond.
+  Then the timers need not be asked: those that are due have fired, and no other is due within a millisecond.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def take(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) ->
 
 
 def _go_on(link: Link, now_ms: int) -> None:
-    """Go on with a request that was kept whole, and held or judged in part: its wait is over."""
+    """Resume a request that was kept whole, and held or judged in part: its wait is over."""
     pending = link.pending
     if pending is None:
         return
