@@ -70,7 +70,7 @@ def prepare(folder: Path) -> None:
         )
         try:
             unpack_compiled(folder)
-        except BenchError as error:
+        except (BenchError, OSError) as error:  # a full disk, too
             reason = str(error)
         else:
             reason = _fault(folder)

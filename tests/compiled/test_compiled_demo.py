@@ -1,5 +1,6 @@
 """`make demo` compiles Sluice where that is possible, and runs the source elsewhere."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.harness import compiled_build
 from tests.support.house.house import ROOT
 
 
@@ -27,6 +29,22 @@ def test_without_a_c_compiler_a_line_says_that_the_source_runs(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert "there is no C compiler" in done.stdout
     assert "The source runs" in done.stdout
+    assert not folder.exists()
+
+
+def test_on_a_full_disk_the_source_runs(tmp_path: Path, monkeypatch, capsys) -> None:
+    """What was unpacked until then is not left."""
+    folder = tmp_path / "compiled"
+
+    def unpack(to: Path) -> None:
+        to.mkdir()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(compiled_build, "missing", lambda: "")
+    monkeypatch.setattr(compiled_build, "unpack_compiled", unpack)
+    compiled_build.prepare(folder)
+
+    assert "No space left on device. The source runs" in capsys.readouterr().out
     assert not folder.exists()
 
 
