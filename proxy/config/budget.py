@@ -11,6 +11,7 @@
 - Pool sizes that are not set are derived: the pools share the rest of the limit equally. Without a limit they
   have DEFAULT_POOL_BYTES each.
 - A pool without a bound has no maximum, so nothing is refused here.
+- The kernel's socket buffers are beyond the sum: `docs/operate/memory.md` says how large they are.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Rules:
 - A connection that leads to a port of Sluice itself is closed: a broker may name that address, and each client would
   cost another connection, without end.
 - With TLS each address has its own session tickets, and the name that is verified is the host that was dialled.
+- The socket has no option that a library has set: a stream of Trio lets the kernel keep 16 KiB of unsent bytes only.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 
 READ_BYTES: Final = 16 << 10
 """The most that one read takes: no decrypted bytes remain after it (a TLS record)."""
+UNSENT_BYTES: Final = 1 << 20
+"""How many bytes the kernel keeps unsent for a broker, and 64 KiB more. It takes at once what a producer has in flight
+(five requests of 12 batches of 16 KiB). A broker that reads nothing costs a quarter of the system's 4 MiB."""
 
 
 class DialError(Exception):
@@ -63,6 +67,8 @@ async def dial(
         raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
     # The event loop's from here on: a plain socket with the same descriptor.
     connected = socket.socket(fileno=stream.socket.detach())
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
     if is_own(connected):
         connected.close()
         raise DialError(

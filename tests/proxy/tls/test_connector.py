@@ -15,6 +15,7 @@ from proxy.shell.dial import DialError, dial, receive_some, send_all
 from proxy.tls.connector import TlsConnector
 from proxy.tls.contexts import client_context
 from proxy.tls.handshakes import Handshakes
+from tests.support.shell.sockets import DIALLED, options_set_on
 
 NO_CHECK_TIME = ssl.VerifyFlags(0x200000)
 
@@ -71,8 +72,9 @@ def serve():
 
 
 async def talk(tls: TlsConnector, port: int, host: str = "localhost") -> None:
-    """Connect, send and receive, close."""
+    """Connect, send and receive, close. The socket is as one without TLS."""
     broker = await dial(host, port, 5, tls)
+    assert options_set_on(broker._socket) == DIALLED
     await send_all(broker, b"hello")
     assert await receive_some(broker) == b"hello"
     broker.shutdown()

@@ -8,7 +8,7 @@ import pytest
 from proxy.shell.transport import HandshakeError
 from proxy.tls.contexts import server_context
 from proxy.tls.peer_names import ServerNames
-from tests.support.shell.sockets import tcp_pair
+from tests.support.shell.sockets import PREPARED, options_set_on, tcp_pair
 from tests.support.shell.tls import hello_asking_for
 from tests.support.shell.tls_clients import listener_of, meet, trusting
 
@@ -18,8 +18,9 @@ NAMES = ServerNames("kafka.test", {4: "broker-4.kafka.test"})
 async def test_a_client_without_certificate_has_no_user_and_the_node_of_its_port(
     authority, event_loop
 ):
-    """Nothing is mapped."""
+    """Nothing is mapped. The wait for its hello (SO_RCVLOWAT) leaves no option on the socket."""
     met, far = await meet(listener_of(authority, event_loop), trusting(authority))
+    assert options_set_on(met.transport._socket) == PREPARED
     assert (met.node_id, met.user, met.transport.security.subject) == (9, "", "")
     far.close()
     met.transport.close()

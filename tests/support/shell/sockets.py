@@ -9,6 +9,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Channel
 from proxy.core.session.session import Session
+from proxy.shell.dial import UNSENT_BYTES
 from proxy.shell.endpoint import Endpoint
 from proxy.shell.event_loop import EventLoop
 from proxy.shell.transport import PlainTransport
@@ -123,6 +124,41 @@ def start_sending(far: socket.socket, data: bytes) -> threading.Thread:
     thread = threading.Thread(target=send)
     thread.start()
     return thread
+
+
+_VOLATILE = {
+    "SO_ERROR",
+    "SO_INCOMING_CPU",
+    "SO_REUSEADDR",
+    "TCP_INFO",
+    "TCP_MAXSEG",
+    "TCP_QUICKACK",
+    "TCP_WINDOW_CLAMP",
+}
+"""Options that the kernel changes by itself, and the one that an accepted socket has from its listener."""
+_OTHER_LEVELS = ("SO_J1939", "SO_VM_SOCKETS", "SO_PEER")
+
+
+PREPARED = {"TCP_NODELAY": 1, "SO_KEEPALIVE": 1}
+DIALLED = PREPARED | {"TCP_NOTSENT_LOWAT": UNSENT_BYTES}
+"""What `options_set_on` returns for an accepted client and for a broker."""
+
+
+def options_set_on(connected: socket.socket) -> dict[str, int]:
+    """Return the options of a TCP connection that do not have the system's value."""
+    far, plain = tcp_pair()
+    found = {}
+    for name in dir(socket):
+        level = {"SO": socket.SOL_SOCKET, "TCP": socket.IPPROTO_TCP}.get(name.partition("_")[0])
+        if level is None or name in _VOLATILE or name.startswith(_OTHER_LEVELS):
+            continue
+        with suppress(OSError):  # not an option of this system
+            value = connected.getsockopt(level, getattr(socket, name))
+            if value != plain.getsockopt(level, getattr(socket, name)):
+                found[name] = value
+    far.close()
+    plain.close()
+    return found
 
 
 def receive(sock: socket.socket, size: int) -> bytes:
