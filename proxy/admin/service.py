@@ -188,7 +188,7 @@ class AdminService:
         for session in self.engine.sessions:
             if session.peer.session_id == session_id:
                 session.end(CloseReason.OPERATOR, "", self._clock())
-                self.engine.attend(session)
+                self.engine.ask_for_turn(session)
                 nudge(self._event_loop)
                 return True
         return False

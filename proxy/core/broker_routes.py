@@ -212,7 +212,7 @@ class BrokerRoutes:
             on_confirmed = self._misled.pop(session, None)
             if on_confirmed is not None:
                 self.confirm(session, on_confirmed)
-                session.attend()
+                session.ask_for_turn()
             return
         self._room -= 1
         patience_ms = 0 if session in self._unconfirmed else PATIENCE_MS

@@ -176,7 +176,7 @@ class Engine(SharedState):
         """Accept no new requests; each session ends as soon as its requests in flight are answered."""
         for session in tuple(self.sessions):
             session.drain()
-            self.attend(session)
+            self.ask_for_turn(session)
 
     def authenticate_clients(self, server: SaslServer) -> None:
         """Let the clients of sessions that are opened from now on authenticate to Sluice itself."""
@@ -191,7 +191,7 @@ class Engine(SharedState):
             if sasl is not None and sasl.user and sasl.user not in users:
                 removed += 1
                 detail = f"user {sasl.user!r} is not in the users file"
-                session.end_and_attend(CloseReason.USER_REMOVED, detail, self.now_ms)
+                session.end_and_ask_for_turn(CloseReason.USER_REMOVED, detail, self.now_ms)
         return removed
 
     # -- memory ----------------------------------------------------------------------------------
@@ -362,4 +362,4 @@ class Engine(SharedState):
 
 def _expire(session: Session, _now_ms: int) -> None:
     fault = CertificateExpiredError("the client's certificate has ended")
-    session.fail_request_and_attend(fault)
+    session.fail_request_and_ask_for_turn(fault)

@@ -34,7 +34,7 @@ class Newcomer(Protocol):
     @property
     def client(self) -> Side: ...
     def end(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
 
 
 class _Deadline(TimerEntry):
@@ -141,4 +141,4 @@ class Newcomers:
             reason, detail = CloseReason.FIRST_REQUEST_TIMEOUT, f"no request {lasted}"
         else:
             reason, detail = CloseReason.AUTHENTICATION_TIMEOUT, f"not authenticated {lasted}"
-        owner.end_and_attend(reason, detail, now_ms)
+        owner.end_and_ask_for_turn(reason, detail, now_ms)

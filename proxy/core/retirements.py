@@ -40,7 +40,7 @@ class Retiring(Claimant, Protocol):
     @property
     def is_at_rest(self) -> bool: ...
     def end_after_replies(self, reason: CloseReason, detail: str = "") -> None: ...
-    def attend(self) -> None: ...
+    def ask_for_turn(self) -> None: ...
 
 
 class _Retirement:
@@ -121,12 +121,12 @@ class Retirements:
         reason, detail = retirement.reason, retirement.detail
         if now_ms >= retirement.ends_ms:
             del self._retiring[session]
-            session.end_and_attend(reason, detail, now_ms)
+            session.end_and_ask_for_turn(reason, detail, now_ms)
         elif session.ending:
             return False  # its replies are awaited
         elif now_ms >= retirement.stops_ms or self._is_idle(session):
             session.end_after_replies(reason, detail)
-            session.attend()
+            session.ask_for_turn()
         else:
             return False
         return True

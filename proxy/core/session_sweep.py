@@ -100,7 +100,7 @@ class SessionSweep:
                 if session.replied_ms <= since_ms and session.is_idle(since_ms):
                     ended += 1
                     detail = f"nothing sent or received for {max_idle_ms} ms"
-                    session.end_and_attend(CloseReason.IDLE, detail, now_ms)
+                    session.end_and_ask_for_turn(CloseReason.IDLE, detail, now_ms)
                     if ended == MAX_ENDED:
                         break
                 elif session.opened_ms <= young_ms:

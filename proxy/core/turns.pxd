@@ -4,7 +4,7 @@ cimport cython
 
 
 cdef class ScheduledSession:
-    cdef public bint attention, ready
+    cdef public bint uses_outboxes, ready
     cdef public object handle
     cdef public double turn_us
 

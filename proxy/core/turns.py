@@ -48,11 +48,11 @@ def labour_of(size_bytes: int, *, streams: bool) -> int:
 class Scheduled(Protocol):
     """A session that the event loop gives a turn. `ready`: it waits for one. `turn_us` is its account.
 
-    `attention`: its read is not forwarded as it came. `handle` is the event loop's own object for it.
+    `uses_outboxes`: its read is not forwarded as it came. `handle` is the event loop's own object for it.
     """
 
     ready: bool
-    attention: bool
+    uses_outboxes: bool
     handle: object
     turn_us: float
 
@@ -60,10 +60,10 @@ class Scheduled(Protocol):
 class ScheduledSession:
     """The fields of `Scheduled`: the base of sessions."""
 
-    __slots__ = ("attention", "handle", "ready", "turn_us")
+    __slots__ = ("handle", "ready", "turn_us", "uses_outboxes")
 
     def __init__(self) -> None:
-        self.attention = False
+        self.uses_outboxes = False
         self.handle: object = None
         self.ready = False
         self.turn_us = 0.0

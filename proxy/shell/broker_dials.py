@@ -66,7 +66,7 @@ class BrokerDials:
         if session in self._under_way:
             return
         if self._nursery is None:
-            session.end_and_attend(CloseReason.DRAINED, "", self._now_ms())
+            session.end_and_ask_for_turn(CloseReason.DRAINED, "", self._now_ms())
             return
         if self._versions.must_wait(session):
             asked = self._versions.take(session)
@@ -136,4 +136,4 @@ class BrokerDials:
 
     def _end(self, session: Session, reason: CloseReason, detail: str = "") -> None:
         if session.handle is not None:
-            session.end_and_attend(reason, detail, self._now_ms())
+            session.end_and_ask_for_turn(reason, detail, self._now_ms())

@@ -69,10 +69,10 @@ class _Asker:
         self._count_as_known(self._buffered_bytes)
         return True
 
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """End the session, unless it has logged in: then its bytes count elsewhere."""
         if self._session in self._engine.newcomers:
-            self._session.end_and_attend(reason, detail, now_ms)
+            self._session.end_and_ask_for_turn(reason, detail, now_ms)
         else:
             self._count_as_known(self._buffered_bytes)
 
@@ -157,7 +157,7 @@ class BrokerVersions:
         stop = session.from_broker(reply, 0, len(reply), self._engine.now_ms)
         session.node.heard_ms = heard_ms  # the node has said nothing now
         session.client.put_slice(reply, 0, stop)
-        self._engine.attend(session)
+        self._engine.ask_for_turn(session)
 
     # -- what brokers say ------------------------------------------------------------------------
 
@@ -197,9 +197,9 @@ class BrokerVersions:
                 if inquiry is not None:
                     more.append(inquiry)
             elif failed is not None:
-                session.end_and_attend(failed.reason, failed.detail, self._engine.now_ms)
+                session.end_and_ask_for_turn(failed.reason, failed.detail, self._engine.now_ms)
             else:
-                session.end_and_attend(CloseReason.DRAINED, "", self._engine.now_ms)
+                session.end_and_ask_for_turn(CloseReason.DRAINED, "", self._engine.now_ms)
         return more
 
     async def check(self, session: Session, broker: Upstream) -> None:

@@ -39,7 +39,7 @@ async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
 
 def nudge(event_loop: EventLoop) -> None:
     """Settle what another task has changed, and wake the driver to read its timers again."""
-    event_loop.attend()
+    event_loop.serve_ready()
     if event_loop.asleep is not None:
         event_loop.asleep.cancel()
 

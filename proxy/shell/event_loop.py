@@ -135,7 +135,7 @@ class EventLoop:
         for end in registered:
             self.endpoints.by_fd[end.fd] = end
         session.handle = a
-        if session.attention or has_pending(a) or has_pending(b):
+        if session.uses_outboxes or has_pending(a) or has_pending(b):
             self._engine.schedule(session)
             if self.asleep is not None:
                 self.asleep.cancel()
@@ -157,7 +157,7 @@ class EventLoop:
         if not a.lingering:  # the wait for the broker says nothing about its speed
             a.read_bytes = READ_BYTES
             a.expect &= ~SMALL_READS
-        self._engine.attend(session)
+        self._engine.ask_for_turn(session)
 
     def step(self, timeout_s: float) -> int:
         """Wait at most `timeout_s` for events and handle them. Returns how many events and turns were handled.
@@ -328,7 +328,7 @@ class EventLoop:
         self._engine.turns.labour_bytes = 0
         self._checks_backlog = True
 
-    def attend(self) -> None:
+    def serve_ready(self) -> None:
         """Give ready sessions their turns now, as many as fit in a step; another task calls this after a change."""
         engine = self._engine
         now_us = engine.now_us = self._now_us()

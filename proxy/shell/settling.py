@@ -26,7 +26,7 @@ _LASTING = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # a disconnect is noticed meanwh
 def settle(endpoints: Endpoints, end: Endpoint) -> None:
     """Bring both sides in line with their session: send, end, set backpressure, watch."""
     session = end.session
-    session.attention = False
+    session.uses_outboxes = False
     for each in (end, end.other):
         if each.channel.outbox and not each.closed:
             _send_outbox(endpoints, each)

@@ -61,7 +61,7 @@ class Arrival:
     def __init__(self) -> None:
         self.scope = trio.CancelScope()
 
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """See Unknown."""
         self.scope.cancel()
 

@@ -67,8 +67,8 @@ class Claimant(Protocol):
     def gathered_bytes(self) -> int | None: ...
     def on_memory_refused(self) -> None: ...
     def on_memory_granted(self) -> None: ...
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
-    def fail_and_attend(self, fault: Exception) -> None: ...
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None: ...
+    def fail_and_ask_for_turn(self, fault: Exception) -> None: ...
 
 
 class Unread(Protocol):
@@ -268,7 +268,7 @@ class MemoryClaim:
         try:
             self._check_rate(now_ms)
         except Exception as fault:  # noqa: BLE001 - any fault ends this session only
-            self.owner.fail_and_attend(fault)
+            self.owner.fail_and_ask_for_turn(fault)
 
     def _check_rate(self, now_ms: int) -> None:
         """End the session if its request stalls; else check again when it may be late."""
@@ -310,7 +310,7 @@ class MemoryClaim:
         found = self.received()
         if found is not None:
             detail = f"{found[0]} of {found[1]} in {now_ms - self.since_ms} ms{why}"
-            self.owner.end_and_attend(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
+            self.owner.end_and_ask_for_turn(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
 
     def received(self) -> tuple[int, str] | None:
         """Return how many bytes have arrived, and a text that names the expected bytes; None: none are expected."""

@@ -32,7 +32,7 @@ START_MS: Final = 100
 class Unknown(Protocol):
     """A client that is not known yet. The code that ends it gives its bytes back."""
 
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """End, because others need the memory."""
 
 
@@ -124,6 +124,6 @@ class UnauthenticatedBytes:
             if client is newest:
                 stays = False
             else:
-                client.end_and_attend(CloseReason.AUTHENTICATION_OVERLOADED, NO_ROOM, now_ms)
+                client.end_and_ask_for_turn(CloseReason.AUTHENTICATION_OVERLOADED, NO_ROOM, now_ms)
                 self.give_back(client)
         return stays

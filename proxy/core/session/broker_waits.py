@@ -106,7 +106,7 @@ def _on_due(link: Link, now_ms: int) -> None:
     try:
         _look(link, now_ms)
     except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
-        link.fail_and_attend(fault)
+        link.fail_and_ask_for_turn(fault)
 
 
 def _look(link: Link, now_ms: int) -> None:
@@ -213,7 +213,7 @@ def expire(link: Link, now_ms: int, *, draining: bool = False) -> None:
             continue
         if isinstance(exchange, AnsweredExchange):  # after a question of our own
             send_answers(link, place, now_ms)
-            link.attend()
+            link.ask_for_turn()
             continue
         if not exchange.plan.wait_ms or _is_passing(link, exchange, place):
             break
@@ -224,7 +224,7 @@ def expire(link: Link, now_ms: int, *, draining: bool = False) -> None:
             _arm_at(link, now_ms + 1)
             return
         if not answered:
-            link.attend()
+            link.ask_for_turn()
         answered += 1
         queue.swallow(place, exchange, now_ms)
         if early or exchange.plan.ends_at_deadline:
@@ -276,7 +276,7 @@ def _end_if_overdue(link: Link, now_ms: int, unread_bytes: int) -> bool:
     what = _overdue(link, now_ms, unread_bytes)
     if not what:
         return False
-    link.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, what, now_ms)
+    link.end_and_ask_for_turn(CloseReason.UPSTREAM_REQUEST_TIMEOUT, what, now_ms)
     return True
 
 

@@ -3,4 +3,4 @@
 
 cdef class ExchangeQueue:
     cdef public object entries
-    cdef public long long unusual
+    cdef public long long diverted

@@ -3,7 +3,7 @@
 Rules:
 - The broker answers in order, so a reply belongs to the head of the queue.
 - A list is faster and 700 bytes smaller than a deque, while it is short. `deepen` changes it before it is long.
-- `unusual` counts the reasons why replies may not take the fast loop: every entry that is not a client's request to
+- `diverted` counts the reasons why replies may not take the fast loop: every entry that is not a client's request to
   the broker, and each `watch` of the session. While it is 0 each entry is an Exchange.
 """
 
@@ -27,16 +27,18 @@ if TYPE_CHECKING:
 
 
 class ExchangeQueue:
-    """A list or deque, `entries`, and how many are unusual. The fast loops push and pop plain exchanges themselves.
+    """A list or deque, `entries`, and how many reasons divert replies.
+
+    The fast loops push and pop plain exchanges themselves.
 
     It is no subclass of list: Python calls the methods of a subclass 25 ns slower.
     """
 
-    __slots__ = ("entries", "unusual")
+    __slots__ = ("diverted", "entries")
 
     def __init__(self) -> None:
         self.entries: list[Queued] | deque[Queued] = []
-        self.unusual = 0
+        self.diverted = 0
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -69,28 +71,28 @@ class ExchangeQueue:
 
     def watch(self) -> None:
         """Keep replies off the fast loop, until `unwatch`."""
-        self.unusual += 1
+        self.diverted += 1
 
     def unwatch(self) -> None:
         """Undo one `watch`."""
-        self.unusual -= 1
+        self.diverted -= 1
 
     def push_unusual(self, entry: AnsweredExchange | ProxyExchange) -> None:
         """Append a reply made here that waits for its turn, or a request of our own."""
-        self.unusual += 1
+        self.diverted += 1
         self.entries.append(entry)
 
     def swallow(self, place: int, exchange: Exchange, now_ms: int) -> None:
         """Note that the exchange at `place` was answered here: the broker's late reply will be discarded."""
         self.entries[place] = SwallowedExchange(exchange.correlation_id, now_ms)
-        self.unusual += 1
+        self.diverted += 1
 
     def pop_head(self) -> Queued:
         """Remove and return the oldest entry."""
         head = self.entries[0]
         del self.entries[0]
         if not isinstance(head, Exchange):
-            self.unusual -= 1
+            self.diverted -= 1
         return head
 
     def maybe_take_answer(self, place: int) -> AnsweredExchange | None:
@@ -101,7 +103,7 @@ class ExchangeQueue:
         if not isinstance(entry, AnsweredExchange):
             return None
         del self.entries[place]
-        self.unusual -= 1
+        self.diverted -= 1
         return entry
 
     def unanswered_place(self) -> int:

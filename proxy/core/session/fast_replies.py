@@ -25,7 +25,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
     try:
         while pos <= last and entries:
             size, correlation_id = frame_heads.reply_at(buf, pos)
-            exchange: Exchange = entries[0]  # type: ignore[assignment] # others are unusual
+            exchange: Exchange = entries[0]  # type: ignore[assignment] # others count as diverted
             stop = pos + 4 + size
             if correlation_id != exchange.correlation_id or stop > end or size < 4:
                 break

@@ -118,7 +118,7 @@ class HeldRequest(DelayedOperation):
         except Exception as fault:  # noqa: BLE001 - any fault costs this session only
             link = self.owner
             link.complete(self.exchange, Outcome.DISCONNECTED, now_ms, forwarded=False)
-            link.fail_and_attend(fault)
+            link.fail_and_ask_for_turn(fault)
 
     def _complete(self, now_ms: int) -> None:
         link, exchange = self.owner, self.exchange

@@ -107,14 +107,14 @@ class KeptReply:
     def on_memory_refused(self) -> None:
         """Mute the broker until there is memory for the reply."""
         self._link.broker.mute(Mute.OUT_OF_MEMORY)
-        self._link.attention = True
+        self._link.uses_outboxes = True
 
     def on_memory_granted(self, more_bytes: int, *, waited: bool) -> None:
         """Note that `more_bytes` are allocated for the reply; unmute the broker if it waited for them."""
         self.counted_bytes += more_bytes
         if waited:
             self.on_wait_over()
-            self._link.attend()
+            self._link.ask_for_turn()
 
     def on_wait_over(self) -> None:
         """Unmute the broker."""

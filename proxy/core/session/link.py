@@ -238,20 +238,20 @@ class Link(ScheduledSession):
         self.shared.turns.labour_bytes = 0
         self.client.keep(unread)
         self.client.mute(Mute.PACED)
-        self.attend()
+        self.ask_for_turn()
 
-    def take_attention(self) -> bool:
+    def take_uses_outboxes(self) -> bool:
         """Return whether this read is not forwarded as it came, and forget it."""
-        attention, self.attention = self.attention, False
-        return attention
+        uses_outboxes, self.uses_outboxes = self.uses_outboxes, False
+        return uses_outboxes
 
     def schedule(self) -> None:
         """Ask the event loop for a turn of this session."""
         self.shared.schedule(self)
 
-    def attend(self) -> None:
-        """Tell the event loop to look at this session: something happened outside the session's own reads."""
-        self.shared.attend(self)
+    def ask_for_turn(self) -> None:
+        """Ask for a turn of this session, because something happened outside its own reads."""
+        self.shared.ask_for_turn(self)
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -292,20 +292,20 @@ class Link(ScheduledSession):
 
     # -- outside of its own reads ------------------------------------------------------------------
 
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         """End the session as `end` does."""
         self.end(reason, detail, now_ms)
-        self.attend()
+        self.ask_for_turn()
 
-    def fail_and_attend(self, fault: Exception) -> None:
+    def fail_and_ask_for_turn(self, fault: Exception) -> None:
         """End this session because of a fault of our own or of a policy."""
         self.fail(fault, CloseReason.INTERNAL)
-        self.attend()
+        self.ask_for_turn()
 
-    def fail_request_and_attend(self, fault: Exception) -> None:
+    def fail_request_and_ask_for_turn(self, fault: Exception) -> None:
         """End because of a fault at the request that begins or is passing."""
         self.fail_request(fault)
-        self.attend()
+        self.ask_for_turn()
 
     # -- what only the whole session can do --------------------------------------------------------
 

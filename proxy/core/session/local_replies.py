@@ -106,7 +106,7 @@ def frame_of(
 
 def answer(link: Link, exchange: ObservedExchange, body: bytes, now_ms: int) -> None:
     """Send a reply with this body when its turn comes; nothing for a request without a reply (acks=0)."""
-    link.attention = True
+    link.uses_outboxes = True
     if exchange.plan.silent:
         link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
         return
@@ -179,5 +179,5 @@ def send_answers(link: Link, place: int, now_ms: int) -> None:
     while (waiting := link.queue.maybe_take_answer(place)) is not None:
         link.client.pool.release(len(waiting.reply))
         link.client.put(waiting.reply)
-        link.attention = True
+        link.uses_outboxes = True
         link.complete(waiting.exchange, Outcome.ANSWERED, now_ms, forwarded=False)

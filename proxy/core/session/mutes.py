@@ -55,7 +55,7 @@ def mute_after_request(link: Link, reason: int) -> None:
     else:
         _hold(link, reason)
     link.diverted = True
-    link.attention = True
+    link.uses_outboxes = True
 
 
 def on_request_boundary(link: Link) -> None:

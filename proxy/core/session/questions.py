@@ -28,7 +28,7 @@ def inquire(
     mutes.look_again(link)
     if not link.request_left:
         put(link)
-        link.attend()
+        link.ask_for_turn()
 
 
 def put(link: Link) -> None:
@@ -39,7 +39,7 @@ def put(link: Link) -> None:
         question.exchange.arrived_ms = link.shared.now_ms
         link.queue.push_unusual(question.exchange)
     mutes.look_again(link)
-    link.attention = True
+    link.uses_outboxes = True
 
 
 def forget(link: Link) -> None:

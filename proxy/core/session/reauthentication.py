@@ -139,7 +139,7 @@ class Reauthentication:
         else:  # not even a request that was read may begin
             mutes.mute_now(link, Mute.UPSTREAM_REAUTH)
         self._ask(found)
-        link.attend()
+        link.ask_for_turn()
 
     # -- deadlines -----------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Reauthentication:
             detail = (
                 f"the authentication at {self._address} ended before it could be renewed: {why}"
             )
-            link.fail_request_and_attend(UpstreamSessionExpiredError(detail))
+            link.fail_request_and_ask_for_turn(UpstreamSessionExpiredError(detail))
             return
         owed_id = 0
         if is_sent and authentication is not None and authentication.work is None:
@@ -173,7 +173,7 @@ class Reauthentication:
             owed_id = authentication.correlation_id if is_next else 0
         if owed_id and owed_id == self._owed_id:
             detail = f"no answer to the renewed authentication at {self._address}"
-            link.end_and_attend(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
+            link.end_and_ask_for_turn(CloseReason.UPSTREAM_REQUEST_TIMEOUT, detail, now_ms)
             return
         self._owed_id = owed_id
         self._look_later(now_ms)
@@ -206,10 +206,10 @@ class Reauthentication:
             authentication.resume()
         except UpstreamAuthenticationError as fault:
             self._custodian.on_refused(self._address, str(fault))
-            link.fail_and_attend(fault)
+            link.fail_and_ask_for_turn(fault)
         else:
             self._proceed(authentication)
-            link.attend()
+            link.ask_for_turn()
 
     def _proceed(self, authentication: UpstreamAuthentication) -> None:
         link = self._link

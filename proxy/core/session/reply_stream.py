@@ -118,20 +118,20 @@ class ReplyStream:
                 link.client.put_slice(buf, settled.start, pos)
                 settled.start = stop
                 exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
-                link.attention = True
+                link.uses_outboxes = True
             else:
                 changed = self._settle_in_place(exchange, buf, pos, stop, now_ms)
                 if changed is not None:
                     link.client.put_slice(buf, settled.start, pos)
                     settled.start = stop
                     link.client.put(changed)
-                    link.attention = True
+                    link.uses_outboxes = True
             settled.stop = pos = stop
-            if link.queue.unusual and settled.start != pos:
+            if link.queue.diverted and settled.start != pos:
                 link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
             self._finish(now_ms)
-        if link.take_attention() or settled.start != start:
+        if link.take_uses_outboxes() or settled.start != start:
             link.client.put_slice(buf, settled.start, pos)
             return ATTENTION
         return pos
@@ -185,7 +185,7 @@ class ReplyStream:
             if walker is not None and isinstance(head, Exchange):
                 on_walked(link.shared, head, walker)
             settled.stop = pos
-            if link.queue.unusual:
+            if link.queue.diverted:
                 client.put_slice(buf, settled.start, pos)
                 settled.start = pos
             if self._kept is not None:
@@ -232,7 +232,7 @@ class ReplyStream:
             link.client.pool.release(counted_bytes)
             raise
         link.client.put(frame, counted_bytes)
-        link.attention = True
+        link.uses_outboxes = True
 
     def _settle_lead(self, kept: KeptReply, now_ms: int) -> None:
         """Rewrite the first part of a reply if it is complete; the rest of the reply then streams."""
@@ -252,7 +252,7 @@ class ReplyStream:
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))
         link.client.put(lead, counted_bytes)
-        link.attention = True
+        link.uses_outboxes = True
 
     def _hear(
         self, exchange: Exchange, buf: bytearray, pos: int, end: int, now_ms: int

@@ -161,7 +161,7 @@ def take(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) ->
         link.pace(bytes(memoryview(buf)[pos:end]))
         mutes.look_again(link)  # the next turn begins here, with or without bytes
     _on_read_over(link, buf, settled, now_ms)
-    if link.take_attention() or settled.start != start:
+    if link.take_uses_outboxes() or settled.start != start:
         link.broker.put_slice(buf, settled.start, pos)
         return ATTENTION
     return pos

@@ -106,15 +106,15 @@ class SaslGate:
             now_ms = link.shared.now_ms
             if is_right is None:
                 self._give_up(exchange)
-                link.attend()
+                link.ask_for_turn()
                 return
             found = self._authentication.on_checked(pending, now_ms, is_right=is_right)
             try:
                 self._give(exchange, found, now_ms)
             except Exception as fault:  # noqa: BLE001 - others may wait for the same check
-                link.fail_and_attend(fault)
+                link.fail_and_ask_for_turn(fault)
             else:
-                link.attend()
+                link.ask_for_turn()
 
         address = address_of(link.peer.host)
         user, password, credential = pending[:3]
@@ -181,7 +181,7 @@ class SaslGate:
             self._unanswered = None
             answer(link, exchange, found.body, now_ms)
             link.end_after_replies(CloseReason.AUTHENTICATION_FAILED, found.why)
-            link.attend()
+            link.ask_for_turn()
 
         self._timer = link.shared.timers.arm(now_ms + FAILURE_DELAY_MS, close)
 

@@ -110,7 +110,7 @@ class Session(Link):
             pos = self._fault_at_request(fault, buf, Settled(start, self.settled))
         else:
             pos = self.settled
-            if diverted or pos != end or self.attention:
+            if diverted or pos != end or self.uses_outboxes:
                 pos = self._rest_of_requests(buf, Settled(start, pos), end, now_ms)
         self._on_requests(now_ms)
         return pos
@@ -137,7 +137,7 @@ class Session(Link):
         self.replied_ms = self.node.heard_ms = now_ms
         queue, replies = self.queue, self.replies
         try:
-            if not queue.unusual:
+            if not queue.diverted:
                 if replies is not None and replies.is_plain:
                     self.settled += replies.pass_on(end - start, now_ms)
                     if self.reply_left:
@@ -148,7 +148,7 @@ class Session(Link):
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, Settled(start, self.settled))
         pos = self.settled
-        if pos != end or self.attention:
+        if pos != end or self.uses_outboxes:
             pos = self._rest_of_replies(buf, Settled(start, pos), end, now_ms)
         if self.in_flight is not None:
             crowding.on_replies(self, self.in_flight)
@@ -261,7 +261,7 @@ class Session(Link):
     def on_memory_refused(self) -> None:
         """Mute the client until there is memory for the next request."""
         mutes.mute_now(self, Mute.OUT_OF_MEMORY)
-        self.attention = True
+        self.uses_outboxes = True
 
     def on_memory_granted(self) -> None:
         """Unmute the client, because there is memory for its request."""
@@ -276,7 +276,7 @@ class Session(Link):
         held_bytes = self.client.unsent_bytes
         self.client.clear()
         detail = f"{held_bytes} bytes of replies not taken"
-        self.end_and_attend(CloseReason.REPLY_WRITE_TIMEOUT, detail, now_ms)
+        self.end_and_ask_for_turn(CloseReason.REPLY_WRITE_TIMEOUT, detail, now_ms)
 
     # -- the end, after the last reply -----------------------------------------------------------
 
@@ -289,7 +289,7 @@ class Session(Link):
         self.detail = self.detail or detail
         mutes.look_again(self)
         self.queue.watch()
-        self.attention = True
+        self.uses_outboxes = True
         self.maybe_end()
 
     def maybe_end(self) -> None:
@@ -297,7 +297,7 @@ class Session(Link):
         if not self.ending or self.is_inside_request or self.held is not None:
             return
         self.client.mute(Mute.ENDING)
-        self.attention = True
+        self.uses_outboxes = True
         now_ms = self.shared.now_ms
         if self.draining:
             broker_waits.expire(self, now_ms, draining=True)
@@ -355,14 +355,14 @@ class Session(Link):
         """Close both sides as soon as their outboxes are empty. Every exchange completes now."""
         if self.ended and not self.queue:
             self.reason = self.reason or reason
-            self.attention = True
+            self.uses_outboxes = True
             request_stream.complete_judged(self, now_ms)
             return
         self.reason = reason if not self.ending else self.reason or reason
         self.detail = detail or self.detail
         self.ending = self.ended = True
         mutes.look_again(self)
-        self.attention = True
+        self.uses_outboxes = True
         self.client.mute(Mute.ENDING)
         self.broker.mute(Mute.ENDING)
         if self.held is not None:
@@ -458,7 +458,7 @@ class Session(Link):
 
     def _give_up(self, now_ms: int) -> None:
         if not self.ended:
-            self.end_and_attend(self.reason or CloseReason.INTERNAL, "", now_ms)
+            self.end_and_ask_for_turn(self.reason or CloseReason.INTERNAL, "", now_ms)
 
     def crash(self, fault: Exception) -> None:
         """End after an exception that no other handler has caught, even if ending raises too."""
@@ -468,7 +468,7 @@ class Session(Link):
             self.shared.report(again)
             self.reason = self.reason or CloseReason.INTERNAL
             self.ending = self.ended = True
-            self.attention = True
+            self.uses_outboxes = True
 
     def _reason_of(self, fault: Exception, blamed: CloseReason) -> CloseReason:
         if isinstance(fault, SessionFault):

@@ -53,7 +53,7 @@ class SharingSession(Routed, Protocol):
     """A session, as the data sees it that all of them share: also a Scheduled, and a ReplyReader."""
 
     ready: bool
-    attention: bool
+    uses_outboxes: bool
     handle: object
     turn_us: float
     client: Channel
@@ -127,12 +127,12 @@ class SharedState(StepTime):
         """Let the client's next event tell the session before its bytes are read; False: it cannot. Mutes that begin
         only then are cheaper (`proxy.core.session.mutes`). The event loop sets it."""
 
-    def attend(self, session: Scheduled) -> None:
-        """Tell the event loop to look at a session: something happened to it outside its own reads.
+    def ask_for_turn(self, session: Scheduled) -> None:
+        """Ask for a turn of a session, because something happened to it outside its own reads.
 
         Until then the bytes that are read of the session are appended to its outboxes.
         """
-        session.attention = True
+        session.uses_outboxes = True
         self.schedule(session)
 
     def hooks(self, api_key: int, session_id: int, *, signs_on: bool = False) -> Hooks:
@@ -165,7 +165,7 @@ class SharedState(StepTime):
         session: SharingSession | None = getattr(entry, "owner", None)
         if session is not None and session in self.sessions:
             session.crash(error)
-            self.attend(session)
+            self.ask_for_turn(session)
         else:
             self.report(error)
 

@@ -64,7 +64,7 @@ def put_whole(
         link.plans.note_wait(plan.wait_ms)
     link.broker.put(sent_on, shared.reservations.hand_over(link.claim))
     shared.reservations.serve_freed()
-    link.attention = True
+    link.uses_outboxes = True
     if plan.keeps_partitions:
         exchange.kept, left = keep(plan, frame, 0, len(frame))
     if plan.keeps_partitions and left < 0:

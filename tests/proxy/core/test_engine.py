@@ -104,11 +104,11 @@ def test_sessions_that_changed_outside_a_read_are_queued_for_the_event_loop():
     engine = make_engine()
     first, second = Wire(engine).session, Wire(engine).session
     for session in (second, first, second):
-        engine.attend(session)
+        engine.ask_for_turn(session)
     assert [engine.turns.take(), engine.turns.take()] == [second, first]
     assert not engine.turns.queue
-    assert first.attention
-    assert second.attention
+    assert first.uses_outboxes
+    assert second.uses_outboxes
 
 
 # -- requests that the broker does not answer ---------------------------------------------------
@@ -128,7 +128,7 @@ def test_a_request_without_a_reply_ends_its_own_connection_only():
     assert wire.session.ended
     assert wire.session.reason is CloseReason.UPSTREAM_REQUEST_TIMEOUT
     assert wire.session.detail == "Heartbeat unanswered for 1000 ms"
-    assert wire.attended
+    assert wire.given_turns
     assert not other.session.ended
 
 

@@ -70,7 +70,7 @@ def test_a_wake_up_from_inside_a_policy_judges_held_requests_at_once():
     other = Wire(engine).client(f.heartbeat(9))
     assert woken == [1, 3]
     assert other.to_broker == f.heartbeat(9)
-    assert wire.attended
+    assert wire.given_turns
     assert wire.to_broker == f.heartbeat(0)
 
 

@@ -23,7 +23,7 @@ def test_a_session_at_rest_ends_at_once():
     wire.advance(1)
     assert wire.session.ended
     assert (wire.session.reason, wire.session.detail) == (REASON, "because")
-    assert wire.attended
+    assert wire.given_turns
     wire.release()
     assert not len(wire.engine.retirements)
     wire.advance(SCAN_MS)

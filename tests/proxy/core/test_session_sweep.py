@@ -143,7 +143,7 @@ def test_a_fault_of_one_session_ends_no_sweep(monkeypatch):
             raise RuntimeError("a bug")
         self.end(reason, detail, now_ms)
 
-    monkeypatch.setattr(type(bad), "end_and_attend", fail)
+    monkeypatch.setattr(type(bad), "end_and_ask_for_turn", fail)
     for at_ms in range(1000, 1100):
         engine.advance(at_ms)
     assert wires[0].session.ended

@@ -52,7 +52,7 @@ def test_a_throttled_request_is_forwarded_at_once_and_later_ones_wait(name, need
 
 
 def test_after_a_throttle_requests_and_replies_are_sent_from_the_read_buffer():
-    """The session returns an offset and does not raise its attention flag."""
+    """The session returns an offset and does not raise its uses_outboxes flag."""
     wire = throttled(KINDS["heartbeat-v1"])
     wire.broker(f.beat_reply(1))
     wire.advance(500)
@@ -77,7 +77,7 @@ def test_the_reply_has_the_remaining_throttle_time_under_any_chunking(name, need
         wire.broker(replies[:cut]).broker(replies[cut:])
         assert wire.to_client == kind.seen(1, 0) + kind.seen(2, 500 - passed_ms), cut
         assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.REPLIED)]
-        assert wire.session.queue.unusual == 0
+        assert wire.session.queue.diverted == 0
         wire.release()
         assert wire.held_bytes == 0
 

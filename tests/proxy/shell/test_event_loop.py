@@ -84,7 +84,7 @@ def test_closing_never_cuts_off_replies_that_are_due(bench):
     bench.step_until(lambda: session.client.outbox)
     client.sendall(b"".join(f.heartbeat(n) for n in range(2, 50)))  # Sluice never reads these
     session.drain()
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     assert bench.receive(client, len(big) + 1) == big
     sender.join()
     client.close()
@@ -115,8 +115,8 @@ def test_a_muted_client_that_hangs_up_does_not_make_the_event_loop_spin(bench):
     """A level-triggered poll set reports a hang-up for ever, so the connection is closed at once."""
     client, _, session = bench.link()
     session.client.mute(Mute.THROTTLED)
-    bench.engine.attend(session)
-    bench.event_loop.attend()
+    bench.engine.ask_for_turn(session)
+    bench.event_loop.serve_ready()
     reset(client)
     assert bench.run() < 20
     assert session.reason is CloseReason.CLIENT_RESET
@@ -144,7 +144,7 @@ def test_a_side_that_never_closes_or_reads_is_closed_when_its_time_is_up(bench):
     """A side that lingers has LINGER_MS to close its end, one that is flushed FLUSH_MS to take its bytes."""
     client, broker, session = bench.link()
     session.drain()
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     bench.run()
     assert receive(client, 10) == b""
     assert bench.event_loop.open_sockets == 2
@@ -159,7 +159,7 @@ def test_a_side_that_never_closes_or_reads_is_closed_when_its_time_is_up(bench):
     sender = start_sending(broker, f.reply(1, bytes(12_000_000)))
     bench.step_until(lambda: session.client.outbox)
     session.broker_gone(CloseReason.BROKER_CLOSED, bench.clock.now_ms)
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     bench.run()
     assert bench.event_loop.open_sockets >= 1
     bench.clock.now_ms += FLUSH_MS + LINGER_MS + 1

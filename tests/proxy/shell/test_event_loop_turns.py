@@ -132,14 +132,14 @@ def test_waiting_sessions_have_their_turns_equally_often(bench):
 
 
 def test_a_session_stands_in_the_queue_of_turns_once(bench):
-    """100 calls of `attend` add one entry, so the queue is never longer than the number of sessions."""
+    """100 calls of `ask_for_turn` add one entry, so the queue is never longer than the number of sessions."""
     _, _, session = bench.link()
     for _ in range(100):
-        bench.engine.attend(session)
+        bench.engine.ask_for_turn(session)
     assert len(bench.engine.turns.queue) == 1
     bench.run()
     assert not bench.engine.turns.queue
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     assert len(bench.engine.turns.queue) == 1
 
 

@@ -55,7 +55,7 @@ def test_an_exception_in_a_turn_ends_that_session_only(bench, monkeypatch):
     monkeypatch.setattr(bench.engine.reservations, "on_turn_over", end_turn)
     for _, _, session in links:
         session.drain()
-        bench.engine.attend(session)
+        bench.engine.ask_for_turn(session)
     bench.run()
     assert len(bench.engine.observer.internal) >= 1
     assert [receive(client, 1) for client, _, _ in links] == [b""] * 3

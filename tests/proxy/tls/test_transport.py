@@ -157,7 +157,7 @@ def test_with_any_grants_and_mutes_the_same_bytes_arrive_that_were_sent(
             session.client.mute(Mute.THROTTLED)
             bench.event_loop.step(0)
             session.client.unmute(Mute.THROTTLED)
-            engine.attend(session)
+            engine.ask_for_turn(session)
             bench.event_loop.step(0)
         bench.event_loop.step(0.001)
     bench.close()  # ends the reader, too
@@ -186,12 +186,12 @@ def test_a_muted_client_keeps_its_decrypted_bytes_and_the_loop_does_not_spin(mak
     client.sendall(sent)
     bench.event_loop.step(1)
     session.client.mute(Mute.THROTTLED)
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     assert bench.run() < 10
     left = unread_bytes(session)
     assert len(sent) - 3 * 1024 <= left < len(sent)
     session.client.unmute(Mute.THROTTLED)
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     assert bench.receive(broker, len(sent)) == sent
     assert unread_bytes(session) == 0
 
@@ -295,7 +295,7 @@ def test_a_throttled_client_that_disconnects_is_closed_although_close_notify_is_
     client.sendall(f.heartbeat(1))
     assert bench.receive(broker, len(f.heartbeat(1)))
     session.client.mute(Mute.THROTTLED)
-    bench.engine.attend(session)
+    bench.engine.ask_for_turn(session)
     bench.run()
     client.setblocking(False)
     with suppress(ssl.SSLWantReadError):

@@ -36,7 +36,7 @@ class Gated:
     def verify(self) -> Wire:
         """Let the thread verify the passwords that wait."""
         self.checker.run_all()
-        self.wire.attend()
+        self.wire.give_turns()
         return self.wire
 
     def sign_in(self, token: bytes = ALICE) -> Wire:

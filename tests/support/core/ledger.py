@@ -77,7 +77,7 @@ class TimedWire(Wire):
             at_us = max(at_us, engine.now_us)
             self.quiet_ms[engine.now_ms // 1000] += self._quiet() * (at_us // 1000 - engine.now_ms)
             engine.advance(at_us // 1000, at_us)
-            self.attend()
+            self.give_turns()
             self.settle()
             self.proceed()
             if at_us >= until_us:

@@ -67,7 +67,7 @@ class Link(Wire):
         if not self.stuck:
             super().settle()
         else:
-            self.session.attention = False
+            self.session.uses_outboxes = False
         client = self.session.client
         if self.session.broker.outbox:
             client.mute(Mute.BACKPRESSURE)
@@ -79,7 +79,7 @@ class Link(Wire):
         self.stuck = False
         self.settle()
         self.proceed()
-        self.attend()
+        self.give_turns()
 
     def _read(self, channel, take, data, name):
         if not (self.stuck and name == "to_broker"):

@@ -143,7 +143,7 @@ class Wire:
         self.to_broker = b""
         self.to_client = b""
         self.turns = 0  # how often the session was given a turn
-        self.attended = 0  # how often something happened to it outside its own reads
+        self.given_turns = 0  # how often something happened to it outside its own reads
         self._unread: deque[bytes] = deque()
 
     @property
@@ -169,11 +169,11 @@ class Wire:
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
         """Let the client send this, in reads of at most `chunk` bytes, while it is not muted."""
         self.send(data, chunk)
-        self.attend()
+        self.give_turns()
         return self
 
     def send(self, data: bytes, chunk: int = 256 << 10) -> None:
-        """As `client`, before the event loop attends to what has happened outside this session's reads."""
+        """As `client`, before the event loop looks at what has happened outside this session's reads."""
         self._unread.extend(data[at : at + chunk] for at in range(0, len(data), chunk))
         self.proceed()
 
@@ -186,13 +186,13 @@ class Wire:
                 self.session.broker, self.session.from_broker, data[at : at + chunk], "to_client"
             )
             self.proceed()
-        self.attend()
+        self.give_turns()
         return self
 
     def settle(self) -> None:
         """Send the content of the outboxes and do what is due now, as the event loop does."""
         session = self.session
-        session.attention = False
+        session.uses_outboxes = False
         for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
             while channel.outbox:
                 front = bytes(channel.front(1 << 18))
@@ -207,19 +207,19 @@ class Wire:
     def advance(self, elapsed_ms: int) -> None:
         """Let time pass for all sessions of the engine."""
         self.engine.advance(self.now_ms + elapsed_ms)
-        self.attend()
+        self.give_turns()
         self.settle()
 
     def wake(self, key: Hashable) -> int:
         """Wake a key as a policy does through its host; return the number of requests that waited."""
         woken = self.engine.wake(key)
-        self.attend()
+        self.give_turns()
         return woken
 
     def drain(self) -> None:
         """Drain all sessions of the engine."""
         self.engine.drain()
-        self.attend()
+        self.give_turns()
 
     def hang_up(self) -> None:
         """Let the client close its side while it is not read."""
@@ -227,13 +227,13 @@ class Wire:
         self.settle()
         self.proceed()
 
-    def attend(self) -> None:
+    def give_turns(self) -> None:
         """Give a turn to each session to which something happened outside its own reads."""
         turns = self.engine.turns
         while turns.queue:
             session = turns.take()
             if isinstance(wire := session.handle, Wire):
-                wire.attended += 1
+                wire.given_turns += 1
                 wire.settle()
                 wire.proceed()
             turns.end(session, 0)

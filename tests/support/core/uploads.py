@@ -80,7 +80,7 @@ class Crowd:
             upload.send(self.step_ms)
         self.engine.advance(self.engine.now_ms + self.step_ms)
         for upload in self.uploads[:1]:
-            upload.link.attend()
+            upload.link.give_turns()
         for upload in self.uploads:
             upload.look()
             if upload.link.session.ended and upload.link.session.handle is not None:

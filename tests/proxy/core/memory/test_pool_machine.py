@@ -81,7 +81,7 @@ class Walk:
             self.engine.wake(dice.randrange(3))
         else:
             self.engine.resize(dice.choice([LARGEST + 4, POOL // 2 + 4, POOL, POOL, 3 * POOL]), -1)
-        self.attend()
+        self.give_turns()
         self.check()
         self.look()
 
@@ -133,21 +133,21 @@ class Walk:
 
     def bury(self, link: Link) -> None:
         link.settle()
-        link.attend()
+        link.give_turns()
         link.session.client.clear()
         link.session.broker.clear()
         link.release()
-        link.attend()
+        link.give_turns()
         self.links.remove(link)
         assert link.session.claim.reserved_bytes == 0
         assert link.session.claim.line is None
 
-    def attend(self) -> None:
+    def give_turns(self) -> None:
         """Do as the event loop, also for memory that is freed and requests that are woken meanwhile."""
         for _ in range(3 * MOST_SESSIONS):
             if not self.engine.turns.queue or not self.links:
                 return
-            self.links[0].attend()
+            self.links[0].give_turns()
 
     # -- what must hold --------------------------------------------------------------------------
 
@@ -201,9 +201,9 @@ class Walk:
             for link in self.links:
                 data, self.unsent[link] = self.unsent[link], b""
                 link.client(data)
-                self.attend()
+                self.give_turns()
             self.engine.advance(self.engine.now_ms + 200)
-            self.attend()
+            self.give_turns()
             if all(link.to_broker == self.expected[link] for link in self.links):
                 break
         for link in self.links:

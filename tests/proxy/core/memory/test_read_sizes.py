@@ -84,7 +84,7 @@ def test_a_client_over_the_limit_of_requests_begins_no_other():
     assert again.waits
     assert again.session.client.carry == f.heartbeat(1)
     engine.reservations.one_less()
-    link.attend()
+    link.give_turns()
     assert again.to_broker == f.heartbeat(1)
 
 

@@ -65,7 +65,7 @@ class Unread(Wire):
     def settle(self) -> None:
         if self.reads or self.session.client.outbox == []:
             super().settle()
-        self.session.attention = False
+        self.session.uses_outboxes = False
 
 
 @pytest.mark.parametrize("drains", [False, True])

@@ -113,7 +113,7 @@ def test_each_client_is_served_once_before_any_is_served_twice(bounds, size):
         holder.stuck = True
         holder.proceed()
         holder.client(kept(turn, size))
-        holder.attend()
+        holder.give_turns()
     assert done == 3 * list(range(len(links)))
 
 
@@ -131,7 +131,7 @@ def test_a_client_that_is_granted_memory_keeps_its_place_until_it_is_read():
     assert late.waits
     second.session.client_lost(engine.now_ms)
     assert (third.waits, late.waits) == (False, True)
-    third.attend()
+    third.give_turns()
     assert third.to_broker == late.to_broker == kept(1)
     assert len(engine.reservations) == 0
 
@@ -151,7 +151,7 @@ def test_incomplete_requests_of_waiting_clients_never_block_all_clients():
         for link in throttled:
             if not link.waits and link.to_broker == f.heartbeat(1):
                 link.client(kept(1, 600)[300:])
-                link.attend()
+                link.give_turns()
     assert [link.to_broker for link in throttled] == [f.heartbeat(1) + kept(1, 600)] * 4
 
 
@@ -190,7 +190,7 @@ def test_other_reasons_to_be_muted_survive_a_recovery():
     assert waiting.waits
     waiting.broker(f.heartbeat_reply(1))
     finish(holder)
-    waiting.attend()
+    waiting.give_turns()
     assert waiting.session.client.muted == Mute.THROTTLED
     assert waiting.to_broker == f.heartbeat(1)
     waiting.advance(500)
@@ -317,7 +317,7 @@ def test_a_request_that_waits_keeps_its_verdict(verdict):
     assert link.waits
     assert judge.asked == [1]
     finish(holder, size=200)
-    link.attend()
+    link.give_turns()
     assert judge.asked == [1]
     if verdict == "throttle":
         assert link.to_broker == f.beat(7)
@@ -338,6 +338,6 @@ def test_memory_is_released_when_no_policy_wants_the_frame_whole_any_more():
     keeper.apis = frozenset()
     engine.reconsider()
     finish(holder)
-    link.attend()
+    link.give_turns()
     assert link.to_broker == kept(2)
     assert engine.request_pool.used_bytes == 0

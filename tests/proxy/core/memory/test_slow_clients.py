@@ -29,7 +29,7 @@ def test_a_client_that_sends_almost_nothing_is_closed_after_a_short_time():
     assert link.session.reason is CloseReason.REQUEST_READ_TIMEOUT
     assert link.session.detail == f"101 of {SIZE} bytes of a request in {START_MS} ms"
     assert link.engine.request_pool.used_bytes == 0
-    assert link.attended > 0
+    assert link.given_turns > 0
     link.release()
     assert link.engine.timers.next_ms() is None
 
@@ -66,7 +66,7 @@ def test_a_slow_client_is_closed_if_a_faster_one_needs_its_memory(host, closed_s
             assert other.waits
     assert slow.session.reason is CloseReason.REQUEST_READ_TIMEOUT
     assert slow.session.detail.endswith("ms, while others need its memory")
-    other.attend()
+    other.give_turns()
     assert other.to_broker == kept(2, 100_000)
     assert second == closed_s
 
@@ -110,7 +110,7 @@ def test_the_time_of_a_frame_starts_with_its_reservation():
     assert link.waits
     engine.advance(20_000)
     engine.request_pool.release(SIZE)
-    link.attend()
+    link.give_turns()
     assert not link.waits
     link.advance(START_MS - 1)
     assert not link.session.ended
@@ -143,10 +143,10 @@ def test_a_waiting_client_that_sent_too_little_is_closed():
     assert link.session.detail == (
         f"128 of {SIZE} bytes of a request that waits for memory in {START_MS} ms"
     )
-    assert link.attended > 0
+    assert link.given_turns > 0
     assert len(link.engine.reservations) == 1
     link.engine.request_pool.release(2 * SIZE)
-    behind.attend()
+    behind.give_turns()
     assert behind.to_broker == kept(3)
 
 

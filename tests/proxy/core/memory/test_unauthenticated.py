@@ -21,7 +21,7 @@ class Clock:
 class Client:
     gave_way_ms: list[int] = field(default_factory=list)
 
-    def end_and_attend(self, reason: CloseReason, detail: str, now_ms: int) -> None:
+    def end_and_ask_for_turn(self, reason: CloseReason, detail: str, now_ms: int) -> None:
         assert reason is CloseReason.AUTHENTICATION_OVERLOADED
         self.gave_way_ms.append(now_ms)
 

@@ -47,12 +47,12 @@ def test_a_session_whose_turn_comes_while_its_share_is_used_up_joins_the_shares_
     greedy, behind = sent(engine, 2, 600, "10.0.0.1"), sent(engine, 3, 600, "10.0.0.2")
     assert [link.waits for link in (greedy, behind)] == [True, True]
     other.unstick()
-    greedy.attend()
+    greedy.give_turns()
     assert behind.to_broker == kept(3, 600)
     assert greedy.waits
     assert len(engine.reservations) == 1
     finish(holder, 1, 2000)
-    greedy.attend()
+    greedy.give_turns()
     assert greedy.to_broker == kept(2, 600)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
 
@@ -67,7 +67,7 @@ def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
     first, second = sent(engine, 2, 900), sent(engine, 3, 60)
     other.stuck = False
     other.settle()  # the first has its turn
-    first.attend()
+    first.give_turns()
     assert (first.waits, second.waits) == (True, False)
     assert len(engine.reservations) == 1
     claim = first.session.claim
@@ -77,7 +77,7 @@ def test_a_session_whose_turn_comes_without_free_memory_waits_for_it():
     engine.request_pool.release(2500)
     finish(holder, 1, 900)
     for link in (first, late):
-        link.attend()
+        link.give_turns()
     assert (first.to_broker, late.to_broker) == (kept(2, 900), kept(4, 60))
 
 
@@ -119,7 +119,7 @@ def test_a_long_head_needs_memory_like_a_body():
         link.client(head[-11:])
     for _ in links:
         for link in links:
-            link.attend()
+            link.give_turns()
             link.proceed()
     assert all(link.to_broker == head for link in links)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0

@@ -36,7 +36,7 @@ def test_a_produce_is_answered_just_before_its_own_timeout():
     wire.advance(1)
     assert len(f.split(wire.to_client)) == 1
     assert wire.session.reason is None
-    assert wire.attended  # the event loop has been told to look
+    assert wire.given_turns  # the event loop has been told to look
     assert wire.engine.expired.produce == 1
     assert wire.to_broker == f.produce(1)
 

@@ -111,7 +111,7 @@ def test_a_small_malformed_produce_ends_its_session_at_its_deadline():
     assert wire.to_broker.endswith(broken)
     wire.advance(WAIT_MS)
     assert wire.session.ended
-    assert wire.attended
+    assert wire.given_turns
     assert wire.to_client == f.produce_reply(7)
     wire.release()
     assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.DISCONNECTED)]

@@ -28,7 +28,7 @@ def expired(data: bytes = b"", **options: int) -> Wire:
 
 def usual(wire: Wire) -> None:
     """Assert that nothing is held and the fast loops serve the session, a patient one after the broker's next reply."""
-    assert wire.session.queue.unusual == is_patient(wire.session)
+    assert wire.session.queue.diverted == is_patient(wire.session)
     assert not is_diverted(wire.session)
     assert not wire.session.queue
     assert wire.held_bytes == 0

@@ -130,8 +130,8 @@ ENDS = {
     "client": lambda wire: wire.session.client_lost(0),
     "release": lambda _: None,
     "timeout": lambda wire: wire.advance(500),
-    "idle": lambda wire: wire.session.end_and_attend(CloseReason.IDLE, "", 0),
-    "operator": lambda wire: wire.session.end_and_attend(CloseReason.OPERATOR, "", 0),
+    "idle": lambda wire: wire.session.end_and_ask_for_turn(CloseReason.IDLE, "", 0),
+    "operator": lambda wire: wire.session.end_and_ask_for_turn(CloseReason.OPERATOR, "", 0),
 }
 COUNTED = {"broker": "broker_gone", "client": "client_gone", "release": "client_gone"}
 
@@ -236,7 +236,7 @@ def test_a_request_may_be_woken_by_the_reply_before_it_on_its_own_connection(nee
         assert wire.to_client == f.heartbeat_reply(1) + f.reply(2, body)
         wire.client(f.heartbeat(3)).broker(f.heartbeat_reply(3) if verdict is FORWARD else b"")
         assert not wire.session.queue
-        assert wire.session.queue.unusual == 0
+        assert wire.session.queue.diverted == 0
     wire.release()
     assert [n for n, _ in policy.completed] == sorted(set(policy.asked))
     assert wire.held_bytes == 0

@@ -50,7 +50,7 @@ def test_a_reply_made_here_waits_for_its_turn_and_is_heard(verdict, needs):
     assert wire.to_broker == f.beat(1) + f.beat(3)
     assert sorted(policy.heard) == [(1, 10), (2, len(answer) - 4), (3, 10)]
     assert (2, Outcome.ANSWERED) in policy.completed
-    assert wire.session.queue.unusual == 0
+    assert wire.session.queue.diverted == 0
     wire.release()
     assert wire.held_bytes == 0
 

@@ -80,7 +80,7 @@ def test_a_password_whose_place_is_given_to_another_address_ends_its_connection(
     wire = gated.wire
     wire.client(sasl.handshake(1, "PLAIN") + sasl.authenticate(2, ALICE))
     gated.checker.drop_all()
-    wire.attend()
+    wire.give_turns()
     assert wire.session.ended
     assert gated.reason is CloseReason.AUTHENTICATION_OVERLOADED
     assert wire.to_client == SHAKEN
