@@ -1,6 +1,7 @@
-"""Accept clients: each is counted at once, and handed to the event loop.
+"""Accept clients: each is counted at once, and handed to the event loop, which accepts them (`listeners`).
 
-A load balancer's header comes first (`proxied_clients`), then the TLS handshake; its client is counted while it lasts.
+A load balancer's header comes first (`proxied_clients`), then the TLS handshake: each in a task of its own, and its
+client is counted while it lasts.
 Brokers are dialled elsewhere, and not before there is a byte for them (`broker_dials`). So none is for a probe of the
 port, nor for a connection of our own to it that the dialer has closed (`Dialer.is_own`), which would lead to the next
 one. A drain ends the acceptor, and not the dials: requests that were taken are still answered.
@@ -70,13 +71,16 @@ class Acceptor:
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
         """Accept clients until the event is set, then cancel what is under way for them."""
         async with trio.open_nursery() as serving:
-            serving.start_soon(
-                listeners.serve,
+            listeners.start(
+                self._event_loop.endpoints,
                 partial(self._proxied.accept, serving, partial(self._admit, serving)),
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
             )
-            await until.wait()
+            try:
+                await until.wait()
+            finally:
+                listeners.stop()
             serving.cancel_scope.cancel()
 
     def _may_accept(self) -> bool:
@@ -120,7 +124,7 @@ class Acceptor:
     def _admit(
         self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None, peer: Address
     ) -> None:
-        """Count the client at once, so that the limit holds, then serve it in a task of its own."""
+        """Count the client at once, so that the limit holds, then serve it."""
         host, port = peer
         try:
             client = PlainTransport(accepted)

@@ -22,7 +22,7 @@ cdef class Endpoints:
     cdef public object brokers, poller
     cdef public StepTime engine
     cdef public list closed
-    cdef public dict by_fd
+    cdef public dict by_fd, watched
 
 
 cpdef bint has_pending(Endpoint end) except? -1

@@ -114,9 +114,11 @@ class Endpoints:
     """All endpoints of an event loop, by their descriptors, and their poll set.
 
     `closed`: those whose session was released in this step. `brokers`: None if sessions come with their brokers.
+    `watched`: what is called with `now_ms` when another descriptor is ready, by descriptor: a port's, or that of a
+    connection that is being made.
     """
 
-    __slots__ = ("brokers", "by_fd", "closed", "engine", "poller")
+    __slots__ = ("brokers", "by_fd", "closed", "engine", "poller", "watched")
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -124,6 +126,21 @@ class Endpoints:
         self.by_fd: dict[int, Endpoint] = {}
         self.closed: list[Endpoint] = []
         self.brokers: Brokers | None = None
+        self.watched: dict[int, Callable[[int], None]] = {}
+
+    def watch(self, fd: int, events: int, on_ready: Callable[[int], None]) -> None:
+        """Call `on_ready(now_ms)` in each step in which this descriptor is ready, after the endpoints were served.
+
+        It may be called for an event of a descriptor of the same number, closed in that step: it must look for itself.
+        Raises OSError if the descriptor cannot be registered.
+        """
+        self.poller.register(fd, events)
+        self.watched[fd] = on_ready
+
+    def unwatch(self, fd: int) -> None:
+        """Watch it no longer; before it is closed."""
+        if self.watched.pop(fd, None) is not None:
+            self.poller.unregister(fd)
 
 
 def has_pending(end: Endpoint) -> bool:

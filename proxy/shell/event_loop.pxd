@@ -17,6 +17,7 @@ cdef class EventLoop:
     cdef public bint _behind, _checks_backlog
     cdef public long long _fired_ms, _steps, _then_us, _unfired, arriving, called
     cdef public bytearray _scratch
+    cdef public list _others
 
     @cython.locals(
         now_us=cython.longlong, now_ms=cython.longlong, at=cython.longlong, fast=cython.longlong,

@@ -16,6 +16,7 @@ Rules:
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
 - Bytes that OpenSSL has decrypted and not yet given (`pending`) do not make a socket readable. They remain after a
   read that was smaller than a record; the session then has a turn, and its sides are read in it unless they are muted.
+- Clients are accepted, and connections to brokers made, after the events of all sockets (`Endpoints.watched`).
 - Operating-system errors of connections are caught here and in the dialer only. Another exception ends its session.
 """
 
@@ -87,13 +88,14 @@ class EventLoop:
         self._steps = 0
         self._then_us = 0  # when the last step began
         self._tail: Sequence[tuple[Endpoint, int]] = ()  # events left over from the last step
+        self._others: list[int] = []  # ready descriptors of the poll set that no endpoint has
         self._checks_backlog = False  # whether to call _check_backlog after the next poll
         self._behind = False  # sockets may hold more than was read: timers wait
         self._unfired = 0  # events handled while timers wait
         self._fired_ms = -1  # timers fire once per millisecond
         self._due = engine.timers.due
         self._pools = (engine.request_pool, engine.reply_pool)
-        self.arriving = 0  # clients that the acceptor is connecting
+        self.arriving = 0  # clients that tasks of Trio connect
         self.called = 0  # 1: Trio may have an event (`trio_scheduler`); the driver sets it to 0
         self.asleep: CancelScope | None = None  # the driver's wait (`driver.nudge`)
         self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
@@ -213,8 +215,8 @@ class EventLoop:
                         budget -= SLICE_BYTES
                     try:
                         end = ends[fd]
-                    except KeyError:  # Trio's poll set, or a socket closed earlier in this step
-                        self.called = 1
+                    except KeyError:
+                        self._on_other(fd)
                         continue
                     if event != fast or end.expect != event:
                         budget += left - self._on_slow_path(end, event, now_ms)
@@ -278,6 +280,8 @@ class EventLoop:
             except Exception as error:  # noqa: BLE001 - any error ends this session only
                 budget, left = budget + left, _READ_CLOCK
                 settling.on_fault(endpoints, end, error, now_ms)
+        if self._others:
+            self._serve_others(now_ms, now_us + STEP_US)
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
             engine.fire(now_ms)
@@ -288,6 +292,32 @@ class EventLoop:
         if not self._steps & 15:
             engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
         return handled
+
+    def _on_other(self, fd: int) -> None:
+        """Note an event of a descriptor that no endpoint has: of a port, or of a connection that is being made."""
+        if fd in self.endpoints.watched:
+            self._others.append(fd)
+        else:  # Trio's poll set, or a socket closed earlier in this step
+            self.called = 1
+
+    def _serve_others(self, now_ms: int, until_us: int) -> None:
+        """Accept clients, and go on with connections that are made: as many as there is time for, but at least one.
+
+        No event of this step is left then. So none can be taken for one of a socket that is opened here, and has the
+        number of one that this step has closed. Those that are left over come again with the next poll.
+        """
+        find = self.endpoints.watched.get
+        others, self._others = self._others, []
+        for fd in others:
+            on_ready = find(fd)
+            if on_ready is None:  # closed in this step
+                continue
+            try:
+                on_ready(now_ms)
+            except Exception as error:  # noqa: BLE001 - it costs one client
+                self._engine.report(error)
+            if self._now_us() >= until_us:
+                break
 
     def _is_over(self, begun_us: int) -> bool:
         """Return whether the step that began at `begun_us` has no more time for events."""

@@ -2,26 +2,35 @@
 
 Rules:
 - Ports are the same after every restart, because clients cache addresses.
-- When file descriptors run out, accepting pauses. Connected clients are not affected.
+- The event loop accepts clients, as it reads sockets: without a task for each. An event of a port accepts MAX_ACCEPTS
+  clients at most, so that a storm of new clients leaves time for the others in each step.
+- While no place is left for a client, and when file descriptors run out, a port is not watched for PAUSE_MS. Clients
+  wait in the kernel's backlog then. Connected clients are not affected.
 """
 
 from __future__ import annotations
 
 import errno
+import select
 import socket
-from typing import TYPE_CHECKING
-
-import trio
+from typing import TYPE_CHECKING, Final
 
 from proxy.host_port import host_port
+from proxy.shell.poller import IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    Accepted = Callable[[socket.socket, int | None], None]
+    from proxy.core.purgatory.timers import Timer
+    from proxy.shell.endpoint import Endpoints
+
+    Address = tuple[str, int]
+    Accepted = Callable[[socket.socket, int | None, Address], None]
 
 BACKLOG = 4096
-PAUSE_S = 0.1
+PAUSE_MS: Final = 100
+MAX_ACCEPTS: Final = 8
+"""A step has time for some of these events, and still reads the sockets of connected clients."""
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - addresses to be recognised
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -30,8 +39,9 @@ class Listeners:
     """Binds the ports; each is (node id or None for bootstrap, port). Raises OSError if one is taken."""
 
     def __init__(self, address: str, ports: Iterable[tuple[int | None, int]]) -> None:
-        self._bound: list[tuple[int | None, trio.socket.SocketType]] = []
-        self._places: list[tuple[str, int]] = []
+        self._bound: list[tuple[int | None, socket.socket]] = []
+        self._places: list[Address] = []
+        self._accepting: list[_Listener] = []
         try:
             for node_id, port in ports:
                 self._bound.append((node_id, _bind(address, port)))
@@ -42,23 +52,31 @@ class Listeners:
             self.close()
             raise
 
-    async def serve(
+    def start(
         self,
+        endpoints: Endpoints,
         on_accepted: Accepted,
         may_accept: Callable[[], bool],
         on_exhausted: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Accept on every port and hand each connection to `on_accepted(socket, node_id)`.
+        """Have the event loop accept clients on every port, each for `on_accepted(socket, node_id, address)`.
 
-        While `may_accept` returns False new clients wait in the kernel's backlog. It is called before each accept, so
-        `on_accepted` must have counted the client before. `on_exhausted` gets the system's message when a client could
-        not be accepted, once per pause.
+        While `may_accept` returns False new clients wait in the kernel's backlog. It is called when a client waits,
+        before each accept, so `on_accepted` must have counted the one before. `on_exhausted` gets the system's message
+        when a client could not be accepted, once per pause. Raises OSError if a port cannot be watched.
         """
-        async with trio.open_nursery() as nursery:
-            for node_id, listening in self._bound:
-                nursery.start_soon(
-                    _accept, listening, node_id, on_accepted, may_accept, on_exhausted
-                )
+        for node_id, listening in self._bound:
+            accepts = _Listener(
+                endpoints, listening, node_id, on_accepted, may_accept, on_exhausted
+            )
+            accepts.resume()
+            self._accepting.append(accepts)
+
+    def stop(self) -> None:
+        """Accept no more clients. The ports stay open."""
+        for each in self._accepting:
+            each.stop()
+        self._accepting.clear()
 
     def is_peer_of(self, connected: socket.socket) -> bool:
         """Return whether this connection leads to one of these ports."""
@@ -72,23 +90,96 @@ class Listeners:
 
     def close(self) -> None:
         """Stop listening. Accepted connections stay open."""
+        self.stop()
         for _, listening in self._bound:
             listening.close()
 
 
-def _bind(address: str, port: int) -> trio.socket.SocketType:
+class _Listener:
+    """One port of which the event loop accepts clients."""
+
+    __slots__ = (
+        "_endpoints",
+        "_may_accept",
+        "_node_id",
+        "_on_accepted",
+        "_on_exhausted",
+        "_pause",
+        "_socket",
+        "_waiting",
+    )
+
+    def __init__(
+        self,
+        endpoints: Endpoints,
+        listening: socket.socket,
+        node_id: int | None,
+        on_accepted: Accepted,
+        may_accept: Callable[[], bool],
+        on_exhausted: Callable[[str], None],
+    ) -> None:
+        self._endpoints = endpoints
+        self._socket = listening
+        self._node_id = node_id
+        self._on_accepted = on_accepted
+        self._may_accept = may_accept
+        self._on_exhausted = on_exhausted
+        self._pause: Timer | None = None
+        self._waiting = (
+            select.poll()
+        )  # whether a client waits: no place is taken from another for none
+        self._waiting.register(listening, select.POLLIN)
+
+    def resume(self, _now_ms: int = 0) -> None:
+        """Watch the port."""
+        self._pause = None
+        self._endpoints.watch(self._socket.fileno(), IN, self._accept)
+
+    def stop(self) -> None:
+        """Watch the port no longer."""
+        if self._pause is None:
+            self._endpoints.unwatch(self._socket.fileno())
+        else:
+            self._pause.cancel()
+
+    def _accept(self, now_ms: int) -> None:
+        """Accept clients that have connected."""
+        for _ in range(MAX_ACCEPTS):
+            if not self._waiting.poll(0):
+                return
+            if not self._may_accept():
+                self._rest(now_ms)
+                return
+            try:
+                accepted, address = self._socket.accept()
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    continue  # the client has disconnected
+                self._on_exhausted(error.strerror or str(error))
+                self._rest(now_ms)
+                return
+            self._on_accepted(accepted, self._node_id, address[:2])
+
+    def _rest(self, now_ms: int) -> None:
+        """Watch the port again after PAUSE_MS: a level-triggered set would spin."""
+        self._endpoints.unwatch(self._socket.fileno())
+        self._pause = self._endpoints.engine.timers.arm(now_ms + PAUSE_MS, self.resume)
+
+
+def _bind(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
+        listening.setblocking(False)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
     except OSError as error:
         listening.close()
         raise _refused(address, port, error) from error
-    return trio.socket.from_stdlib_socket(listening)
+    return listening
 
 
-def _listen(listening: trio.socket.SocketType) -> None:
+def _listen(listening: socket.socket) -> None:
     address, port = listening.getsockname()[:2]
     try:
         listening.listen(BACKLOG)
@@ -98,28 +189,3 @@ def _listen(listening: trio.socket.SocketType) -> None:
 
 def _refused(address: str, port: int, error: OSError) -> OSError:
     return OSError(error.errno, f"cannot listen on {host_port(address, port)}: {error.strerror}")
-
-
-async def _accept(
-    listening: trio.socket.SocketType,
-    node_id: int | None,
-    on_accepted: Accepted,
-    may_accept: Callable[[], bool],
-    on_exhausted: Callable[[str], None],
-) -> None:
-    while True:
-        await trio.lowlevel.wait_readable(listening)
-        if not may_accept():
-            await trio.sleep(PAUSE_S)
-            continue
-        try:
-            accepted, _ = await listening.accept()
-        except OSError as error:
-            if error.errno not in _OUT_OF_DESCRIPTORS:
-                if error.errno in {errno.EBADF, errno.EINVAL}:
-                    return  # closed: the proxy drains
-                continue  # the client had disconnected
-            on_exhausted(error.strerror or str(error))
-            await trio.sleep(PAUSE_S)
-            continue
-        on_accepted(socket.socket(fileno=accepted.detach()), node_id)

@@ -58,16 +58,16 @@ class ProxiedClients:
         return any(address in network for network in self._networks)
 
     def accept(
-        self, serving: trio.Nursery, admit: Admit, accepted: socket.socket, node_id: int | None
+        self,
+        serving: trio.Nursery,
+        admit: Admit,
+        accepted: socket.socket,
+        node_id: int | None,
+        peer: Address,
     ) -> None:
         """Let `admit` have a client by its address: at once, or when its header has come, in a task of its own."""
-        try:
-            peer = accepted.getpeername()[:2]
-            accepted.setblocking(False)
-        except OSError:
-            accepted.close()  # it has disconnected already
-            return
         if self.includes(peer[0]):
+            accepted.setblocking(False)
             place = trio.CancelScope()
             self._places[place] = self._now_ms()
             serving.start_soon(self._serve, accepted, node_id, peer, admit, place)

@@ -42,10 +42,16 @@ def may_accept_of() -> Callable[[Acceptor], Awaitable[Callable[[], bool]]]:
         found: list[Callable[[], bool]] = []
 
         class Asking:
-            async def serve(
-                self, _accept: object, may_accept: Callable[[], bool], *_: object
+            def start(
+                self,
+                _endpoints: object,
+                _accept: object,
+                may_accept: Callable[[], bool],
+                *_: object,
             ) -> None:
                 found.append(may_accept)
+
+            def stop(self) -> None: ...
 
         until = trio.Event()
         until.set()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from bench.harness.ports import free_ports
 from proxy.core.connection_limits import ConnectionLimits
@@ -102,6 +103,7 @@ async def serving(acceptor: Acceptor) -> AsyncIterator[int]:
     until = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(acceptor.serve, listeners, until)
+        await wait_all_tasks_blocked()
         yield port
         until.set()
     listeners.close()
@@ -127,11 +129,12 @@ async def test_an_exception_about_one_client_ends_neither_its_listener_nor_the_n
     monkeypatch.setattr(room, place, fail_once)
     async with serving(acceptor) as port:
         first = await trio.open_tcp_stream("127.0.0.1", port)
+        bench.event_loop.step(0)
         with suppress(trio.BrokenResourceError):
             assert await first.receive_some(1) == b""
         second = await trio.open_tcp_stream("127.0.0.1", port)
-        while not bench.event_loop.open_sockets:
-            await trio.lowlevel.checkpoint()
+        bench.event_loop.step(0)
+        assert bench.event_loop.open_sockets == 1
     assert [str(error) for error in observer.internal] == ["a bug"]
     assert len(bench.engine.sessions) == 1
     for stream in (first, second):
@@ -143,8 +146,8 @@ async def test_a_silent_client_yields_its_place(bench, may_accept_of):
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1)
     may_accept = await may_accept_of(acceptor)
     async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
-        while not bench.engine.sessions:
-            await trio.lowlevel.checkpoint()
+        bench.event_loop.step(0)
+        assert bench.engine.sessions
         assert not may_accept()
         bench.clock.now_ms += EVICTION_MS
         assert may_accept()
@@ -179,8 +182,8 @@ async def test_a_client_in_its_tls_handshake_yields_its_place_too(bench, may_acc
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1, listener)
     may_accept = await may_accept_of(acceptor)
     async with serving(acceptor) as port, await trio.open_tcp_stream("127.0.0.1", port) as client:
-        while not bench.engine.connections.handshaking:
-            await trio.lowlevel.checkpoint()
+        bench.event_loop.step(0)
+        assert bench.engine.connections.handshaking == 1
         assert not may_accept()
         bench.clock.now_ms += EVICTION_MS
         assert may_accept()
@@ -215,6 +218,7 @@ async def test_a_connection_ends_when_the_certificate_of_its_client_does(bench):
     acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 10, tls)
     async with serving(acceptor) as port:
         client = socket.create_connection(("127.0.0.1", port))
+        bench.event_loop.step(0)
         while not any(each.handle for each in bench.engine.sessions):
             await trio.lowlevel.checkpoint()
         (session,) = bench.engine.sessions

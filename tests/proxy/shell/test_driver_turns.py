@@ -11,13 +11,11 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from bench.harness.ports import free_ports
 from proxy.shell import busy_polling
 from proxy.shell.busy_polling import TURN_MS
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
-from proxy.shell.listeners import Listeners
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive
@@ -147,20 +145,19 @@ async def test_an_event_of_a_task_is_handled_within_a_turn(bench, nursery, other
 
 
 async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery, patient):
-    """The driver would poll for hours: a new client, a thread's result and a deadline end its wait each."""
+    """The driver would poll for hours: a task's new client, a thread's result and a deadline end its wait each."""
     bench.event_loop.close()
     bench.clock = Clock()
     bench.event_loop = EventLoop(bench.engine, bench.clock)
     client, broker, _ = bench.link()
-    port = free_ports()
-    listeners = Listeners("127.0.0.1", [(None, port)])
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
     accepted = trio.Event()
 
-    def on_accepted(connection: socket.socket, _: int | None) -> None:
-        connection.close()
+    async def accept() -> None:
+        await (await listener.accept()).aclose()
         accepted.set()
 
-    nursery.start_soon(listeners.serve, on_accepted, lambda: True)
+    nursery.start_soon(accept)
     await wait_all_tasks_blocked()
     nursery.start_soon(drive, bench.event_loop, bench.engine, bench.clock)
     stepped = trio.Event()
@@ -175,7 +172,7 @@ async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery,
     client.sendall(f.heartbeat(1))
     await stepped.wait()  # the driver follows traffic now
     assert receive(broker, len(f.heartbeat(1))) == f.heartbeat(1)
-    address = ("127.0.0.1", port)
+    address = listener.socket.getsockname()
     later = threading.Timer(0.02, lambda: socket.create_connection(address).close())
     later.start()
     await accepted.wait()
@@ -184,7 +181,7 @@ async def test_while_traffic_flows_every_event_of_a_task_is_seen(bench, nursery,
     client.sendall(f.heartbeat(2))
     await trio.to_thread.run_sync(receive, broker, len(f.heartbeat(2)))
     nursery.cancel_scope.cancel()
-    listeners.close()
+    await listener.aclose()
 
 
 async def test_with_traffic_and_nothing_to_do_for_tasks_trio_is_left_alone(

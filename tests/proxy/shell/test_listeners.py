@@ -1,35 +1,116 @@
 """Listeners bind all ports or none, hand over each connection with its node, and pause instead of spinning."""
 
+from __future__ import annotations
+
 import errno
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-import trio
 
 from bench.harness.ports import accepts, free_ports
-from proxy.shell.listeners import PAUSE_S, Listeners
+from proxy.shell.listeners import MAX_ACCEPTS, PAUSE_MS, Listeners
+from tests.support.messages import frames as f
+from tests.support.shell.sockets import Bench, arrived
 
 
-async def test_each_connection_is_handed_over_with_the_node_of_its_port(nursery):
-    """The node of the bootstrap port is None."""
-    ports = {None: free_ports(), 3: free_ports()}
-    listeners = Listeners("127.0.0.1", ports.items())
-    send, receive = trio.open_memory_channel[int | None](10)
+class Accepted:
+    """The connections of a port, which a test counts. `may`: whether another one may be accepted."""
 
-    def handler(accepted: socket.socket, node_id: int | None) -> None:
+    def __init__(self) -> None:
+        self.node_ids: list[int | None] = []
+        self.addresses: list[tuple[str, int]] = []
+        self.exhausted: list[str] = []
+        self.may = True
+        self.asked = 0
+
+    def may_accept(self) -> bool:
+        self.asked += 1
+        return self.may
+
+    def take(self, accepted: socket.socket, node_id: int | None, address: tuple[str, int]) -> None:
         accepted.close()
-        send.send_nowait(node_id)
+        self.node_ids.append(node_id)
+        self.addresses.append(address)
 
-    nursery.start_soon(listeners.serve, handler, lambda: True)
-    for node_id, port in ports.items():
-        await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
-        assert await receive.receive() == node_id
-    nursery.cancel_scope.cancel()
+
+@contextmanager
+def listening(bench: Bench, *node_ids: int | None) -> Iterator[tuple[Accepted, list[int]]]:
+    """Accept on a port for each node; return what is accepted, and the ports."""
+    ports = [free_ports() for _ in node_ids]
+    listeners = Listeners("127.0.0.1", zip(node_ids, ports, strict=True))
+    accepted = Accepted()
+    listeners.start(
+        bench.event_loop.endpoints,
+        accepted.take,
+        accepted.may_accept,
+        accepted.exhausted.append,
+    )
+    yield accepted, ports
     listeners.close()
 
 
-async def test_a_port_in_use_is_named_and_the_other_ports_are_released():
+@contextmanager
+def connected(port: int, count: int) -> Iterator[list[socket.socket]]:
+    """Connect so many clients to the port."""
+    clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    yield clients
+    for each in clients:
+        each.close()
+
+
+def test_each_connection_is_handed_over_with_the_node_of_its_port_and_its_address(bench):
+    """The node of the bootstrap port is None."""
+    with listening(bench, None, 3) as (accepted, ports):
+        for port in ports:
+            with connected(port, 1) as (client,):
+                bench.event_loop.step(0)
+                assert accepted.addresses[-1] == client.getsockname()
+    assert accepted.node_ids == [None, 3]
+
+
+def test_an_event_accepts_many_clients_and_leaves_the_others_for_the_next_step(bench):
+    """So a storm takes few steps, and each has time for the sockets of connected clients: they are read first."""
+    client, broker, _ = bench.link()
+    bench.settle()
+    with listening(bench, None) as (accepted, (port,)), connected(port, 2 * MAX_ACCEPTS + 1):
+        client.sendall(f.heartbeat(1))
+        bench.event_loop.step(0)
+        assert len(accepted.node_ids) == MAX_ACCEPTS
+        assert arrived(broker) == f.heartbeat(1)
+        bench.event_loop.step(0)
+        bench.event_loop.step(0)
+        assert len(accepted.node_ids) == 2 * MAX_ACCEPTS + 1
+
+
+def test_a_place_is_looked_for_once_for_each_client(bench):
+    """It may cost another client its own place."""
+    with listening(bench, None) as (accepted, (port,)), connected(port, 3):
+        bench.run()
+        assert accepted.asked == 3
+        assert accepted.node_ids == [None] * 3
+
+
+def test_a_fault_about_one_client_is_reported_and_the_next_is_accepted(bench):
+    """No session caused it, so none ends."""
+    with listening(bench, None) as (accepted, (port,)), connected(port, 2):
+        (on_ready,) = bench.event_loop.endpoints.watched.values()
+        take, faults = on_ready.__self__._on_accepted, [RuntimeError("a bug")]
+
+        def fail_once(client: socket.socket, *others: object) -> None:
+            if faults:
+                client.close()
+                raise faults.pop()
+            take(client, *others)
+
+        on_ready.__self__._on_accepted = fail_once
+        bench.run()
+    assert accepted.node_ids == [None]
+    assert [str(error) for error in bench.engine.observer.internal] == ["a bug"]
+
+
+def test_a_port_in_use_is_named_and_the_other_ports_are_released():
     """The error is raised before any port accepts a client."""
     free = free_ports()
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -39,7 +120,7 @@ async def test_a_port_in_use_is_named_and_the_other_ports_are_released():
     Listeners("127.0.0.1", [(None, free)]).close()
 
 
-async def test_no_port_accepts_before_all_are_bound():
+def test_no_port_accepts_before_all_are_bound():
     """A client that reaches the bootstrap port is then sent to a node's port, which must accept too."""
     first, second = free_ports(), free_ports()
 
@@ -54,85 +135,90 @@ async def test_no_port_accepts_before_all_are_bound():
     listeners.close()
 
 
-async def test_the_same_port_can_be_bound_again_at_once():
+def test_the_same_port_can_be_bound_again_at_once():
     """Clients return to their cached addresses after a restart."""
     port = free_ports()
     for _ in range(3):
         Listeners("127.0.0.1", [(None, port)]).close()
 
 
-class FakeListening:
-    """A listener that raises the given errors, then accepts connections."""
+@contextmanager
+def failing(bench: Bench, *errors: int) -> Iterator[None]:
+    """Let the only port raise these errors before it accepts, in this block."""
+    (on_ready,) = bench.event_loop.endpoints.watched.values()
+    port, whole = on_ready.__self__, on_ready.__self__._socket
+    left = list(errors)
 
-    def __init__(self, *errors: int) -> None:
-        self.errors = list(errors)
-        self.accepts = 0
-        self.readable, far = socket.socketpair()
-        far.close()
+    class Failing:
+        fileno = whole.fileno
 
-    def fileno(self) -> int:
-        return self.readable.fileno()
+        def accept(self):
+            if left:
+                raise OSError(left.pop(0), "as told")
+            return whole.accept()
 
-    async def accept(self):
-        await trio.lowlevel.checkpoint()
-        self.accepts += 1
-        if self.errors:
-            code = self.errors.pop(0)
-            raise OSError(code, "as told")
-        if self.accepts > 50:
-            await trio.sleep_forever()
-        pair = socket.socketpair()
-        pair[1].close()
-        return trio.socket.from_stdlib_socket(pair[0]), None
-
-    def close(self) -> None:
-        self.readable.close()
+    port._socket = Failing()
+    yield
+    port._socket = whole
 
 
-async def test_running_out_of_descriptors_pauses_accepting(autojump_clock, nursery):
+def test_running_out_of_descriptors_pauses_accepting(bench):
     """Each refusal is reported and costs one pause; the next connection is accepted after it."""
-    listeners = Listeners("127.0.0.1", [])
-    fake = FakeListening(errno.EMFILE, errno.ENFILE, errno.ECONNABORTED)
-    listeners._bound = [(None, fake)]
-    arrived = trio.Event()
-
-    def handler(accepted: socket.socket, node_id: int | None) -> None:
-        accepted.close()
-        arrived.set()
-
-    told: list[str] = []
-    began = trio.current_time()
-    nursery.start_soon(listeners.serve, handler, lambda: True, told.append)
-    await arrived.wait()
-    assert trio.current_time() - began == pytest.approx(2 * PAUSE_S)
-    assert told == ["as told"] * 2, "an aborted connection was reported as a lack of descriptors"
-    nursery.cancel_scope.cancel()
-    fake.close()
+    with (
+        listening(bench, None) as (accepted, (port,)),
+        connected(port, 1),
+        failing(bench, errno.EMFILE, errno.ENFILE),
+    ):
+        for paused in (1, 2):
+            bench.run()
+            assert accepted.exhausted == ["as told"] * paused
+            bench.clock.now_ms += PAUSE_MS - 1
+            bench.run()
+            assert accepted.node_ids == []
+            bench.clock.now_ms += 1
+        bench.run()
+        assert accepted.node_ids == [None]
 
 
-async def test_at_the_limit_new_clients_wait_in_the_backlog(autojump_clock, nursery):
-    """No client is accepted while the limit is reached."""
-    listeners = Listeners("127.0.0.1", [])
-    fake = FakeListening()
-    listeners._bound = [(None, fake)]
-    full = True
-    arrived = trio.Event()
+def test_a_client_that_has_left_costs_no_pause(bench):
+    """The clients behind it are accepted in the same event."""
+    with (
+        listening(bench, None) as (accepted, (port,)),
+        connected(port, 2),
+        failing(bench, errno.ECONNABORTED),
+    ):
+        bench.event_loop.step(0)
+    assert accepted.node_ids == [None, None]
+    assert accepted.exhausted == []
 
-    def handler(accepted: socket.socket, node_id: int | None) -> None:
-        accepted.close()
-        arrived.set()
 
-    nursery.start_soon(listeners.serve, handler, lambda: not full)
-    await trio.sleep(10)
-    assert fake.accepts == 0
-    full = False
-    await arrived.wait()
-    nursery.cancel_scope.cancel()
-    fake.close()
+def test_at_the_limit_new_clients_wait_in_the_backlog(bench):
+    """No client is accepted while the limit is reached, and no event of the port is seen between two looks."""
+    with listening(bench, None) as (accepted, (port,)), connected(port, 2):
+        accepted.may = False
+        bench.event_loop.step(0)
+        assert bench.run() == 0
+        accepted.may = True
+        bench.clock.now_ms += PAUSE_MS
+        bench.run()
+        assert accepted.node_ids == [None, None]
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_ports_that_are_stopped_accept_no_more(bench, pauses):
+    """Nor when a pause ends. Their clients wait until the ports are closed."""
+    with listening(bench, None) as (accepted, (port,)), connected(port, 1):
+        accepted.may = not pauses
+        if pauses:
+            bench.event_loop.step(0)
+    assert bench.event_loop.endpoints.watched == {}
+    bench.clock.now_ms += PAUSE_MS
+    assert bench.run() == 0
+    assert accepted.node_ids == []
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "::"])  # noqa: S104 - an address to listen at
-async def test_a_connection_to_one_of_the_ports_is_recognised(address: str):
+def test_a_connection_to_one_of_the_ports_is_recognised(address: str):
     """By whichever address of this machine; the same port of another address is another server's."""
     port = free_ports()
     listeners = Listeners(address, [(None, port)])

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from bench.harness.ports import free_ports
 from proxy.core.connection_limits import ConnectionLimits
@@ -37,6 +38,7 @@ async def accepting(bench, *, proxies=HERE, places: int = 100, tls=None):
 
     async def connect(*pieces: bytes) -> trio.SocketStream:
         client = await trio.open_tcp_stream("127.0.0.1", port)
+        bench.event_loop.step(0)
         for piece in pieces:
             await client.send_all(piece)
             for _ in range(20):
@@ -45,6 +47,7 @@ async def accepting(bench, *, proxies=HERE, places: int = 100, tls=None):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(acceptor.serve, listeners, until)
+        await wait_all_tasks_blocked()
         yield acceptor, connect
         until.set()
     listeners.close()
