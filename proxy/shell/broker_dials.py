@@ -4,6 +4,8 @@ Rules:
 - A client that is silent costs no broker a connection, and one that authenticates to Sluice none before it has: until
   then it may ask for ApiVersions only (`broker_versions`). One whose requests are all answered here never gets one.
 - Meanwhile the client is not read, because bytes wait for its broker. Its time for the first request does not run.
+- Where the broker's address is known the event loop makes the connection (`connecting`); only what takes more than that
+  has a task: a name to be looked up, TLS, an authentication of Sluice's own, a question, a second attempt.
 - If the client leaves, or loses its place, the dial is cancelled.
 - A broker that cannot be reached ends the session.
 - A drain cancels no dial: a request that was taken before it has a reply to come. Its deadline ends them.
@@ -11,15 +13,20 @@ Rules:
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
 
 from proxy.core.errors import CloseReason
 from proxy.shell.broker_versions import BrokerVersions
+from proxy.shell.connecting import Connecting
 from proxy.shell.dial import DialError
+from proxy.shell.direct_dials import FailedDial
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
     from proxy.core.engine import Engine
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
     from proxy.core.session.session import Session
     from proxy.shell.broker_versions import Inquiry
     from proxy.shell.dialer import Dialer, Upstream
+    from proxy.shell.direct_dials import DirectDial
     from proxy.shell.event_loop import EventLoop
 
 
@@ -47,7 +55,7 @@ class BrokerDials:
         self._observer = observer
         self._now_ms = now_ms
         self._versions = BrokerVersions(engine, dialer)
-        self._under_way: dict[Session, trio.CancelScope] = {}
+        self._under_way: dict[Session, Connecting | trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         event_loop.endpoints.brokers = self
 
@@ -60,6 +68,10 @@ class BrokerDials:
                 await trio.sleep_forever()
             finally:
                 self._nursery = None
+                for session, under_way in tuple(self._under_way.items()):
+                    if isinstance(under_way, Connecting):
+                        self.cancel(session)
+                        self._end(session, CloseReason.DRAINED)
 
     def need(self, session: Session) -> None:
         """Begin to dial the session's broker, unless that has begun."""
@@ -74,22 +86,80 @@ class BrokerDials:
                 self._event_loop.arriving += 1
                 self._nursery.start_soon(self._learn, asked)
             return
+        direct = None
+        if not self._versions.must_check(session):
+            direct = self._dialer.direct(session.peer.node_id)
+        if direct is None:
+            self._start(self._nursery, session)
+        else:
+            self._connect(self._nursery, session, direct)
+
+    def _start(
+        self, nursery: trio.Nursery, session: Session, tried: FailedDial | None = None
+    ) -> None:
+        """Dial the session's broker in a task of its own."""
         self._under_way[session] = trio.CancelScope()
         self._event_loop.arriving += 1
-        self._nursery.start_soon(self._connect, session)
+        nursery.start_soon(self._reach, session, tried)
+
+    def _connect(self, nursery: trio.Nursery, session: Session, direct: DirectDial) -> None:
+        """Let the event loop dial the session's broker."""
+        at_ms = self._now_ms() + math.ceil(direct.timeout_s * 1000)
+        done = partial(self._on_done, nursery, session, direct)
+        try:
+            self._under_way[session] = Connecting(
+                self._event_loop.endpoints, direct.to, at_ms, done
+            )
+        except OSError as error:
+            self._start(nursery, session, self._dialer.on_failed(direct, error))
+
+    def _on_done(
+        self,
+        nursery: trio.Nursery,
+        session: Session,
+        direct: DirectDial,
+        connected: socket.socket | None,
+        error: OSError | None,
+    ) -> None:
+        """Give the session the broker to which it was connected; if that has failed, a task goes on."""
+        del self._under_way[session]
+        if connected is None:
+            tried = None if error is None else self._dialer.on_failed(direct, error)
+            self._start(nursery, session, tried)
+            return
+        if session.handle is None or session.ended:
+            connected.close()
+            return
+        try:
+            broker = self._dialer.on_connected(direct, connected)
+            if self._dialer.has_moved(session.peer.node_id, direct.route):
+                broker.close()
+                self.need(session)
+            else:
+                self._join(session, broker)
+        except DialError as refused:
+            self._start(nursery, session, FailedDial(direct.route, refused))
+        except Exception as fault:  # noqa: BLE001 - a fault ends one client only
+            self._observer.on_internal_error(fault)
+            connected.close()
+            self._end(session, CloseReason.INTERNAL)
 
     def cancel(self, session: Session) -> None:
         """Cancel the dial of a session that has ended."""
         self._versions.forget(session)
-        scope = self._under_way.get(session)
-        if scope is not None:
-            scope.cancel()
+        under_way = self._under_way.get(session)
+        if isinstance(under_way, Connecting):
+            del self._under_way[session]
+        if under_way is not None:
+            under_way.cancel()
 
-    async def _connect(self, session: Session) -> None:
+    async def _reach(self, session: Session, tried: FailedDial | None) -> None:
         broker: Upstream | None = None
+        scope = self._under_way[session]
+        assert isinstance(scope, trio.CancelScope)  # noqa: S101 - `_start` has put it there
         try:
-            with self._under_way[session]:
-                broker = await self._dialer.reach(session.peer.node_id)
+            with scope:
+                broker = await self._dialer.reach(session.peer.node_id, tried)
                 await self._versions.check(session, broker)
             if broker is not None and session.handle is not None and not session.ended:
                 self._join(session, broker)

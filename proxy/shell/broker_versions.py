@@ -202,6 +202,11 @@ class BrokerVersions:
                 session.end_and_ask_for_turn(CloseReason.DRAINED, "", self._engine.now_ms)
         return more
 
+    def must_check(self, session: Session) -> bool:
+        """Return whether the session's own broker must be asked (`check`)."""
+        asker = self._askers.get(session)
+        return asker is not None and asker.told is not None
+
     async def check(self, session: Session, broker: Upstream) -> None:
         """Ask the session's own broker what its client has asked. Raises DialError if it supports fewer versions."""
         asker = self._askers.get(session)

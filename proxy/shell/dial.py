@@ -63,17 +63,10 @@ async def dial(
         with trio.fail_after(timeout_s):
             stream = await _connect(host, port)
     except trio.TooSlowError:
-        detail = f"{host_port(host, port)} did not answer within {timeout_s:g} s"
-        raise DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail) from None
+        raise too_slow(host, port, timeout_s) from None
     # The event loop's from here on: a plain socket with the same descriptor.
     connected = socket.socket(fileno=stream.socket.detach())
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-    if is_own(connected):
-        connected.close()
-        raise DialError(
-            CloseReason.UPSTREAM_REFUSED, f"{host_port(host, port)} is a port of Sluice itself"
-        )
+    take_over(connected, host, port, is_own)
     if tls is None:
         return PlainTransport(connected)
     try:
@@ -87,11 +80,32 @@ async def _connect(host: str, port: int) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(host, port)
     except (OSError, UnicodeError) as error:  # a host that is no name at all is a UnicodeError
-        cause = _cause(error)
-        why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
-        is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
-        reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
-        raise DialError(reason, f"{host_port(host, port)}: {why}") from error
+        raise refused(host, port, error) from error
+
+
+def refused(host: str, port: int, error: OSError | UnicodeError) -> DialError:
+    """Return the error of an attempt that the system has ended."""
+    cause = _cause(error)
+    why = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
+    is_ours = isinstance(cause, OSError) and cause.errno in _OUT_OF_DESCRIPTORS
+    reason = CloseReason.FILE_DESCRIPTORS_EXHAUSTED if is_ours else CloseReason.UPSTREAM_REFUSED
+    return DialError(reason, f"{host_port(host, port)}: {why}")
+
+
+def too_slow(host: str, port: int, timeout_s: float) -> DialError:
+    """Return the error of an attempt that took too long."""
+    detail = f"{host_port(host, port)} did not answer within {timeout_s:g} s"
+    return DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail)
+
+
+def take_over(connected: socket.socket, host: str, port: int, is_own: IsOwn) -> None:
+    """Prepare a connection to a broker. One that leads to a port of Sluice itself is closed, and raises DialError."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    if is_own(connected):
+        connected.close()
+        detail = f"{host_port(host, port)} is a port of Sluice itself"
+        raise DialError(CloseReason.UPSTREAM_REFUSED, detail)
 
 
 def _cause(error: OSError | UnicodeError) -> BaseException:

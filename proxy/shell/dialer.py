@@ -8,6 +8,7 @@ Rules:
   bootstrap broker is dialled in the node's place, and asked once the client has authenticated (`broker_routes`).
   One client goes ahead; others wait SCOUT_S for what is learnt from it. In the place of a node whose address is known
   one client goes each ASK_AGAIN_S: if the node is down, more would authenticate in vain.
+- A broker whose address is known is dialled without a task (`direct_dials`); if that fails, `reach` goes on from there.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
 - With credentials of its own (`custody`) Sluice authenticates each connection, its questions' too, and then a refusal
   is not taken for a broker that has moved.
@@ -22,14 +23,18 @@ import trio
 from proxy.core.errors import CloseReason, SessionFault
 from proxy.core.metadata_lookup import MetadataLookup
 from proxy.host_port import host_port
-from proxy.shell.dial import DialError, dial, never_own, receive_some, send_all
+from proxy.shell.dial import DialError, dial, never_own, receive_some, send_all, take_over
+from proxy.shell.direct_dials import DirectDials, FailedDial
+from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Sequence
 
     from proxy.core.topology import Topology
     from proxy.shell.custody import Custody
     from proxy.shell.dial import IsOwn
+    from proxy.shell.direct_dials import DirectDial
     from proxy.shell.transport import BrokerTls, Transport
 
     Address = tuple[str, int]
@@ -88,6 +93,7 @@ class Dialer:
         self._timeout_s = timeout_s
         self._tls = tls
         self._custody = custody
+        self._direct_dials = DirectDials(timeout_s)
         self.is_own: IsOwn = never_own  # whether a connection leads to a port of ours
         self._asking = trio.Lock()
         self._asked_at = float("-inf")
@@ -97,23 +103,54 @@ class Dialer:
         self._learned = trio.Event()
         topology.subscribers.append(self._on_learned)
 
-    async def reach(self, node_id: int | None) -> Upstream:
-        """Return a connection to this broker (None: to any bootstrap broker). Raises DialError."""
+    # -- without a task ----------------------------------------------------------------------------
+
+    def direct(self, node_id: int | None) -> DirectDial | None:
+        """Return how to dial this broker without a task (None: any bootstrap broker); None if only `reach` can."""
+        if self._tls is not None or self._custody is not None:
+            return None
+        if node_id is not None:
+            route = self._topology.address_of(node_id)
+        else:
+            route = self._bootstrap[0] if self._bootstrap else None
+        return None if route is None else self._direct_dials.find(route)
+
+    def on_connected(self, direct: DirectDial, connected: socket.socket) -> Upstream:
+        """Return the connection that a direct dial has led to. Raises DialError if it leads to Sluice itself."""
+        take_over(connected, *direct.route, self.is_own)
+        return Upstream(PlainTransport(connected), direct.route)
+
+    def has_moved(self, node_id: int | None, route: Address) -> bool:
+        """Return whether this broker is known to be elsewhere by now."""
+        known = None if node_id is None else self._topology.address_of(node_id)
+        return known is not None and known != route
+
+    def on_failed(self, direct: DirectDial, error: OSError) -> FailedDial | None:
+        """Return what `reach` has to know of a direct dial that has failed; None if it may be made again."""
+        return self._direct_dials.failed(direct, error)
+
+    # -- in a task ---------------------------------------------------------------------------------
+
+    async def reach(self, node_id: int | None, tried: FailedDial | None = None) -> Upstream:
+        """Return a connection to this broker (None: to any bootstrap broker). Raises DialError.
+
+        `tried`: a direct dial that has failed, and is not made again.
+        """
         if node_id is None:
-            return await self._reach_any()
-        broker = await self._reach_node(node_id)
+            return await self._reach_any(tried)
+        broker = await self._reach_node(node_id, tried)
         known = self._topology.address_of(node_id)
         if known is None or known == broker.route or not broker.confirmed:
             return broker
         broker.close()  # it has moved during the dial
         return await self._dial(known)
 
-    async def _reach_node(self, node_id: int) -> Upstream:
+    async def _reach_node(self, node_id: int, tried: FailedDial | None) -> Upstream:
         address = self._topology.address_of(node_id)
         failed: DialError | None = None
         if address is not None:
             try:
-                return await self._dial(address)
+                return await self._dial(address, tried)
             except DialError as error:
                 if error.reason is CloseReason.UPSTREAM_AUTHENTICATION_FAILED:
                     raise
@@ -148,17 +185,17 @@ class Dialer:
                 return await self._dial(learnt)
         self._scouting_until = trio.current_time() + SCOUT_S
         self._learned = trio.Event()
-        return (await self._reach_any())._replace(confirmed=False)
+        return (await self._reach_any(None))._replace(confirmed=False)
 
     def _on_learned(self, _node_id: int, _before: Address | None) -> None:
         self._learned.set()
 
-    async def _reach_any(self) -> Upstream:
+    async def _reach_any(self, tried: FailedDial | None) -> Upstream:
         """Try the bootstrap brokers in turn; those that fail move to the end of the list."""
         error: DialError | None = None
         for address in tuple(self._bootstrap):
             try:
-                return await self._dial(address)
+                return await self._dial(address, tried)
             except DialError as failed:
                 error = failed
                 if address in self._bootstrap:
@@ -214,11 +251,15 @@ class Dialer:
             broker.close()
         return True
 
-    async def _dial(self, route: Address) -> Upstream:
-        """Return an authenticated connection to one address. Raises DialError."""
+    async def _dial(self, route: Address, tried: FailedDial | None = None) -> Upstream:
+        """Return an authenticated connection to one address, if it was not `tried` already. Raises DialError."""
+        if tried is not None and tried.route == route:
+            raise tried.error
         transport = await dial(*route, self._timeout_s, self._tls, self.is_own)
         address = host_port(*route)
         if self._custody is None:
+            if self._tls is None:
+                self._direct_dials.note(route, transport.peer_address())
             return Upstream(transport, route)
         failed = CloseReason.UPSTREAM_AUTHENTICATION_FAILED
         lifetime_ms = None

@@ -39,7 +39,10 @@ class Dials:
         self.may = trio.Event()
         self.error: Exception | None = None
 
-    async def reach(self, node_id: int | None) -> Upstream:
+    def direct(self, _node_id: int | None) -> None:
+        """Return None: each dial has a task."""
+
+    async def reach(self, node_id: int | None, _tried: object = None) -> Upstream:
         self.asked.append(node_id)
         try:
             await self.may.wait()

@@ -62,7 +62,10 @@ class VersionedBroker:
         self.throttle_ms = 0
         self.error: DialError | None = None
 
-    async def reach(self, node_id: int | None) -> Upstream:
+    def direct(self, _node_id: int | None) -> None:
+        """Return None: each dial has a task."""
+
+    async def reach(self, node_id: int | None, _tried: object = None) -> Upstream:
         assert node_id == NODE
         await self.may.wait()
         if self.error is not None:

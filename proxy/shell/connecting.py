@@ -1,0 +1,100 @@
+"""A TCP connection that the event loop makes: a connect that does not block, without a task.
+
+Rules:
+- It leads to a socket address, so there is no name to look up, and no second address to try meanwhile.
+- The outcome is told once, unless it is cancelled: the connected socket, or the error. The socket is the caller's then.
+- An event alone is no proof of a connection: it may be one of an earlier socket of the same number.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+from proxy.core.purgatory.timing_wheel import TimerEntry
+from proxy.shell.poller import OUT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.shell.endpoint import Endpoints
+
+    SocketAddress = tuple[socket.AddressFamily, tuple[str, int]]
+    """The family, and the address as `connect` takes it."""
+    Done = Callable[[socket.socket | None, OSError | None], None]
+
+_UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS})
+
+
+def socket_address(host: str, port: int) -> SocketAddress | None:
+    """Return the socket address of a host that is an IP address; None for a name, or an address with a zone."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except (OSError, ValueError):
+            continue
+        return family, (host, port)
+    return None
+
+
+class Connecting(TimerEntry):
+    """A connection that is being made, until `at_ms` at the latest.
+
+    `done(socket, None)` or `done(None, error)` tells the outcome: a TimeoutError if there is none in time.
+    """
+
+    __slots__ = ("_done", "_endpoints", "_socket")
+
+    def __init__(self, endpoints: Endpoints, to: SocketAddress, at_ms: int, done: Done) -> None:
+        """Begin to connect. Raises OSError if that fails at once."""
+        super().__init__(at_ms)
+        self._endpoints = endpoints
+        self._done = done
+        self._socket = _begin(to)
+        try:
+            endpoints.watch(self._socket.fileno(), OUT, self._on_ready)
+        except OSError:  # the user has no epoll watches left
+            self._socket.close()
+            raise
+        endpoints.engine.timers.add(self)
+
+    def cancel(self) -> None:
+        """Close the socket, and tell nothing."""
+        self._leave()
+        self._socket.close()
+
+    def fire(self, _now_ms: int) -> None:
+        """See TimerEntry: it takes too long."""
+        self.cancel()
+        self._done(None, TimeoutError())
+
+    def _leave(self) -> None:
+        super().cancel()
+        self._endpoints.unwatch(self._socket.fileno())
+
+    def _on_ready(self, _now_ms: int) -> None:
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            self.cancel()
+            self._done(None, OSError(code, os.strerror(code)))
+            return
+        try:
+            self._socket.getpeername()
+        except OSError:
+            return  # not connected yet
+        self._leave()
+        self._done(self._socket, None)
+
+
+def _begin(to: SocketAddress) -> socket.socket:
+    """Return a socket that begins to connect. Raises OSError."""
+    family, address = to
+    begun = socket.socket(family, socket.SOCK_STREAM)
+    begun.setblocking(False)
+    code = begun.connect_ex(address)
+    if code in _UNDER_WAY:
+        return begun
+    begun.close()
+    raise OSError(code, os.strerror(code))
