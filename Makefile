@@ -35,7 +35,8 @@ PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)
 
 # The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
 # so that they delay no other; only a little, or they starve beside the work of others. The longest start first. Five at
-# once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy.
+# once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy. Only the last has no `nice`:
+# all wait for it.
 # The output of a suite is printed at its end.
 SUITES := check integration pipeline processes unit-rest $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
@@ -71,7 +72,7 @@ unit: unit-core unit-rest  ## fast tests: no broker, no sleeping
 
 CORE := tests/wire tests/policies tests/proxy/core
 unit-core: $(STAMP)-test
-	nice -n 4 $(PYTEST) $(CORE)
+	$(PYTEST) $(CORE)
 
 unit-rest: $(STAMP)-test $(STAMP)-tools
 	nice -n 4 $(PYTEST) tests $(addprefix --ignore ,tests/compiled tests/integration tests/pipeline $(PROCESSES) $(CORE))

@@ -21,7 +21,7 @@ from proxy.demo.roles import ROLES, Pace, Role
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, ThrottleEvent
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
 POLL_S = 0.005
 
 

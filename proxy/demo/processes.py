@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 LAST_LINES = 15
 Brokers = dict[int, str]
 """Node id to `host:port`."""
