@@ -304,12 +304,12 @@ class Chain:
         if not with_on_response:
             return None
         from policies.reply_hooks import (  # noqa: PLC0415 - a chain without it takes no memory for it
-            HeardEntry,
+            ResponseHook,
             join_responses,
         )
 
         called = [
-            HeardEntry(
+            ResponseHook(
                 entry,
                 _place(entry, with_on_request),
                 self._call(entry, "on_response", timed=timed),
@@ -325,12 +325,12 @@ class Chain:
         if not with_on_complete:
             return None
         from policies.reply_hooks import (  # noqa: PLC0415 - as above
-            ToldEntry,
+            CompletionHook,
             join_completions,
         )
 
         called = [
-            ToldEntry(
+            CompletionHook(
                 entry.name,
                 _place(entry, with_on_request),
                 self._call(entry, "on_complete", timed=timed),

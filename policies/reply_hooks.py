@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Observe = Callable[[str, Verdict, str, Peer, int], None]
 
 
-class HeardEntry(NamedTuple):
+class ResponseHook(NamedTuple):
     """An entry, its place among those with `on_request` (-1: it has none), and its `on_response`."""
 
     entry: Entry
@@ -34,8 +34,8 @@ class HeardEntry(NamedTuple):
     hears_body: bool
 
 
-class ToldEntry(NamedTuple):
-    """The name of an entry, its place as in HeardEntry, and its `on_complete`."""
+class CompletionHook(NamedTuple):
+    """The name of an entry, its place as in ResponseHook, and its `on_complete`."""
 
     name: str
     place: int
@@ -43,11 +43,11 @@ class ToldEntry(NamedTuple):
 
 
 def join_responses(
-    heard: Sequence[HeardEntry], hook_runner: HookRunner, observe: Observe
+    hooks: Sequence[ResponseHook], hook_runner: HookRunner, observe: Observe
 ) -> OnResponse:
     """Return the `on_response` of these entries, in this order."""
-    first = heard[0]
-    lone = len(heard) == 1 and not first.entry.forwards_on_error
+    first = hooks[0]
+    lone = len(hooks) == 1 and not first.entry.forwards_on_error
     if lone and first.place <= 0 and not first.hears_body:
         return first.on_response
 
@@ -56,7 +56,7 @@ def join_responses(
     ) -> Forward | Throttle | Replace:
         longest: Throttle | None = None
         newest: Replace | None = None
-        for entry, place, call, hears_body in heard:
+        for entry, place, call, hears_body in hooks:
             if place >= request.asked_up_to:
                 continue  # the request was refused before this entry judged it
             try:
@@ -85,14 +85,14 @@ def join_responses(
     return on_response
 
 
-def join_completions(told: Sequence[ToldEntry], hook_runner: HookRunner) -> OnComplete:
+def join_completions(hooks: Sequence[CompletionHook], hook_runner: HookRunner) -> OnComplete:
     """Return the `on_complete` of these entries, in this order."""
 
     def on_complete(
         request: ChainRequest, outcome: Outcome, peer: Peer, result: Result, now_ms: int
     ) -> None:
         limit, request.asked_up_to = request.asked_up_to, COMPLETED
-        for name, place, call in told:
+        for name, place, call in hooks:
             if place < limit:
                 try:
                     call(request, outcome, peer, result, now_ms)

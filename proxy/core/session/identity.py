@@ -105,7 +105,7 @@ class Identity:
 
     # -- by bodies: what the session calls -------------------------------------------------------
 
-    def heard_request(self, api_key: int, api_version: int, body: bytes) -> None:
+    def on_sasl_request(self, api_key: int, api_version: int, body: bytes) -> None:
         """Read the body of a SaslHandshake or SaslAuthenticate that is forwarded to the broker.
 
         A body that cannot be read passes too: the broker refuses it.
@@ -123,7 +123,7 @@ class Identity:
                 token = b""
             self.on_token(token)
 
-    def heard_reply(self, api_key: int, api_version: int, body: bytes) -> Principal | None:
+    def on_sasl_reply(self, api_key: int, api_version: int, body: bytes) -> Principal | None:
         """Read the broker's reply to the oldest of these requests; return the principal if it completes the exchange.
 
         Raises: PrincipalChangedError (see `on_token_reply`); WireError for a malformed reply.

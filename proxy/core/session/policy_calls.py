@@ -96,7 +96,7 @@ class PolicyCalls:
             api_key = exchange.plan.api.key
             raise self._shared.chain.attribute_fault(api_key, "on_response", error) from error
         if exchange.seen is not None:
-            exchange.seen.heard(reply, verdict, now_ms)
+            exchange.seen.on_response(reply, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
 
     def hear_body(

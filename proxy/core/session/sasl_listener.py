@@ -63,7 +63,7 @@ class SaslListener:
     def takes(self, exchange: ObservedExchange, body: bytes, now_ms: int) -> bool:
         """Read the body of a SASL request; it is forwarded to the broker."""
         api = exchange.plan.api
-        self._identity.heard_request(api.key, api.version, body)
+        self._identity.on_sasl_request(api.key, api.version, body)
         if api.key == ApiKey.SASL_HANDSHAKE:
             self._link.plans.clear()
         else:
@@ -74,7 +74,7 @@ class SaslListener:
         """Read a SASL reply of the broker. Raises PrincipalChangedError, and WireError if it is malformed."""
         link, identity = self._link, self._identity
         under_way = identity.authenticating
-        principal = identity.heard_reply(api.key, api.version, body)
+        principal = identity.on_sasl_reply(api.key, api.version, body)
         if principal is not None and (
             principal.source == "sasl" or link.peer.principal_source in UNNAMED
         ):  # a certificate's or a fixed name says more than that the name cannot be read

@@ -102,7 +102,7 @@ class Seen:
         self.released = [*(self.released or ()), (self._capture.next_event(), now_ms)]
         self.judged(verdict)
 
-    def heard(self, response: Response, verdict: object, now_ms: int) -> None:
+    def on_response(self, response: Response, verdict: object, now_ms: int) -> None:
         """Record the policies' verdict on the reply."""
         self.replied_event = self._capture.next_event()
         self.replied_ms = now_ms

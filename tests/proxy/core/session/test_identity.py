@@ -205,25 +205,25 @@ def token_body(version: int, token: bytes) -> bytes:
 def test_the_principal_is_read_from_bodies(version: int) -> None:
     """A whole SCRAM exchange as it lies on the wire, in every version; other APIs may pass in between."""
     identity = Identity()
-    identity.heard_request(f.SASL_HANDSHAKE, 1, f.string("SCRAM-SHA-256"))
-    assert identity.heard_reply(f.SASL_HANDSHAKE, 1, pack(">hi", 0, 0)) is None
-    identity.heard_request(f.SASL_AUTHENTICATE, version, token_body(version, scram("alice")))
+    identity.on_sasl_request(f.SASL_HANDSHAKE, 1, f.string("SCRAM-SHA-256"))
+    assert identity.on_sasl_reply(f.SASL_HANDSHAKE, 1, pack(">hi", 0, 0)) is None
+    identity.on_sasl_request(f.SASL_AUTHENTICATE, version, token_body(version, scram("alice")))
     challenge = sasl.authenticate_body(SERVER_FIRST, 0, version)
-    assert identity.heard_reply(f.SASL_AUTHENTICATE, version, challenge) is None
-    identity.heard_request(f.SASL_AUTHENTICATE, version, token_body(version, PROOF))
+    assert identity.on_sasl_reply(f.SASL_AUTHENTICATE, version, challenge) is None
+    identity.on_sasl_request(f.SASL_AUTHENTICATE, version, token_body(version, PROOF))
     final = sasl.authenticate_body(SERVER_FINAL, 0, version)
-    identity.heard_request(f.HEARTBEAT, 0, token_body(version, scram("bob")))
-    assert identity.heard_reply(f.HEARTBEAT, 0, final) is None
-    assert identity.heard_reply(f.SASL_AUTHENTICATE, version, final) == ALICE
+    identity.on_sasl_request(f.HEARTBEAT, 0, token_body(version, scram("bob")))
+    assert identity.on_sasl_reply(f.HEARTBEAT, 0, final) is None
+    assert identity.on_sasl_reply(f.SASL_AUTHENTICATE, version, final) == ALICE
 
 
 def test_a_malformed_token_makes_the_principal_unknown() -> None:
     """The broker refuses it; if it does not, only the broker knows the user. A malformed reply is its fault."""
     identity = Identity()
-    identity.heard_request(f.SASL_HANDSHAKE, 1, b"\x00\x09PLAIN")
-    identity.heard_reply(f.SASL_HANDSHAKE, 1, b"\x00\x00")
-    identity.heard_request(f.SASL_AUTHENTICATE, 1, b"\x00\x00\x00\xff" + plain("alice", "x"))
+    identity.on_sasl_request(f.SASL_HANDSHAKE, 1, b"\x00\x09PLAIN")
+    identity.on_sasl_reply(f.SASL_HANDSHAKE, 1, b"\x00\x00")
+    identity.on_sasl_request(f.SASL_AUTHENTICATE, 1, b"\x00\x00\x00\xff" + plain("alice", "x"))
     with pytest.raises(WireError):
-        identity.heard_reply(f.SASL_AUTHENTICATE, 1, b"\x00\x00")
+        identity.on_sasl_reply(f.SASL_AUTHENTICATE, 1, b"\x00\x00")
     assert identity.principal is None
-    assert identity.heard_reply(f.SASL_AUTHENTICATE, 1, sasl.authenticate_body()) == NAMELESS
+    assert identity.on_sasl_reply(f.SASL_AUTHENTICATE, 1, sasl.authenticate_body()) == NAMELESS
