@@ -179,9 +179,13 @@ class SaslGate:
             if link.ended:
                 return
             self._unanswered = None
-            answer(link, exchange, found.body, now_ms)
-            link.end_after_replies(CloseReason.AUTHENTICATION_FAILED, found.why)
-            link.ask_for_turn()
+            try:
+                answer(link, exchange, found.body, now_ms)
+            except Exception as fault:  # noqa: BLE001 - a policy's bug costs this session only
+                link.fail_and_ask_for_turn(fault)
+            else:
+                link.end_after_replies(CloseReason.AUTHENTICATION_FAILED, found.why)
+                link.ask_for_turn()
 
         self._timer = link.shared.timers.arm(now_ms + FAILURE_DELAY_MS, close)
 

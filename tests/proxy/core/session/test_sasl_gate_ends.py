@@ -55,6 +55,20 @@ def test_nothing_is_read_between_a_failure_and_its_reply() -> None:
     assert gated.recorder.peers[-1].user == "ANONYMOUS"
 
 
+def test_a_policy_that_raises_at_the_late_reply_ends_the_connection() -> None:
+    """Without a reply. The fault is the policy's, and no timer's: the client is not kept, muted, for ever."""
+    gated = Gated()
+    wire = gated.sign_in(plain("alice", "x"))
+    gated.recorder.judge_reply = lambda _: 1 // 0
+    wire.advance(FAILURE_DELAY_MS)
+    assert wire.session.ended
+    assert gated.reason is CloseReason.POLICY_FAULT
+    assert wire.watcher.internal == []
+    wire.release()
+    assert [outcome for _, outcome in gated.recorder.completed][-1] is Outcome.DISCONNECTED
+    assert gated.engine.timers.size == 0
+
+
 def test_a_mechanism_that_is_not_offered_is_refused_late_too() -> None:
     """The reply names those that are."""
     gated = Gated()
