@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from string import Template
 
+import msgspec
+import pytest
+
 import sluice
-from sluice import listings, messages, testing
+from sluice import Policy, listings, messages, testing
+from sluice.testing import PolicyContract
 from tests.support.house.house import ROOMS, ROOT
 
 INTERNAL = {*ROOMS, "bench", "tests"} - {"sluice"}
@@ -32,6 +36,15 @@ def sources() -> Iterator[tuple[str, str]]:
         yield file.name, file.read_text("utf-8")
     for file in TEMPLATES:
         yield file.name, Template(file.read_text("utf-8")).substitute(MADE_UP)
+
+
+SHOWN = [(page, source) for page, source in sources() if "(Policy):" in source and ".md" in page]
+LEFT_OUT = re.compile(r"^ +Config = (\w+)$", re.MULTILINE)
+"""The settings of a policy whose page shows none."""
+
+
+class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of a policy that needs none."""
 
 
 def imports(source: str) -> Iterator[tuple[str, str]]:
@@ -75,6 +88,28 @@ def test_a_policy_that_is_shown_imports_what_it_uses() -> None:
         used = {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
         missing = used & DOOR - {name for _, name in imports(source)}
         assert not missing, f"{place}: {missing}"
+
+
+@pytest.mark.parametrize(("page", "source"), SHOWN)
+def test_a_policy_that_a_page_shows_keeps_the_contract(page: str, source: str) -> None:
+    """It runs as it stands, once it has the settings and the function that its page leaves out."""
+    given = dict.fromkeys(LEFT_OUT.findall(source), NoSettings)
+    scope: dict[str, object] = {**given, "without_secrets": lambda _, body: body}
+    exec(compile(source, page, "exec"), scope)  # noqa: S102 - our own pages
+    (policy,) = [
+        each for each in scope.values() if isinstance(each, type) and Policy in each.__bases__
+    ]
+    config = {"allowed_prefix": "night-"} if "allowed_prefix" in source else {}
+    settings = getattr(policy, "Config", NoSettings)
+    contract = type(
+        "Shown",
+        (PolicyContract,),
+        {"policy": type(policy.__name__, (policy,), {"Config": settings}), "config": config},
+    )()
+
+    for name in vars(PolicyContract):
+        if name.startswith("test_"):
+            getattr(contract, name)()
 
 
 def test_no_page_for_users_names_a_module_behind_the_door() -> None:
