@@ -31,6 +31,7 @@ from wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
+    from typing import Self
 
 
 class Need(IntEnum):
@@ -43,11 +44,11 @@ class Need(IntEnum):
     its topics fill while the body is forwarded (complete in `on_complete`)."""
     BODY = 2
     """The header, the head and `request.body`: the whole body is buffered, and counted, until the verdict. The topics
-    of a Produce head are complete; one with more than 1,000 topics, partitions and tags ends the connection."""
+    of a Produce head are complete; one with more than 25,000 topics, partitions and tags ends the connection."""
     TOPICS = 3
     """As BODY, and `request.topics` and `request.groups`, read before the policy is asked. A request that cannot be
-    read, or has more than 1,000 array elements and tags, ends the connection. Each Fetch names all its topics: the
-    broker is asked to open no session (KIP-227), and a request that continues one is answered by
+    read ends the connection; one with more than 25,000 array elements and tags is refused. Each Fetch names all its
+    topics: the broker is asked to open no session (KIP-227), and a request that continues one is answered by
     FETCH_SESSION_ID_NOT_FOUND after the verdict. For an API that names no topic and no group it is HEADER."""
 
 
@@ -190,6 +191,8 @@ Verdict = Forward | Throttle | Hold | Respond | Reject | Deny | Replace
 class PolicyConfigError(ValueError):
     """A policy refuses its settings. `path` is the key below the entry's `config`."""
 
+    __module__ = "sluice"  # where others import it: a traceback says so
+
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
         self.path = path
@@ -285,8 +288,8 @@ class Policy:
         self.config = config
         self.host = host
 
-    def adopt(self, previous: Policy) -> None:
-        """Take over the state of the entry of the same name, at a reload."""
+    def adopt(self, previous: Self) -> None:
+        """Take over the state of the entry of the same name and class, at a reload."""
 
     def effective_quota(self, user: str, client_id: str) -> EffectiveQuota | None:
         """Return the request rate that this policy enforces on them; None if there is none.

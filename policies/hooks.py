@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     OnComplete = Callable[["ChainRequest", Outcome, Peer, Result, int], None]
 
 ASKED_ALL = 1 << 30
-"""`asked` of a request that no entry has refused or holds so far."""
+"""`asked_up_to` of a request that no entry has refused or holds so far."""
 COMPLETED = -1
-"""`asked` of a request that has completed: no hook is called for it any more."""
+"""`asked_up_to` of a request that has completed: no hook is called for it any more."""
 
 
 class ChainRequest(Request, Protocol):

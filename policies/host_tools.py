@@ -19,6 +19,8 @@ BLOCKING_TIMEOUT_MS: Final = 10_000
 class TooManyCallsError(Exception):
     """Too many calls of `run_blocking` of this entry wait for a thread; this one was not made."""
 
+    __module__ = "sluice"  # where others import it: a traceback says so
+
 
 class HostTools(Protocol):
     """The tools of a policy for itself; they decide nothing about requests."""

@@ -33,6 +33,8 @@ class UnreadableRequestError(WireError):
     error reported.
     """
 
+    __module__ = "sluice"  # where others import it: a traceback says so
+
     def __init__(self, code: ErrorCode, words: str) -> None:
         super().__init__(words)
         self.code = code

@@ -82,6 +82,8 @@ def with_origin(problem: Problem, origins: Mapping[str, str]) -> Problem:
 class SettingsError(ValueError):
     """Settings that cannot be used; `problems` is never empty."""
 
+    __module__ = "sluice.testing"  # where others import it: a traceback says so
+
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))

@@ -13,6 +13,8 @@ from typing import Final
 class WireError(ValueError):
     """The bytes are not valid in the Kafka protocol. The message says which rule they break."""
 
+    __module__ = "sluice"  # where others import it: a traceback says so
+
 
 class BudgetError(WireError):
     """A frame has more elements than a walker may visit. Its bytes may still be valid."""

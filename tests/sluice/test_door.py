@@ -91,6 +91,15 @@ def test_the_types_of_the_contract_are_at_the_door(name: str) -> None:
     assert annotated(getattr(sluice, name)) - public - LANGUAGE <= ALIASES
 
 
+def test_a_traceback_names_an_error_as_it_is_imported() -> None:
+    """`sluice.PolicyConfigError: ...`, and not the internal module that defines it."""
+    for module in MODULES:
+        for name in module.__all__:
+            found = getattr(module, name)
+            if isinstance(found, type) and issubclass(found, BaseException):
+                assert (found.__module__, found.__qualname__) == (module.__name__, name)
+
+
 def test_the_module_runs_the_command() -> None:
     """`python -m sluice` is `sluice`."""
     assert "Usage: sluice " in said("-m", "sluice", "--help")
