@@ -11,12 +11,14 @@ from policies.fetch_floor import FetchFloor, FetchFloorConfig, FloorRule
 from policies.limits import Limits, LimitsConfig
 from policies.quota.config import QuotaConfig
 from policies.quota.policy import Quota
+from proxy.core.auth.passwords import PasswordCheck, Passwords
 from proxy.core.engine import Engine
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
 from proxy.core.stats.topic_usage import TopicUsage
-from tests.fuzz.whims import HearingWhim, Whim
+from tests.fuzz.whims import HearingWhim, Whim, WildWhim
 from tests.support.core.sessions import make_engine
+from tests.support.shell.sasl_service import sasl_server
 
 _TIMEOUT_MS: Final = 30_000
 _SMALL: Final = PoolLimits(
@@ -57,6 +59,7 @@ _CHAIN: Final = (
 KINDS: Final = (
     *("bare", "watched", "entity quota", "channel quota", "chain"),
     *("whims of bodies", "whims of topics", "whims of heads", "whims of replies"),
+    *("wild whims", "own sasl"),
 )
 
 
@@ -95,6 +98,33 @@ def configured(*policies: tuple[type[Policy], object], **options: object) -> Eng
     services = Services()
     engine = make_engine([kind(config, services) for kind, config in policies], **options)
     services.engine = engine
+    return engine
+
+
+def wild(seed: int, **options: object) -> Engine:
+    """Return an engine with a policy or two that raise and call back in any hook."""
+    services = Services()
+    policies = [WildWhim(Need(seed % 4), seed, services), WildWhim(Need.HEADER, seed + 1, services)]
+    if seed % 3 == 0:
+        options["pool_limits"] = _SMALL
+    engine = make_engine(policies[: 1 + seed % 2], request_timeout_ms=_TIMEOUT_MS, **options)
+    services.engine = engine
+    return engine
+
+
+def gated(seed: int) -> Engine:
+    """Return the same, whose clients authenticate to Sluice: passwords are verified a millisecond later."""
+    engine = wild(seed, keeps_traces=True)
+
+    def submit(check: PasswordCheck, address: str, on_done: Callable[[bool | None], None]) -> bool:
+        if seed % 7 == 0:
+            return False
+        engine.timers.arm(engine.now_ms + 1, lambda _: on_done(check.run() if seed % 5 else None))
+        return True
+
+    server, _ = sasl_server(max_reauth_ms=5_000)
+    server.passwords = Passwords(b"a key", submit)
+    engine.authenticate_clients(server)
     return engine
 
 
@@ -137,6 +167,10 @@ def engine_of(kind: str, seed: int) -> Engine:
         return make_engine(
             policies, pool_limits=_SMALL, keeps_traces=True, request_timeout_ms=_TIMEOUT_MS
         )
+    if kind == "wild whims":
+        return wild(seed, on_error="forward" if seed % 4 == 0 else "close")
+    if kind == "own sasl":
+        return gated(seed)
     assert kind == "whims of heads", kind
     return make_engine(
         [Whim(Need.HEAD, seed + 1), Whim(Need.HEADER, seed + 2)],

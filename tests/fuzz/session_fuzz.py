@@ -2,7 +2,7 @@
 
 An episode is a few sessions that share one engine; its seed decides all of its events. These rules must hold:
 
-- A session ends for a reason that its peers gave; never INTERNAL, never a policy's fault.
+- A session ends for a reason that its peers gave; never INTERNAL, and by a policy's fault only if a policy raised.
 - The broker receives only requests of offered APIs.
 - The client receives no host but Sluice's.
 - The session of a client that has half-closed ends, also if the broker never answers.
@@ -18,9 +18,10 @@ from proxy.core.errors import CloseReason
 from tests.fuzz.conversations import Conversation
 from tests.fuzz.engines import KINDS, engine_of
 from tests.fuzz.grammar import LYING_HOST, TRUE_HOST
+from tests.fuzz.logins import login
 from tests.fuzz.mutation import mutated
 from tests.fuzz.peers import Answered, Asked
-from tests.fuzz.whims import STOCK, Whim
+from tests.fuzz.whims import STOCK, Whim, WildWhim
 from tests.support.core.sessions import Watcher, Wire
 
 CHUNKS: Final = (1, 2, 3, 7, 50, 300, 4096, 64 << 10, 256 << 10)
@@ -57,7 +58,7 @@ class SessionFuzz:
         self.reasons: set[CloseReason] = set()
         self._ids = 0
         self._chance = random.Random()
-        self._wild = self._lies = 0.0
+        self._wild = self._lies = self._logins = 0.0
 
     def play(self, seed: int) -> None:
         """Play one episode."""
@@ -67,6 +68,7 @@ class SessionFuzz:
         timers = engine.timers.size
         self._wild = chance.choice((0, 0.02, 0.2, 0.7))
         self._lies = chance.choice((0, 0, 0.05, 0.4))
+        self._logins = 0.02 if engine.sasl_server is None else 0.5
         pairs = [Pair(engine, chance) for _ in range(chance.choice((1, 1, 2, 4)))]
         for _ in range(chance.randrange(3, STEPS_MAX)):
             self._step(chance.choice(pairs), engine)
@@ -117,13 +119,17 @@ class SessionFuzz:
     def _client(self, pair: Pair) -> None:
         chance = self._chance
         frames = []
-        for _ in range(chance.choice((1, 1, 2, 5, 20, 60))):
+        if chance.random() < self._logins:
+            frames = login(chance, self._ids + 1)
+            self._ids += len(frames)
+        for _ in range(0 if frames else chance.choice((1, 1, 2, 5, 20, 60))):
             self._ids += 1
             frame = STOCK.request(STOCK.pick(chance), self._ids, chance)
             if chance.random() < self._wild:
                 frame = mutated(frame, chance)
-            pair.answered.sent(frame)
             frames.append(frame)
+        for frame in frames:
+            pair.answered.sent(frame)
         self.frames += len(frames)
         data = b"".join(frames)
         if chance.random() < 0.1:
@@ -211,7 +217,9 @@ class SessionFuzz:
         if watcher.internal:
             raise watcher.internal[0]
         reasons = {reason for reason, _ in watcher.closed}
-        assert reasons <= ENDS, watcher.closed
+        wild = [each.policy for each in engine.chain.entries if isinstance(each.policy, WildWhim)]
+        assert reasons <= (ENDS | {CloseReason.POLICY_FAULT} if wild else ENDS), watcher.closed
+        assert not any(policy.strange for policy in wild)
         self.reasons |= reasons
         assert not engine.sessions
         assert not engine.request_pool.used_bytes

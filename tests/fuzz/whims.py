@@ -1,8 +1,9 @@
-"""Policies with random verdicts on requests and replies."""
+"""Policies with random verdicts on requests and replies, and one that raises and calls back in any hook."""
 
 import random
 from typing import Final
 
+from policies import api
 from policies.api import (
     EXEMPT,
     FORWARD,
@@ -39,6 +40,14 @@ HEARD: Final = frozenset(OFFERED) - {
     ApiKey.SASL_AUTHENTICATE,
 }
 """The APIs that `hears_body` may have."""
+FAULTS: Final = (
+    ZeroDivisionError("a whim"),
+    StopIteration("a whim"),
+    GeneratorExit("a whim"),
+    KeyboardInterrupt("a whim"),
+    SystemExit("a whim"),
+)
+"""What a hook may raise: a policy's bug, be it an Exception or not."""
 
 
 class Whim(Policy):
@@ -89,6 +98,51 @@ class Whim(Policy):
         self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
     ) -> None:
         assert self.open.pop(id(request), None) is request, "a request completed that was not open"
+
+
+class WildWhim(Whim):
+    """As Whim; each hook may also raise, wake held requests, and have what the policy needs read again.
+
+    `strange` are the requests that ended and were not open.
+    """
+
+    def __init__(self, needs: Need, seed: int, host: api.Host) -> None:
+        super().__init__(needs, seed)
+        self.host = host
+        self.strange: list[Request] = []
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        self.open[id(request)] = request
+        self._act()
+        verdict = super().on_request(request, peer, now_ms)
+        self._act()
+        return verdict
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Throttle:
+        self._act()
+        return super().on_response(request, response, peer, now_ms)
+
+    def on_complete(
+        self, request: Request, outcome: Outcome, peer: Peer, result: Result, now_ms: int
+    ) -> None:
+        if self.open.pop(id(request), None) is not request:
+            self.strange.append(request)
+        self._act()
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        self._act()
+
+    def _act(self) -> None:
+        turn = self._whim.random()
+        if turn < 0.1:
+            self.host.wake(self._whim.choice("ab"))
+        elif turn < 0.13:
+            self.needs = self._whim.choice(list(Need))
+            self.host.reconsider()
+        elif turn < 0.14:
+            raise self._whim.choice(FAULTS)
 
 
 class HearingWhim(Whim):
