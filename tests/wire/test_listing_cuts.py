@@ -1,5 +1,6 @@
 """Topics and groups are cut out of replies: what is left is what the codec would leave."""
 
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from itertools import product
 
@@ -13,7 +14,7 @@ from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.listing_cuts import LISTED, Keeps, cut, layout_of_reply, nothing
-from wire.request_layouts import Part
+from wire.request_layouts import Part, names_anything
 from wire.schema import FIXED_BYTES, Shape
 
 READ = [api for api in apis_known() if api.key in LISTED]
@@ -64,6 +65,23 @@ def told_by_layout(parts: tuple[Part, ...]) -> list[object]:
         else:
             found += spelt.get(part.kind, [part.kind])
     return found
+
+
+def name_fields(shape: Shape) -> Iterator[str]:
+    """Yield the fields of a reply that are, or may be, the name of a topic or a group."""
+    for field in (*shape.untagged, *shape.tagged.values()):
+        if field.shape is not None:
+            yield from name_fields(field.shape)
+        elif field.name in _NAMES or field.python_type.__name__ in {"TopicName", "GroupId"}:
+            yield field.name
+
+
+def test_a_reply_that_names_what_its_request_does_not_is_a_listing() -> None:
+    """No policy can judge such a request by its names: it has to cut the reply."""
+    naming = {api.key for api in apis_known() if any(name_fields(codec.response_shape(api)))}
+    features = {ApiKey.API_VERSIONS}
+
+    assert {key for key in naming if not names_anything(key)} - features <= LISTED
 
 
 @for_each(READ)
