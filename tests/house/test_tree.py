@@ -23,7 +23,7 @@ TOP_LEVEL = {
     *("sluice", "wire", "policies", "proxy", "pipeline", "helm", "tests", "bench", "docs"),
     *("examples", "requirements"),
 }
-LONGEST, LONGEST_MACHINE = 400, 600
+LONGEST, LONGEST_WHOLE = 400, 600
 STATE_MACHINES = {
     "proxy/shell/event_loop.py",
     "proxy/core/session/request_stream.py",
@@ -31,6 +31,8 @@ STATE_MACHINES = {
     "tests/support/model/reference_model.py",
 }
 """To split one of these would cut one thought."""
+TABLES = {"proxy/telemetry/metrics/names.py", "wire/apis.py"}
+"""They grow by an entry with each metric, and with each API of Kafka."""
 # Written in parts, so that this file does not find itself.
 MACHINE = "|".join(("/wo" + "rk/", "/ro" + "ot/", "/ho" + "me/", "/t" + "mp/"))
 REGISTRY = "|".join(
@@ -44,13 +46,13 @@ def test_the_top_level_is_fixed() -> None:
 
 
 def test_no_file_is_long() -> None:
-    """A source file has at most 400 lines, a state machine 600."""
+    """A source file has at most 400 lines, a state machine or a table 600."""
     lines = {
         name(path): len(path.read_text("utf-8").splitlines())
         for path in FILES
         if path.suffix in SOURCES
     }
-    limits = dict.fromkeys(lines, LONGEST) | dict.fromkeys(STATE_MACHINES, LONGEST_MACHINE)
+    limits = dict.fromkeys(lines, LONGEST) | dict.fromkeys(STATE_MACHINES | TABLES, LONGEST_WHOLE)
 
     assert not {path: n for path, n in lines.items() if n > limits[path]}
 
