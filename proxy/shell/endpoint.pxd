@@ -23,6 +23,7 @@ cdef class Endpoints:
     cdef public StepTime engine
     cdef public list closed
     cdef public dict by_fd, watched
+    cdef public long long interest_changes, refused_sends, slow_events
 
 
 cpdef bint has_pending(Endpoint end) except? -1

@@ -28,8 +28,9 @@ READ_BYTES: Final = 288 << 10
 """The largest read: four take a frame of 1 MiB with its head. Reads of a power of two leave a fifth for the rest."""
 EARLY: Final = 1 << 20
 """In `expect` only: the client's next event is slow; in a throttle it is early."""
-SMALL_READS: Final = 1 << 21
-"""In `expect` only: reads are smaller than READ_BYTES, so each event is slow."""
+SLOWED: Final = 1 << 21
+"""In `expect` only: each event is slow, because the other side did not take all bytes and has not more room yet, or
+because reads under TLS are small and may leave decrypted bytes."""
 LINGERING: Final = -1
 """`expect` of a side whose bytes are discarded: all of its events are slow."""
 
@@ -116,9 +117,21 @@ class Endpoints:
     `closed`: those whose session was released in this step. `brokers`: None if sessions come with their brokers.
     `watched`: what is called with `now_ms` when another descriptor is ready, by descriptor: a port's, or that of a
     connection that is being made.
+    What costs more than the fast path is counted: `slow_events`, `refused_sends` (the kernel took not all bytes), and
+    `interest_changes` (calls of `epoll_ctl` for a connection that stays).
     """
 
-    __slots__ = ("brokers", "by_fd", "closed", "engine", "poller", "watched")
+    __slots__ = (
+        "brokers",
+        "by_fd",
+        "closed",
+        "engine",
+        "interest_changes",
+        "poller",
+        "refused_sends",
+        "slow_events",
+        "watched",
+    )
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -127,6 +140,7 @@ class Endpoints:
         self.closed: list[Endpoint] = []
         self.brokers: Brokers | None = None
         self.watched: dict[int, Callable[[int], None]] = {}
+        self.interest_changes = self.refused_sends = self.slow_events = 0
 
     def watch(self, fd: int, events: int, on_ready: Callable[[int], None]) -> None:
         """Call `on_ready(now_ms)` in each step in which this descriptor is ready, after the endpoints were served.

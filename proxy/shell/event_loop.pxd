@@ -2,6 +2,7 @@
 
 cimport cython
 
+from proxy.core.memory.pool cimport MemoryPool
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.turns cimport Turns
@@ -24,7 +25,8 @@ cdef class EventLoop:
         left=cython.longlong, budget=cython.longlong, event=cython.longlong, stop=cython.longlong,
         received=cython.longlong, sent=cython.longlong, handled=cython.longlong, ends=dict,
         area_end=cython.longlong, end=Endpoint, to=Endpoint, endpoints=Endpoints, engine=StepTime,
-        turns=Turns, ready=list, large=cython.longlong, scratch=bytearray,
+        turns=Turns, ready=list, large=cython.longlong, full=cython.longlong, limit=cython.longlong, scratch=bytearray,
+        requests=MemoryPool, replies=MemoryPool,
     )
     cpdef step(self, timeout_s)
 
@@ -32,4 +34,11 @@ cdef class EventLoop:
     cpdef _take(self, Endpoint end, long long received, long long now_ms)
     cpdef long long _on_slow_path(self, Endpoint end, long long event, long long now_ms) except? -9
     cpdef _received(self, Endpoint end, long long received, long long now_ms)
+    @cython.locals(source=Endpoint)
     cpdef _buffer_unsent(self, Endpoint end, long long start, long long stop)
+    @cython.locals(
+        granted=cython.longlong, limit=cython.longlong, size=cython.longlong, received=cython.longlong,
+        at=cython.longlong, engine=StepTime, turns=Turns, requests=MemoryPool, replies=MemoryPool,
+    )
+    cpdef long long _receive(self, Endpoint end, long long now_ms) except? -9
+    cpdef _read_more(self, Endpoint end)

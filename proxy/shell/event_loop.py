@@ -10,7 +10,8 @@ Rules:
 - Bytes that were in the sockets when the clock was read are handled before timers fire. If every poll returns its
   maximum, timers wait until as many events were handled as there are sockets, and no longer.
 - A side whose bytes were not all accepted by the other gets smaller reads, as small as those that were; each read that
-  is accepted whole makes the next one larger. So a slow client costs few copies, and few bytes wait for it.
+  is accepted whole makes the next one larger. So a slow client costs few copies, and few bytes wait for it. Meanwhile
+  the bytes that were not accepted wait for room (`settling`); then reads are on the fast path again, small as they are.
 - A muted channel is not read, even if its socket is readable.
 - While a pool is near its limit a read takes what the core grants, and the order of events is random.
 - An error or hang-up on a muted side closes it at once: a level-triggered set would spin.
@@ -33,7 +34,7 @@ from proxy.shell import settling, side_ending, system_calls
 from proxy.shell.endpoint import (
     EARLY,
     READ_BYTES,
-    SMALL_READS,
+    SLOWED,
     Endpoint,
     Endpoints,
     has_pending,
@@ -158,7 +159,7 @@ class EventLoop:
         self.endpoints.by_fd[b.fd] = b
         if not a.lingering:  # the wait for the broker says nothing about its speed
             a.read_bytes = READ_BYTES
-            a.expect &= ~SMALL_READS
+            a.expect &= ~SLOWED
         self._engine.ask_for_turn(session)
 
     def step(self, timeout_s: float) -> int:
@@ -198,7 +199,7 @@ class EventLoop:
         elif ready:
             fast = _NOTHING  # a muted session's socket may be watched still, and reads are small
         left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
-        large = LARGE_BYTES
+        large, full = LARGE_BYTES, READ_BYTES
         end: Endpoint | None = None
         waiting = iter(events)
         while True:
@@ -224,8 +225,11 @@ class EventLoop:
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
+                    limit = end.read_bytes
                     if end.direct >= 0:
-                        received = system_calls.receive(end.direct, scratch, at, area_end)
+                        received = system_calls.receive(
+                            end.direct, scratch, at, min(area_end, at + limit)
+                        )
                         if received < 0:
                             budget, left = budget + left, _READ_CLOCK
                             if received == system_calls.BROKEN:
@@ -233,7 +237,7 @@ class EventLoop:
                             continue
                     else:
                         try:
-                            received = end.recv_into(area)
+                            received = end.recv_into(area if limit >= full else area[:limit])
                         except OSError as error:
                             budget, left = budget + left, _READ_CLOCK
                             self._refused(end, error, now_ms)
@@ -274,6 +278,8 @@ class EventLoop:
                             sent = 0
                     if at + sent != stop:
                         self._buffer_unsent(to, at + sent, stop)
+                    elif limit < full:
+                        self._read_more(end)
                 if not length_hint(waiting):
                     break
                 budget, left = budget + left, _READ_CLOCK
@@ -464,13 +470,13 @@ class EventLoop:
                 self._buffer_unsent(end.other, start, stop)
 
     def _buffer_unsent(self, end: Endpoint, start: int, stop: int) -> None:
-        """Give bytes that the kernel did not accept to this side's channel."""
+        """Give bytes that the kernel did not accept to this side's channel. They wait there for room."""
         if not end.closed:
+            self.endpoints.refused_sends += 1
             end.channel.put(bytes(self._view[start:stop]))
             source = end.other
             source.read_bytes = max(SLOWED_READ_BYTES, source.read_bytes // 2)
-            source.expect |= SMALL_READS
-            settling.settle(self.endpoints, end)
+            settling.wait_for_room(self.endpoints, end)
 
     def _refused(self, end: Endpoint, error: OSError, now_ms: int) -> None:
         """Handle a failed receive or send: ignore "not now", end the side on any other error."""
@@ -479,6 +485,7 @@ class EventLoop:
 
     def _on_slow_path(self, end: Endpoint, event: int, now_ms: int) -> int:
         """Handle an event outside the fast path; return how many bytes were read."""
+        self.endpoints.slow_events += 1
         if end.lingering:
             self._discard(end, now_ms)
             return 0
@@ -506,34 +513,42 @@ class EventLoop:
 
     def _receive(self, end: Endpoint, now_ms: int) -> int:
         """Read as much as the core grants; return how many bytes were read."""
-        reads = self._engine.read_sizes
-        granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
-        limit = end.read_bytes
-        turns = self._engine.turns
+        engine = self._engine
+        limit = granted = end.read_bytes
+        requests, replies = self._pools
+        if requests.near_limit or replies.near_limit:
+            reads = engine.read_sizes
+            granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
+        turns = engine.turns
         area = self._small_area if turns.queue and not turns.labour_bytes else self._area
-        try:
-            received = end.recv_into(area[: min(granted, limit)])
-        except OSError as error:
-            self._refused(end, error, now_ms)
-            return 0
+        size = min(granted, limit, len(area))
+        if end.direct >= 0:
+            at = HEADROOM_BYTES
+            received = system_calls.receive(end.direct, self._scratch, at, at + size)
+            if received < 0:
+                if received == system_calls.BROKEN:
+                    settling.on_broken(self.endpoints, end, now_ms)
+                return 0
+        else:
+            try:
+                received = end.recv_into(area[:size])
+            except OSError as error:
+                self._refused(end, error, now_ms)
+                return 0
         end.traffic.read_bytes += received
         self._received(end, received, now_ms)
         if not end.closed:
-            if (
-                end.expect & SMALL_READS
-                and end.read_bytes == limit
-                and not end.other.channel.outbox
-            ):
+            if limit == end.read_bytes < READ_BYTES and not end.other.channel.outbox:
                 self._read_more(end)
             if has_pending(end):
-                self._engine.schedule(end.session)
+                engine.schedule(end.session)
         return received
 
     def _read_more(self, end: Endpoint) -> None:
         """Let the reads of this side grow, because the last one was accepted whole."""
         end.read_bytes = min(READ_BYTES, end.read_bytes + MORE_READ_BYTES)
-        if end.read_bytes == READ_BYTES and not end.lingering:
-            end.expect &= ~SMALL_READS
+        if end.read_bytes == READ_BYTES and not (end.lingering or end.channel.muted):
+            end.expect &= ~SLOWED
 
     def _discard(self, end: Endpoint, now_ms: int) -> None:
         try:

@@ -3,6 +3,8 @@
 Rules:
 - Unsent bytes are sent first. Then an ended session finishes both sides; of any other, a side that has unsent bytes
   mutes the one that they come from, and each side watches for what it waits for. Its mask changes only if that does.
+- After a send that was not taken whole none follows: its side is watched for room. The poll set is told that the other
+  one is muted only when more of its bytes come.
 - A muted client that may stay so is watched for a disconnect: it frees its place and sockets.
 - An exception of a session ends that session only. Its sides are closed before the session is told.
 """
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.shell import side_ending
-from proxy.shell.endpoint import EARLY, LINGERING, READ_BYTES, SMALL_READS, has_pending
+from proxy.shell.endpoint import EARLY, LINGERING, READ_BYTES, SLOWED, has_pending
 from proxy.shell.poller import IN, OUT, RDHUP
 
 if TYPE_CHECKING:
@@ -37,9 +39,7 @@ def settle(endpoints: Endpoints, end: Endpoint) -> None:
     else:
         if broker.fd < 0 and broker.channel.outbox and endpoints.brokers is not None:
             endpoints.brokers.need(session)
-        stuck = bool(client.channel.outbox)
-        broker.channel.set_backpressure(on=stuck)
-        client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
+        _set_backpressure(client, broker)
     _update_interest(endpoints, client)
     _update_interest(endpoints, broker)
 
@@ -48,6 +48,20 @@ def settle_rest(endpoints: Endpoints, end: Endpoint) -> None:
     """Settle what is left of a session that may have lost both sides."""
     if not (end.closed and end.other.closed):
         settle(endpoints, end)
+
+
+def wait_for_room(endpoints: Endpoints, end: Endpoint) -> None:
+    """Wait until this side takes the bytes that it has just refused, and mute the other one."""
+    session, source = end.session, end.other
+    if session.ended or session.uses_outboxes or end.fd < 0 or source.closed or source.lingering:
+        settle(endpoints, end)
+        return
+    source.expect |= SLOWED
+    if end.is_client:
+        _set_backpressure(end, source)
+    else:
+        _set_backpressure(source, end)
+    _update_interest(endpoints, end)
 
 
 def on_eof(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
@@ -90,11 +104,19 @@ def _send_outbox(endpoints: Endpoints, end: Endpoint) -> None:
             sent = end.send(front)
             channel.sent(sent)
             if sent < len(front):
+                endpoints.refused_sends += 1
                 return
     except BlockingIOError:
-        return
+        endpoints.refused_sends += 1
     except OSError as error:
         side_ending.lose(endpoints, end, endpoints.engine.now_ms, error)
+
+
+def _set_backpressure(client: Endpoint, broker: Endpoint) -> None:
+    """Mute the side whose bytes the other one does not take, and unmute it when it has."""
+    stuck = bool(client.channel.outbox)
+    broker.channel.set_backpressure(on=stuck)
+    client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
 
 
 def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:
@@ -104,6 +126,7 @@ def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:
     if end.lingering:
         if end.expect != LINGERING:
             end.expect = LINGERING
+            endpoints.interest_changes += 1
             endpoints.poller.modify(end.fd, IN)
         return
     channel = end.channel
@@ -112,9 +135,13 @@ def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:
     waits = channel.muted & _LASTING and not end.hung_up if held is None else not held.hung_up
     if waits and end.is_client:
         want |= RDHUP
-    flags = end.expect & (EARLY | SMALL_READS)
-    if want != end.expect ^ flags:
-        end.expect = want | flags
+    before = end.expect
+    is_slow = channel.muted or (end.pending is not None and end.read_bytes < READ_BYTES)
+    end.expect = want | before & (EARLY | SLOWED if is_slow else EARLY)
+    if want != before & ~(EARLY | SLOWED):
+        endpoints.interest_changes += 1
         endpoints.poller.modify(end.fd, want)
-        if want & IN and has_pending(end):
-            endpoints.engine.schedule(end.session)
+    elif not before & SLOWED:
+        return
+    if want & IN and has_pending(end):
+        endpoints.engine.schedule(end.session)
