@@ -3,6 +3,7 @@
 Rules:
 - One closure for each API version, made when it is first needed.
 - If only the first part of a reply must be changed, `lead_for` changes that part alone.
+- The brokers of a cluster answer ApiVersions with the same bytes, each new client of theirs: the last one is kept.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Rewrite = Callable[[bytearray, int, int], bytes | None]
     """(buffer, body start, body end) -> the new body, or None when it may pass as it is."""
 
+MAX_KEPT_VERSIONS_BYTES = 16 << 10
+"""The longest ApiVersions reply that is kept. A broker's has a tenth of that."""
 MAX_TOPICS = 100_000
 """The most topic names that are kept; a larger cache is cleared."""
 
@@ -70,15 +73,7 @@ class Rewrites:
 
     def _make(self, api: Api, *, names: bool = True) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:
-            return lambda buf, start, end: versions.narrow(
-                buf,
-                start,
-                end,
-                api.version,
-                {key: self.offered[key] for key in self.offered.keys() - self.hidden},
-                self.pass_unknown,
-                self.served,
-            )
+            return _Narrowing(self, api.version)
         if api.key in delegation_tokens.APIS:
             return lambda buf, start, end: self.token_owners.learn(api, buf, start, end)
         rewriter = addresses.rewriter(api)
@@ -105,3 +100,31 @@ class Rewrites:
             self.names_unread += 1
             return
         self.learn(learned)
+
+
+class _Narrowing:
+    """Narrows the replies to ApiVersions requests of one version. Keeps the last one, and what was made of it."""
+
+    __slots__ = ("_body", "_narrowed", "_rewrites", "_settings", "_version")
+
+    def __init__(self, rewrites: Rewrites, version: int) -> None:
+        self._rewrites = rewrites
+        self._version = version
+        self._body = self._narrowed = b""
+        self._settings: tuple[object, ...] = ()
+
+    def __call__(self, buf: bytearray, start: int, end: int) -> bytes:
+        """Return the narrowed body. Raises WireError if it is malformed."""
+        rewrites = self._rewrites
+        settings = rewrites.offered, rewrites.hidden, rewrites.served
+        body = bytes(memoryview(buf)[start:end])
+        if body == self._body and settings == self._settings:
+            return self._narrowed
+        offered, hidden, served = settings
+        shown = {key: offered[key] for key in offered.keys() - hidden}
+        narrowed = versions.narrow(
+            body, 0, len(body), self._version, shown, rewrites.pass_unknown, served
+        )
+        if len(body) <= MAX_KEPT_VERSIONS_BYTES:
+            self._body, self._settings, self._narrowed = body, settings, narrowed
+        return narrowed

@@ -16,6 +16,7 @@ from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f
 from wire import apis, delegation_tokens
 from wire import metadata as wire_metadata
+from wire import versions as wire_versions
 from wire.apis import Api, ApiKey
 from wire.codec import encode
 
@@ -187,3 +188,42 @@ def test_controllers_are_hidden_and_never_taken_for_brokers(made):
     assert engine.topology.address_of(1) is None
     assert isinstance(engine.observer, Watcher)
     assert engine.observer.learned == {}
+
+
+# -- versions -----------------------------------------------------------------------------------
+
+
+def versions_reply(*ranges: tuple[int, int, int]) -> bytes:
+    return struct.pack(">hi", 0, len(ranges)) + b"".join(
+        struct.pack(">hhh", *each) for each in ranges
+    )
+
+
+def test_a_kept_reply_about_versions_is_not_given_for_another_one_nor_under_other_settings():
+    """Brokers of two releases answer in turns, a third with too many bytes; then a chain and a login change it."""
+    engine = make_engine()
+    narrow = engine.rewrites.rewrite_for(api(ApiKey.API_VERSIONS, 0))
+    assert narrow is not None
+    bodies = [
+        versions_reply((ApiKey.HEARTBEAT, 0, 1)),
+        versions_reply((ApiKey.HEARTBEAT, 0, 2)),
+        versions_reply(*[(ApiKey.HEARTBEAT, 0, 3)] * rewrites.MAX_KEPT_VERSIONS_BYTES),
+    ]
+
+    def check() -> None:
+        for body in (*bodies, bodies[0], bodies[2], bodies[0], bodies[0], bodies[1], bodies[1]):
+            ours = engine.rewrites
+            shown = {key: ours.offered[key] for key in ours.offered.keys() - ours.hidden}
+            buf = bytearray(b"before" + body + b"after")
+            assert narrow(buf, 6, 6 + len(body)) == wire_versions.narrow(
+                body, 0, len(body), 0, shown, ours.pass_unknown, ours.served
+            )
+
+    check()
+    engine.rewrites.hidden = frozenset({ApiKey.HEARTBEAT})
+    check()
+    engine.rewrites.served = frozenset({ApiKey.SASL_HANDSHAKE})
+    check()
+    engine.rewrites.hidden = frozenset()
+    engine.rewrites.offered = {**engine.rewrites.offered, ApiKey.HEARTBEAT: (0, 1)}
+    check()
