@@ -9,7 +9,7 @@ from proxy.shell cimport system_calls
 
 cdef class Endpoint:
     cdef public Channel channel
-    cdef public bint closed, hung_up, is_client, lingering
+    cdef public bint closed, finished, hung_up, is_client, lingering
     cdef public int direct
     cdef public long long expect, read_bytes
     cdef public object fd, forward, pending, recv_into, send, take, timer, transport

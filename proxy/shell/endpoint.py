@@ -50,6 +50,7 @@ class Endpoint:
         "direct",
         "expect",
         "fd",
+        "finished",
         "forward",
         "hung_up",
         "is_client",
@@ -88,6 +89,7 @@ class Endpoint:
         self.read_bytes = READ_BYTES
         self.closed = False
         self.lingering = False
+        self.finished = False  # the peer's end of stream was read
         self.hung_up = False  # the peer has closed its side, which RDHUP tells without a read
         self.timer: Timer | None = None
 

@@ -66,6 +66,7 @@ def wait_for_room(endpoints: Endpoints, end: Endpoint) -> None:
 
 def on_eof(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
     """Tell the session that this side has sent its last byte."""
+    end.finished = True
     if end.is_client:
         end.channel.mute(Mute.ENDING)  # it sends no more, but may still read
         end.session.client_gone(now_ms)

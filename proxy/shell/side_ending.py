@@ -3,6 +3,8 @@
 Rules:
 - A side ends gracefully: unsent bytes are sent, then FIN, then the peer's bytes are read and discarded until it closes
   or its time is up. A close with unread bytes would send a reset and lose the last replies.
+- A side that has sent its last byte is closed at once then: a client whose end of stream was read, and a broker that
+  owes no reply. No byte of it can be unread.
 - A side whose connection is lost is closed at once, and its session is told why.
 - A broker that is not dialled yet has no descriptor; its side ends at once, and bytes for it are discarded.
 - A session is released when both of its sides are closed.
@@ -38,7 +40,7 @@ def lose(endpoints: Endpoints, end: Endpoint, now_ms: int, error: OSError | None
 
 
 def finish(endpoints: Endpoints, end: Endpoint) -> None:
-    """End a side gracefully: wait until its unsent bytes are accepted, send FIN, then linger."""
+    """End a side gracefully: wait until its unsent bytes are accepted, send FIN, then linger if it may send more."""
     if end.closed or end.lingering:
         return
     engine = endpoints.engine
@@ -52,6 +54,10 @@ def finish(endpoints: Endpoints, end: Endpoint) -> None:
         return
     if end.timer is not None:
         end.timer.cancel()
+    sends_no_more = end.finished if end.is_client else end.session.nothing_due
+    if sends_no_more and end.pending is None:  # TLS says goodbye by a message of its own
+        close(endpoints, end, now_ms)
+        return
     try:
         end.transport.shutdown()
     except OSError:

@@ -16,7 +16,7 @@ cdef class Link(ScheduledSession):
     cdef public object questions, reason, sasl, wait_timer, walker
     cdef public long long exchange_ids, keep_steps, replied_ms, reply_left, request_left, request_mode, sample_left
     cdef public long long settled, taken_bytes, taken_ms, unanswered_ms, uncounted, wait_at_ms, wanted
-    cdef public bint diverted, draining, ended, ending, is_patient, samples
+    cdef public bint diverted, draining, ended, ending, is_patient, nothing_due, samples
     cdef public Channel broker, client
     cdef public ChannelThrottle throttle
     cdef public ExchangeQueue queue

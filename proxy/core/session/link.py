@@ -70,6 +70,7 @@ class Link(ScheduledSession):
         "keep_steps",
         "known_claim",
         "node",
+        "nothing_due",
         "passing",
         "peer",
         "pending",
@@ -156,6 +157,7 @@ class Link(ScheduledSession):
         # how it ends: `session`
         self.ending = False  # it takes no more requests, and ends when the last reply is out
         self.draining = False  # because the proxy shuts down
+        self.nothing_due = False  # it ended when no reply was due, so the broker sends nothing more
         self.ended = False  # both sides are to be closed once their outboxes are empty
         self.reason: CloseReason | None = None
         self.detail = ""

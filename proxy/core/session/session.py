@@ -303,6 +303,7 @@ class Session(Link):
             broker_waits.expire(self, now_ms, draining=True)
         if not self.queue or isinstance(self.queue[-1], SwallowedExchange):
             self.ended = True
+            self.nothing_due = not self.queue
         elif self.draining and broker_waits.only_waits(self):
             self.end(CloseReason.DRAINED, "", now_ms)  # there is no telling for how long
 

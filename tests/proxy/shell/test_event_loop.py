@@ -135,6 +135,38 @@ def test_a_broker_that_resets_ends_the_client_gracefully(bench):
     assert bench.engine.observer.closed == [(CloseReason.BROKER_RESET, "")]
 
 
+@pytest.mark.parametrize("last", [f.heartbeat(2), f.produce(2, acks=0)])
+def test_a_client_that_leaves_when_nothing_is_due_ends_both_sides_at_once(bench, last):
+    """No side waits for the other's end. The broker gets every byte, and an end of stream instead of a reset."""
+    client, broker, _ = bench.link()
+    client.sendall(f.heartbeat(1) + last)
+    bench.run()
+    replies = f.heartbeat_reply(1) + (f.heartbeat_reply(2) if last == f.heartbeat(2) else b"")
+    broker.sendall(replies)
+    bench.run()
+    assert receive(client, len(replies)) == replies
+    client.shutdown(socket.SHUT_WR)
+    bench.step_until(lambda: bench.engine.observer.closed)
+    assert bench.event_loop.open_sockets == 0
+    assert bench.engine.timers.size == 0
+    assert receive(client, 10) == b""
+    assert receive(broker, 1000) == f.heartbeat(1) + last
+    assert bench.engine.observer.closed == [(CloseReason.CLIENT_CLOSED, "")]
+
+
+def test_a_client_that_has_ended_its_stream_gets_its_replies_and_is_closed_after_the_last(bench):
+    """The side of the broker lingers no longer than the client's: it owes nothing then."""
+    client, broker, _ = bench.link()
+    client.sendall(f.heartbeat(1))
+    client.shutdown(socket.SHUT_WR)
+    bench.run()
+    assert bench.event_loop.open_sockets == 2
+    broker.sendall(f.heartbeat_reply(1))
+    bench.run()
+    assert bench.event_loop.open_sockets == 0
+    assert receive(client, 1000) == f.heartbeat_reply(1)
+
+
 def test_a_side_that_never_closes_or_reads_is_closed_when_its_time_is_up(bench):
     """A side that lingers has LINGER_MS to close its end, one that is flushed FLUSH_MS to take its bytes."""
     client, broker, session = bench.link()
@@ -142,7 +174,7 @@ def test_a_side_that_never_closes_or_reads_is_closed_when_its_time_is_up(bench):
     bench.engine.ask_for_turn(session)
     bench.run()
     assert receive(client, 10) == b""
-    assert bench.event_loop.open_sockets == 2
+    assert bench.event_loop.open_sockets == 1  # the client's side: the broker owed nothing
     bench.clock.now_ms += LINGER_MS + 1
     bench.run()
     assert bench.event_loop.open_sockets == 0
