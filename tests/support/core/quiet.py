@@ -49,6 +49,6 @@ def assert_usual_again(wire: Wire) -> None:
     session = wire.session
     assert not session.client.muted
     assert not is_diverted(session)
-    assert session.queue.unusual == 0
+    assert session.queue.diverted == 0
     assert not is_throttled(session)
     assert wire.held_bytes == 0
