@@ -1,6 +1,7 @@
 """The event loop between real sockets, stepped by hand: what moves, what waits, and how sides end."""
 
 import gc
+import socket
 import weakref
 
 from proxy.core.errors import CloseReason
