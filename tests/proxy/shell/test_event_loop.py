@@ -4,6 +4,8 @@ import gc
 import socket
 import weakref
 
+import pytest
+
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
