@@ -4,7 +4,7 @@ Rules:
 - Ports are the same after every restart, because clients cache addresses.
 - The event loop accepts clients, as it reads sockets: without a task for each. An event of a port accepts MAX_ACCEPTS
   clients at most, so that a storm of new clients leaves time for the others in each step.
-- While no place is left for a client, and when file descriptors run out, a port is not watched for PAUSE_MS. Clients
+- While no place is left for a client, and when file descriptors run out, a port has no events for PAUSE_MS. Clients
   wait in the kernel's backlog then. Connected clients are not affected.
 """
 
@@ -69,7 +69,7 @@ class Listeners:
             accepts = _Listener(
                 endpoints, listening, node_id, on_accepted, may_accept, on_exhausted
             )
-            accepts.resume()
+            accepts.start()
             self._accepting.append(accepts)
 
     def stop(self) -> None:
@@ -125,21 +125,18 @@ class _Listener:
         self._may_accept = may_accept
         self._on_exhausted = on_exhausted
         self._pause: Timer | None = None
-        self._waiting = (
-            select.poll()
-        )  # whether a client waits: no place is taken from another for none
+        self._waiting = select.poll()
+        """Tells whether a client waits: no place is taken from another for none."""
         self._waiting.register(listening, select.POLLIN)
 
-    def resume(self, _now_ms: int = 0) -> None:
-        """Watch the port."""
-        self._pause = None
+    def start(self) -> None:
+        """Watch the port. Raises OSError if the system has no watch left."""
         self._endpoints.watch(self._socket.fileno(), IN, self._accept)
 
     def stop(self) -> None:
         """Watch the port no longer."""
-        if self._pause is None:
-            self._endpoints.unwatch(self._socket.fileno())
-        else:
+        self._endpoints.unwatch(self._socket.fileno())
+        if self._pause is not None:
             self._pause.cancel()
 
     def _accept(self, now_ms: int) -> None:
@@ -161,9 +158,13 @@ class _Listener:
             self._on_accepted(accepted, self._node_id, address[:2])
 
     def _rest(self, now_ms: int) -> None:
-        """Watch the port again after PAUSE_MS: a level-triggered set would spin."""
-        self._endpoints.unwatch(self._socket.fileno())
-        self._pause = self._endpoints.engine.timers.arm(now_ms + PAUSE_MS, self.resume)
+        """Ask for no events for PAUSE_MS: a level-triggered set would spin. The watch stays: another could be refused."""
+        self._endpoints.poller.modify(self._socket.fileno(), 0)
+        self._pause = self._endpoints.engine.timers.arm(now_ms + PAUSE_MS, self._resume)
+
+    def _resume(self, _now_ms: int) -> None:
+        self._pause = None
+        self._endpoints.poller.modify(self._socket.fileno(), IN)
 
 
 def _bind(address: str, port: int) -> socket.socket:
