@@ -158,7 +158,7 @@ class _Listener:
             self._on_accepted(accepted, self._node_id, address[:2])
 
     def _rest(self, now_ms: int) -> None:
-        """Ask for no events for PAUSE_MS: a level-triggered set would spin. The watch stays: another could be refused."""
+        """Ask for no events for PAUSE_MS: a level-triggered set would spin. The watch stays: a new one could fail."""
         self._endpoints.poller.modify(self._socket.fileno(), 0)
         self._pause = self._endpoints.engine.timers.arm(now_ms + PAUSE_MS, self._resume)
 
