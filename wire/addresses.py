@@ -40,16 +40,23 @@ from wire.primitives import (
 )
 
 __all__ = [
-    "LEADING_APIS",
     "LISTENER_APIS",
     "Advertise",
+    "LeadFinder",
     "Rewriter",
+    "lead_finder",
     "quick_check",
     "rewriter",
 ]
 
 Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 """(buf, body_start, body_end, advertise) -> the new body, or None when nothing changed."""
+
+LeadFinder: TypeAlias = Callable[[bytearray, int, int, Advertise], tuple[int, int, Parts | None]]
+"""(buf, body_start, body_end, advertise) -> where the list of brokers begins and ends, and its new parts or None.
+
+It reads no further, so it accepts the first part of a body, and raises `WireError` while the list is incomplete.
+"""
 
 LISTENER_APIS: Final = frozenset(
     {
@@ -64,10 +71,6 @@ LISTENER_APIS: Final = frozenset(
 """Keys whose responses name a broker's own listener, so that Sluice may dial it. DescribeQuorum names listeners of
 controllers, and so does DescribeCluster if the request asks for controllers."""
 
-LEADING_APIS: Final = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_CLUSTER})
-"""Keys whose responses have all addresses in their first part. Their rewriters read no further, so they accept the
-first part of a body, and raise `WireError` while the list of brokers is incomplete."""
-
 _REPLICA_FIXED_BYTES: Final = 4 + 16 + 8 + 8 + 8  # id, directory, end offset, two timestamps
 
 
@@ -78,8 +81,23 @@ def rewriter(api: Api) -> Rewriter | None:
     """
     if not api.carries_addresses:
         return None
+    if (find_lead := lead_finder(api)) is not None:
+        return partial(_rewrite_lead, find_lead)
     find = _REWRITERS.get(api.key)
     return find(api.version) if find else None
+
+
+def lead_finder(api: Api) -> LeadFinder | None:
+    """Return what finds the brokers in an API's responses if all addresses are in their first part; else None."""
+    find = _LEADS.get(api.key) if api.carries_addresses else None
+    return find(api.version) if find else None
+
+
+def _rewrite_lead(
+    find: LeadFinder, buf: bytearray, start: int, end: int, advertise: Advertise
+) -> bytes | None:
+    at, after, new = find(buf, start, end, advertise)
+    return splice(buf, start, end, new, at, after)
 
 
 def quick_check(api: Api) -> OnePartitionReply | None:
@@ -89,7 +107,7 @@ def quick_check(api: Api) -> OnePartitionReply | None:
     return None
 
 
-def _metadata(version: int) -> Rewriter:
+def _metadata(version: int) -> LeadFinder:
     lead_bytes = 4 if version >= 3 else 0  # throttle_time_ms
     if version >= 9:
         return partial(_metadata_flexible, lead_bytes)
@@ -98,32 +116,34 @@ def _metadata(version: int) -> Rewriter:
 
 def _metadata_flexible(
     lead_bytes: int, buf: bytearray, start: int, end: int, advertise: Advertise
-) -> bytes | None:
+) -> tuple[int, int, Parts | None]:
     at = start + lead_bytes  # a body cut before it has no count to read
     new, after = compact_brokers(buf, at, end, 0, advertise)
-    return splice(buf, start, end, new, at, after)
+    return at, after, new
 
 
 def _metadata_classic(
     lead_bytes: int, buf: bytearray, start: int, end: int, advertise: Advertise, *, racks: bool
-) -> bytes | None:
+) -> tuple[int, int, Parts | None]:
     at = skip(start, lead_bytes, end)
     new, after = classic_brokers(buf, at, end, advertise, racks=racks)
-    return splice(buf, start, end, new, at, after)
+    return at, after, new
 
 
-def _describe_cluster(version: int) -> Rewriter:
+def _describe_cluster(version: int) -> LeadFinder:
     endpoint_type_bytes = 1 if version >= 1 else 0
     fenced_bytes = 1 if version >= 2 else 0
 
-    def rewrite(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes | None:
+    def find(
+        buf: bytearray, start: int, end: int, advertise: Advertise
+    ) -> tuple[int, int, Parts | None]:
         at = skip_compact(buf, skip(start, 6, end), end)  # throttle time, error code, message
         at = skip_compact(buf, skip(at, endpoint_type_bytes, end), end)  # cluster id
         at = skip(at, 4, end)  # controller id
         new, after = compact_brokers(buf, at, end, fenced_bytes, advertise)
-        return splice(buf, start, end, new, at, after)
+        return at, after, new
 
-    return rewrite
+    return find
 
 
 def _find_coordinator(version: int) -> Rewriter:
@@ -208,13 +228,15 @@ def _after_quorum_topics(buf: bytearray, start: int, end: int) -> tuple[int, int
     return pos, budget
 
 
+_LEADS: Final[dict[int, Callable[[int], LeadFinder]]] = {
+    ApiKey.METADATA: _metadata,
+    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
+}
 _REWRITERS: Final[dict[int, Callable[[int], Rewriter]]] = {
     ApiKey.PRODUCE: node_endpoints.produce,
     ApiKey.FETCH: node_endpoints.fetch,
-    ApiKey.METADATA: _metadata,
     ApiKey.FIND_COORDINATOR: _find_coordinator,
     ApiKey.DESCRIBE_QUORUM: lambda _: _quorum,
-    ApiKey.DESCRIBE_CLUSTER: _describe_cluster,
     ApiKey.SHARE_FETCH: node_endpoints.share_fetch,
     ApiKey.SHARE_ACKNOWLEDGE: node_endpoints.share_acknowledge,
 }

@@ -54,6 +54,8 @@ class Topology:
         self.subscribers: list[Callable[[int, tuple[str, int] | None], None]] = []
         """Called with each node whose address has changed, and the one before; None: none was known."""
         self._unmapped: set[int] = set()
+        self.revision = 0
+        """How often an address was learnt: a list of brokers teaches nothing new as long as this does not change."""
 
     def advertise(self, node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
         """Store the real address of `node_id`. Return the host and port that the client is told instead.
@@ -108,6 +110,7 @@ class Topology:
             return
         before = self._dialled.get(node_id)
         self._addresses[node_id] = (host, port)
+        self.revision += 1
         text = self._dialled[node_id] = host.decode(errors="replace"), port
         self._observer.on_node_learned(node_id, *text)
         for on_moved in self.subscribers:

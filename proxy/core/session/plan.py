@@ -146,7 +146,9 @@ class Plan:
         self.slow_us = shared.slow_us + patience_us
         self.fine_us = min(self.slow_us, FINE_US)
         self.stamp = throttle.stamper(api)  # writes a throttle time into a reply
-        self.lead = shared.rewrites.lead_for(api) if rewrite is not None else None
+        self.lead: Rewrite | None = None
+        if rewrite is not None:
+            self.lead = shared.rewrites.lead_for(api)
         self.one_partition_shape = addresses.quick_check(api) if rewrite is not None else None
         self.reply_path = paths.HEARD
         if _hears_no_reply(hooks) and not (captured or self.counts_topics):

@@ -2,8 +2,9 @@
 
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
-- A reply with broker addresses (or API ranges) is kept, counted and rewritten: the part that has them, or all of it
-  (`proxy.core.session.kept_replies`). One whose body a policy hears is kept whole. All other replies stream.
+- A reply with broker addresses (or API ranges) is rewritten in place if they are in its first part, and that is here
+  (`lead`). Else it is kept, counted and rewritten: the part that has them, or all of it (`kept_replies`). One whose
+  body a policy hears is kept whole. All other replies stream.
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
   are delivered. Later replies cannot be, because replies leave in order, so the session ends at once.
 """
@@ -33,6 +34,7 @@ from proxy.core.session.exchange import (
     observed,
 )
 from proxy.core.session.kept_replies import KeptReply, rewritten
+from proxy.core.session.lead import LEFT_ALONE, Lead
 from proxy.core.session.local_replies import on_reply, send_answers
 from proxy.core.session.traces import trace_of
 from proxy.core.stats.histogram import bucket_of
@@ -105,13 +107,18 @@ class ReplyStream:
             stop = pos + 4 + size
             exchange = self._expected(buf, pos, size, correlation_id)
             self._size = size
+            is_led = False
+            if isinstance(exchange, Exchange) and isinstance(exchange.plan.lead, Lead):
+                is_led = self._rewrite_lead(exchange, exchange.plan.lead, buf, settled, pos, end)
+                if is_led:
+                    pos = settled.stop
             if isinstance(exchange, SwallowedExchange):
                 link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
                 self._link.reply_left, self._dropped = 4 + size, True
                 continue
             if stop > end:
-                if not self._begin(exchange, buf, pos, end, now_ms):
+                if not self._begin(exchange, buf, pos, end, now_ms, is_led=is_led):
                     break
                 continue
             if isinstance(exchange, ProxyExchange):
@@ -120,7 +127,7 @@ class ReplyStream:
                 exchange.on_reply(bytes(memoryview(buf)[pos:stop]))
                 link.uses_outboxes = True
             else:
-                changed = self._settle_in_place(exchange, buf, pos, stop, now_ms)
+                changed = self._settle_in_place(exchange, buf, pos, stop, now_ms, is_led=is_led)
                 if changed is not None:
                     link.client.put_slice(buf, settled.start, pos)
                     settled.start = stop
@@ -136,10 +143,46 @@ class ReplyStream:
             return ATTENTION
         return pos
 
-    def _begin(
-        self, exchange: Exchange | ProxyExchange, buf: bytearray, pos: int, end: int, now_ms: int
+    def _rewrite_lead(
+        self,
+        exchange: Exchange,
+        lead: Lead,
+        buf: bytearray,
+        settled: Settled,
+        pos: int,
+        end: int,
     ) -> bool:
-        """Begin a reply that is not whole in this read. Return False if its head is incomplete, too."""
+        """Rewrite the first part of the reply at `pos` in place; return whether it begins at `settled.stop` now.
+
+        It is left alone if its topics' names are read, too, or its head may have to wait for the next read.
+        """
+        link, stop = self._link, pos + 4 + self._size
+        if link.shared.rewrites.wants_topic_names or (stop > end and _is_stamped(exchange)):
+            return False
+        if settled.start != pos:
+            link.client.put_slice(buf, settled.start, pos)  # it may be overwritten
+            settled.start = settled.stop = pos
+        begin = lead.in_place(buf, pos, min(stop, end))
+        if begin == LEFT_ALONE:
+            return False
+        settled.start = settled.stop = begin
+        self._size = stop - begin - 4
+        return True
+
+    def _begin(
+        self,
+        exchange: Exchange | ProxyExchange,
+        buf: bytearray,
+        pos: int,
+        end: int,
+        now_ms: int,
+        *,
+        is_led: bool,
+    ) -> bool:
+        """Begin a reply that is not whole in this read. Return False if its head is incomplete, too.
+
+        `is_led`: its first part is rewritten already, and it may pass as it is.
+        """
         link, size = self._link, self._size
         if isinstance(exchange, ProxyExchange) and size > MAX_PROXY_REPLY_BYTES:
             expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
@@ -148,7 +191,7 @@ class ReplyStream:
             max_bytes = link.shared.reply_reservations.max_bytes // INSPECTED_COPIES
             if size > max_bytes:
                 link.calls.pass_uninspected(exchange, size, max_bytes)
-        if isinstance(exchange, ProxyExchange) or _is_kept(exchange):
+        if isinstance(exchange, ProxyExchange) or (not is_led and _is_kept(exchange)):
             leads, copies = _how_kept(exchange)
             self._kept = KeptReply(link, size, leads=leads, copies=copies)
         elif end - pos < HEAD_BYTES and _is_stamped(exchange):
@@ -158,7 +201,7 @@ class ReplyStream:
             self._hear(exchange, buf, pos, end, now_ms)
             if exchange.plan.counts_topics:
                 self._walker = maybe_fetch_walker(link.shared, exchange)
-        self._link.reply_left = 4 + size
+        self._link.reply_left = 4 + self._size
         return True
 
     def _take_body(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
@@ -194,14 +237,14 @@ class ReplyStream:
         return pos
 
     def _settle_in_place(
-        self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int
+        self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int, *, is_led: bool
     ) -> bytearray | None:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         plan = exchange.plan
         if plan.counts_topics:
             on_fetched_whole(self._link.shared, exchange, buf, pos, stop)
         changed = None
-        if plan.rewrite is not None:
+        if plan.rewrite is not None and not is_led:
             changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
         if changed is None:
             changed = self._hear(exchange, buf, pos, stop, now_ms)

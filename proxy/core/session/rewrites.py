@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from proxy.core.session.lead import Lead
 from proxy.core.session.token_owners import TokenOwners
 from wire import addresses, delegation_tokens, metadata, versions
 from wire.apis import OFFERED, ApiKey
@@ -37,6 +38,7 @@ class Rewrites:
     def __init__(self, topology: Topology, pass_unknown: Collection[int]) -> None:
         self._topology = topology
         self._made: dict[int, Rewrite | None] = {}
+        self._leads: dict[int, Lead | None] = {}
         self.offered = OFFERED
         self.hidden: frozenset[int] = frozenset()
         """APIs that ApiVersions leaves out, because a policy refuses them."""
@@ -61,9 +63,13 @@ class Rewrites:
             self._made[kind] = self._make(api)
         return self._made[kind]
 
-    def lead_for(self, api: Api) -> Rewrite | None:
+    def lead_for(self, api: Api) -> Lead | None:
         """Return the rewrite of the first part of this API's replies; None if later parts must be changed, too."""
-        return self._make(api, names=False) if api.key in addresses.LEADING_APIS else None
+        kind = api.key << 16 | api.version
+        if kind not in self._leads:
+            find = addresses.lead_finder(api)
+            self._leads[kind] = find and Lead(api, find, self._advertise(api), self._topology)
+        return self._leads[kind]
 
     def learn(self, learned: Mapping[bytes, str]) -> None:
         """Keep topic names that were read from a reply."""
@@ -71,7 +77,12 @@ class Rewrites:
             self.topics.clear()
         self.topics.update(islice(learned.items(), MAX_TOPICS))
 
-    def _make(self, api: Api, *, names: bool = True) -> Rewrite | None:
+    def _advertise(self, api: Api) -> addresses.Advertise:
+        # Where controllers are named their addresses are hidden, and nothing is learnt from them.
+        learns = api.key in addresses.LISTENER_APIS
+        return self._topology.advertise if learns else self._topology.conceal
+
+    def _make(self, api: Api) -> Rewrite | None:
         if api.key == ApiKey.API_VERSIONS:
             return _Narrowing(self, api.version)
         if api.key in delegation_tokens.APIS:
@@ -79,10 +90,8 @@ class Rewrites:
         rewriter = addresses.rewriter(api)
         if rewriter is None:
             return None
-        # Where controllers are named their addresses are hidden, and nothing is learnt from them.
-        learns = api.key in addresses.LISTENER_APIS
-        advertise = self._topology.advertise if learns else self._topology.conceal
-        if names and api.key == ApiKey.METADATA and self.wants_topic_names:
+        advertise = self._advertise(api)
+        if api.key == ApiKey.METADATA and self.wants_topic_names:
 
             def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
                 self._learn_topics(buf, start, end, api)
