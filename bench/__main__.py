@@ -23,12 +23,11 @@ from bench.shapes import choose
 from bench.variants import (
     COMPILED,
     COMPILED_QUOTA,
-    DIRECT,
     NO_PROXY,
     SLUICE,
     SLUICE_QUOTA,
-    Variant,
     both_builds,
+    choose_variants,
 )
 
 ROUNDS, SECONDS, WARM_S = 21, 0.3, 0.1
@@ -80,7 +79,7 @@ def run(given: argparse.Namespace) -> Results:
     ):
         own = both_builds(_maybe_wheel(Path(parent) / "wheel", names))
         peers = installed_peers(bench.programs["relay"], given.peer)
-        variants = _choose([NO_PROXY, *own, *peers], names)
+        variants = choose_variants([NO_PROXY, *own, *peers], names)
         samples = measure(bench, variants, shapes, rounds, seconds, warm, given.seed, first_warm)
         for variant in variants:
             if variant.command is None or given.no_footprint:
@@ -108,17 +107,6 @@ def _maybe_wheel(folder: Path, names: str) -> Path | None:
         return None
     unpack_compiled(folder)
     return folder
-
-
-def _choose(found: list[Variant], names: str) -> list[Variant]:
-    wanted = [name for name in names.split(",") if name]
-    missing = [name for name in wanted if name not in {variant.name for variant in found}]
-    if missing:
-        print(f"not installed, left out: {', '.join(missing)}")
-    chosen = [variant for variant in found if not wanted or variant.name in wanted]
-    if not any(variant.name != DIRECT for variant in chosen):
-        raise BenchError("nothing to measure: no proxy among the variants")
-    return chosen
 
 
 if __name__ == "__main__":

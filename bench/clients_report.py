@@ -1,128 +1,170 @@
-"""The cases of `bench.clients`, and its section of RESULTS.md."""
+"""What `bench.clients` has found, its goals, and its section of RESULTS.md."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
+from bench.client_cases import Case
 from bench.figures import Sample, Samples
-from bench.goals import Goal, goal_table, max_goal, min_goal
+from bench.goals import Goal, goal_table
 from bench.harness.figures import Spread
 from bench.harness.markdown import columns, facts_line
-from bench.variants import COMPILED, DIRECT, HAPROXY
+from bench.system_calls import Calls
+from bench.variants import (
+    COMPILED,
+    COMPILED_FEATURES,
+    DIRECT,
+    HAPROXY,
+    KROXYLICIOUS,
+    SLUICE,
+    Variant,
+)
 
 METHOD: Final = """\
-Made by `make bench-clients`. Kafka's own performance tools are the clients, before a real Kafka of one broker; the
-consumer reads what a producer sends past the proxies, or at full speed a topic that is full. CPU is that of the proxy
-alone, for each record. The ratio is that of HAProxy's CPU in the same round: below 1 the variant needs less. The goals
-are those of the [compiled build](../docs/extend/compiled.md)."""
+Made by `make bench-clients`. The clients are Kafka's own performance tools and librdkafka, before a real Kafka of one
+broker. Nothing is pinned: clients, broker and proxy share the cores and their caches. At a rate, consumers read what a
+producer sends past the proxies; at full speed they read a topic that is full. CPU is that of the proxy alone, for each
+record. Ratios are taken inside each round: CPU by HAProxy's (below 1 the variant needs less), records per second by
+those without a proxy. Latency is the producer's, from the call to the acknowledgement; at full speed most of it is the
+producer's own queue. The goals are those of the [compiled build](../docs/extend/compiled.md), unless they name
+another; *the worst case* is the one with the worst median."""
+CALLS: Final = """\
+System calls of the proxy for each thousand sends, in a further run of each case. A send fails if the kernel takes no
+byte: there back-pressure begins, and the masks of the poll set change (`epoll_ctl`). Both should be near 0."""
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """Records of one size at a fixed rate (0: at full speed), produced or consumed through the proxy.
+class Found:
+    """The samples of all rounds, and the system calls by case and variant."""
 
-    Of the compiled build, `goal` is the most CPU, times HAProxy's; `speed_goal` the least speed, times that without a
-    proxy.
-    """
+    cases: list[Case]
+    variants: list[Variant]
+    samples: Samples = field(default_factory=Samples)
+    calls: dict[tuple[str, str], Calls] = field(default_factory=dict)
 
-    name: str
-    title: str
-    record_bytes: int
-    rate: int
-    consumes: bool = False
-    goal: float | None = None
-    speed_goal: float | None = None
+    def cpu_ratio(self, case: Case, name: str, yardstick: str = HAPROXY) -> Spread | None:
+        """Return the CPU of a variant divided by the yardstick's, computed in each round; None without both."""
+        return self.samples.between(
+            case.name,
+            name,
+            yardstick,
+            lambda ours, theirs: ours.cpu_us / theirs.cpu_us if theirs.cpu_us else 0.0,
+        )
 
-
-CASES: Final = (
-    Case("produce-1k", "produce 1 KB at 5,000/s", 1000, 5000, goal=1.7),
-    Case("produce-100", "produce 100 B at 20,000/s", 100, 20_000, goal=2.0),
-    Case("consume-1k", "consume 1 KB at 5,000/s", 1000, 5000, consumes=True),
-    Case("consume-100", "consume 100 B at 20,000/s", 100, 20_000, consumes=True),
-    Case(
-        "consume", "consume 1 KB at full speed", 1000, 0, consumes=True, goal=1.2, speed_goal=0.95
-    ),
-)
-
-
-def choose(names: str) -> list[Case]:
-    """Return the cases named in a comma-separated list; all if it is empty.
-
-    Raises:
-        ValueError: a name is unknown.
-    """
-    wanted = [name for name in names.split(",") if name]
-    known = {case.name for case in CASES}
-    if unknown := [name for name in wanted if name not in known]:
-        raise ValueError(f"unknown case {', '.join(unknown)}; known: {', '.join(sorted(known))}")
-    return [case for case in CASES if not wanted or case.name in wanted]
+    def speed_ratio(self, case: Case, name: str, yardstick: str = DIRECT) -> Spread | None:
+        """Return the records per second of a variant divided by the yardstick's, computed in each round."""
+        return self.samples.between(
+            case.name,
+            name,
+            yardstick,
+            lambda ours, theirs: ours.requests_per_second / theirs.requests_per_second,
+        )
 
 
-def section(samples: Samples, cases: list[Case], names: list[str], facts: dict[str, str]) -> str:
-    """Return the section of RESULTS.md; `names` are those of the variants."""
+Row = tuple[Case, str]
+"""A case and the name of a variant."""
 
-    def of(what: Callable[[Sample], float], digits: int) -> Callable[[tuple[Case, str]], str]:
-        return lambda row: _text(samples.of(row[0].name, row[1], what), digits)
 
-    def speed(row: tuple[Case, str]) -> str:
-        return "" if row[0].rate or row[1] == DIRECT else _text(_speed(samples, *row), 2)
+def section(found: Found, facts: dict[str, str]) -> str:
+    """Return the section of RESULTS.md."""
 
-    def times(row: tuple[Case, str]) -> str:
-        return "" if row[1] in {HAPROXY, DIRECT} else _text(_ratio(samples, *row), 2)
+    def of(what: Callable[[Sample], float], digits: int) -> Callable[[Row], str]:
+        return lambda row: _text(found.samples.of(row[0].name, row[1], what), digits)
 
-    cpu = of(lambda each: each.cpu_us, 2)
+    def but(cell: Callable[[Row], str], *names: str) -> Callable[[Row], str]:
+        return lambda row: "" if row[1] in names else cell(row)
+
+    def latency(what: Callable[[Sample], float]) -> Callable[[Row], str]:
+        shown = of(lambda each: what(each) / 1000, 1)
+        return lambda row: shown(row) if row[0].has_latency else ""
+
+    rows = [(case, each.name) for case in found.cases for each in found.variants]
     parts = [
-        "## Real clients at fixed rates",
+        "## Real clients",
         METHOD,
-        goal_table(goals(samples, cases)),
+        goal_table(goals(found)),
         columns(
-            [(case, name) for case in cases for name in names if not case.rate or name != DIRECT],
+            rows,
             [
                 ("", lambda row: row[0].title),
                 ("", lambda row: row[1]),
-                ("CPU µs/record", lambda row: "" if row[1] == DIRECT else cpu(row)),
-                *([("times HAProxy's", times)] if HAPROXY in names else []),
+                ("CPU µs/record", but(of(lambda each: each.cpu_us, 2), DIRECT)),
+                ("by HAProxy's", but(lambda row: _text(found.cpu_ratio(*row), 2), DIRECT, HAPROXY)),
                 ("records/s", of(lambda each: each.requests_per_second, 0)),
-                ("times direct's", speed),
+                ("by direct's", but(lambda row: _text(found.speed_ratio(*row), 2), DIRECT)),
+                ("p50 ms", latency(lambda each: each.p50_us)),
+                ("p99 ms", latency(lambda each: each.p99_us)),
             ],
         ),
+        *_calls(found),
         facts_line(facts),
     ]
     return "\n\n".join(parts)
 
 
-def goals(samples: Samples, cases: list[Case]) -> list[Goal]:
-    """Return the goals of each case, for the compiled build."""
-    made = []
-    for case in cases:
-        if case.goal is not None:
-            what = f"CPU of a record, {case.title}, times HAProxy's"
-            ratio = _ratio(samples, case, COMPILED)
-            made.append(max_goal(what, "x", ratio, case.goal))
-        if case.speed_goal is not None:
-            what = f"records/s, {case.title}, times those without a proxy"
-            made.append(min_goal(what, "x", _speed(samples, case, COMPILED), case.speed_goal))
+def _calls(found: Found) -> Iterable[str]:
+    """Yield the table of system calls, if they were counted."""
+    titles = {case.name: case.title for case in found.cases}
+
+    def of(what: Callable[[Calls], int]) -> Callable[[tuple[tuple[str, str], Calls]], str]:
+        return lambda row: f"{row[1].per_1000_sends(what(row[1])):,.0f}"
+
+    if found.calls:
+        yield CALLS
+        yield columns(
+            found.calls.items(),
+            [
+                ("", lambda row: titles[row[0][0]]),
+                ("", lambda row: row[0][1]),
+                ("sends", lambda row: f"{row[1].sends:,}"),
+                ("failed", of(lambda calls: calls.failed_sends)),
+                ("masks changed", of(lambda calls: calls.mask_changes)),
+                ("receives", of(lambda calls: calls.receives)),
+                ("waits", of(lambda calls: calls.waits)),
+            ],
+        )
+
+
+def goals(found: Found) -> list[Goal]:
+    """Return the goals: CPU by HAProxy's in each case, and the worst case of each other comparison."""
+    made = [
+        Goal(
+            f"CPU by HAProxy's, {case.title}",
+            "",
+            found.cpu_ratio(case, COMPILED),
+            case.must,
+            at_least=False,
+            aim=case.aim,
+        )
+        for case in found.cases
+    ]
+    fast = [case for case in found.cases if not case.rate]
+    peers = [each.name for each in found.variants if each.name.startswith(KROXYLICIOUS)]
+
+    def worst(
+        what: str,
+        ratios: Iterable[tuple[Case, Spread | None]],
+        must: float,
+        aim: float,
+        *,
+        at_least: bool = False,
+    ) -> Goal:
+        known = [(ratio, case) for case, ratio in ratios if ratio is not None]
+        pick = min if at_least else max
+        ratio, case = pick(known, key=lambda each: each[0].median, default=(None, None))
+        where = "" if case is None else f" ({case.title})"
+        return Goal(f"{what}, the worst case{where}", "", ratio, must, at_least=at_least, aim=aim)
+
+    for peer in peers or [KROXYLICIOUS]:
+        ratios = ((case, found.cpu_ratio(case, COMPILED, peer)) for case in found.cases)
+        made.append(worst(f"CPU by that of {peer}", ratios, 0.7, 0.5))
+    added = ((case, found.cpu_ratio(case, COMPILED_FEATURES, COMPILED)) for case in found.cases)
+    made.append(worst("CPU with a quota, sampled traces and usage by topic", added, 1.05, 1.02))
+    speeds = ((case, found.speed_ratio(case, COMPILED, HAPROXY)) for case in fast)
+    made.append(worst("records/s by HAProxy's at full speed", speeds, 0.97, 1.0, at_least=True))
+    source = ((case, found.cpu_ratio(case, SLUICE)) for case in fast)
+    made.append(worst("the source: CPU by HAProxy's at full speed", source, 2.8, 2.0))
     return made
-
-
-def _ratio(samples: Samples, case: Case, name: str) -> Spread | None:
-    """Return the CPU of a variant divided by HAProxy's, computed in each round; None without both."""
-    return samples.between(
-        case.name,
-        name,
-        HAPROXY,
-        lambda ours, theirs: ours.cpu_us / theirs.cpu_us if theirs.cpu_us else 0.0,
-    )
-
-
-def _speed(samples: Samples, case: Case, name: str) -> Spread | None:
-    """Return the records per second of a variant divided by those without a proxy, computed in each round."""
-    return samples.between(
-        case.name,
-        name,
-        DIRECT,
-        lambda ours, theirs: ours.requests_per_second / theirs.requests_per_second,
-    )
 
 
 def _text(found: Spread | None, digits: int) -> str:

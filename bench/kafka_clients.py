@@ -1,25 +1,44 @@
-"""Kafka's own performance tools as running clients, the broker's listener for those of HAProxy, and the count of the
-records that a broker has written.
+"""The clients of `bench.clients`, what they print, and the count of the records that a broker has written.
+
+A producer says at its end how fast the records after its warm-up were, and their latency. `bench.librdkafka_load`
+prints the same line as Kafka's own tool.
 """
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its own documentation has OffsetSpec there
+    AdminClient,
+    OffsetSpec,
+)
 
-from bench.clients_report import Case
+from bench.client_cases import Case
 from bench.harness import BenchError
 from bench.harness.processes import end
 
 LISTENER: Final = "HAPROXY"
 """The broker's listener that advertises HAProxy's port: HAProxy changes no address."""
-SMALL_BATCHES: Final = ("--producer-props", "linger.ms=0", "batch.size=1")
-"""Further arguments of a producer that sends each record in a request of its own."""
+SMALL_BATCHES: Final = ("linger.ms=0", "batch.size=1")
+"""Properties of a producer that sends each record in a request of its own."""
+SUMMARY: Final = re.compile(
+    r" steady state records sent, (?P<speed>[\d.]+) records/sec"
+    r".* (?P<p50>[\d.]+) ms 50th, .* (?P<p99>[\d.]+) ms 99th"
+)
 FIRST_RECORD_TIMEOUT_SECONDS: Final = 60
-LAST_RECORD_TIMEOUT_SECONDS: Final = 120
+LAST_RECORD_TIMEOUT_SECONDS: Final = 180
+
+
+class Steady(NamedTuple):
+    """The records of a producer after its warm-up."""
+
+    per_second: float
+    p50_us: float
+    p99_us: float
 
 
 class AdvertisedListener:
@@ -36,8 +55,23 @@ class AdvertisedListener:
         return ()
 
 
+class Written:
+    """Counts the records of a topic by the end offsets at the broker; the marks of transactions count, too."""
+
+    def __init__(self, admin: AdminClient, topic: str, partitions: int) -> None:
+        self._admin = admin
+        self._ends = {
+            TopicPartition(topic, each): OffsetSpec.latest() for each in range(partitions)
+        }
+
+    def records(self) -> int:
+        """Return how many records were written."""
+        found = self._admin.list_offsets(self._ends, request_timeout=30)
+        return sum(each.result().offset for each in found.values())
+
+
 class Client:
-    """A running tool; the end of the block ends it."""
+    """A running client, whose output goes to a file; the end of the block ends it."""
 
     def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
         self._process = process
@@ -54,15 +88,33 @@ class Client:
         """Return whether it has ended by itself."""
         return self._process.poll() is not None
 
-    def wait(self, timeout_s: float) -> int | None:
-        """Wait until it has ended; return its exit code, or None if it runs still."""
+    def await_end(self) -> None:
+        """Wait until it has ended, as a client with a number of records does.
+
+        Raises:
+            BenchError: it has failed, or the time is up; with what it said.
+        """
         try:
-            return self._process.wait(timeout_s)
+            code = self._process.wait(LAST_RECORD_TIMEOUT_SECONDS)
         except subprocess.TimeoutExpired:
-            return None
+            code = None
+        if code != 0:
+            raise BenchError(f"not all records: {self.said()}")
+
+    def steady(self) -> Steady:
+        """Return what a producer that has ended said of the records after its warm-up.
+
+        Raises:
+            BenchError: it said nothing of them.
+        """
+        found = SUMMARY.search(self._output.read_text())
+        if found is None:
+            raise BenchError(f"no summary: {self.said()}")
+        p50_us, p99_us = (float(found[name]) * 1000 for name in ("p50", "p99"))
+        return Steady(float(found["speed"]), p50_us, p99_us)
 
     def has_consumed(self) -> bool:
-        """Return whether the last report of a consumer has records: its seventh column is the records per second."""
+        """Return whether the last report of a consumer has records: its sixth column is the records per second."""
         lines = self._output.read_text().splitlines()
         return bool(lines) and float(lines[-1].split(",")[5]) > 0
 
@@ -79,54 +131,35 @@ class Client:
         return " ".join(file.read_text(errors="replace")[-200:].strip() for file in files)
 
 
-class Sent:
-    """Counts the records of a topic of one partition, by its end offset at the broker."""
-
-    def __init__(self, bootstrap: str, topic: str) -> None:
-        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
-        self._partition = TopicPartition(topic, 0)
-
-    def records(self) -> int:
-        """Return how many records were written."""
-        _, written = self._consumer.get_watermark_offsets(self._partition, timeout=30)
-        return int(written)
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._consumer.close()
-
-
-def producer(case: Case, topic: str, to: str, records: int) -> tuple[str, ...]:
-    """Return the command of a producer: its class and arguments."""
+def producer(
+    case: Case, topic: str, to: str, records: int, warm: int = 0, *properties: str
+) -> tuple[str, ...]:
+    """Return the command of a producer: its class and arguments. `warm` of its records are its warm-up."""
+    more = ("--transaction-duration-ms", str(case.transaction_ms)) if case.transaction_ms else ()
     return (
         "org.apache.kafka.tools.ProducerPerformance",
         *("--bootstrap-server", to, "--topic", topic, "--num-records", str(records)),
         *("--throughput", str(case.rate or -1), "--record-size", str(case.record_bytes)),
+        *("--warmup-records", str(warm), *more),
+        *("--command-property", *case.properties, *properties),
     )
 
 
 def consumer(topic: str, of: str, records: int, *, tells: bool) -> tuple[str, ...]:
-    """Return the command of a consumer: its class and arguments. `tells`: it reports twice a second."""
+    """Return the command of a consumer of the topic's group: its class and arguments.
+
+    `tells`: it reports twice a second.
+    """
     return (
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", of, "--topic", topic, "--num-records", str(records)),
         *("--timeout", "60000", "--hide-header"),
-        *(("--show-detailed-stats",) if tells else ()),
+        *(("--show-detailed-stats", "--group", topic) if tells else ()),
         *("--reporting-interval", "500"),
     )
 
 
-def await_end(client: Client) -> None:
-    """Wait until a client with a number of records has ended.
-
-    Raises:
-        BenchError: it has failed, or the time is up; with what it said.
-    """
-    if client.wait(LAST_RECORD_TIMEOUT_SECONDS) != 0:
-        raise BenchError(f"not all records: {client.said()}")
-
-
-def await_records(condition: Callable[[], bool], problem: str, clients: list[Client]) -> None:
+def await_all(condition: Callable[[], bool], problem: str, clients: list[Client]) -> None:
     """Wait until the condition holds.
 
     Raises:
@@ -136,4 +169,4 @@ def await_records(condition: Callable[[], bool], problem: str, clients: list[Cli
     while not condition():
         if time.monotonic() > give_up or any(each.ended for each in clients):
             raise BenchError(f"{problem}: {'; '.join(each.said() for each in clients)}")
-        time.sleep(0.1)
+        time.sleep(0.02)

@@ -13,7 +13,7 @@ from bench.figures import Footprint, Sample, Samples
 from bench.goals import MB, goal_table, goals
 from bench.harness import svg
 from bench.harness.figures import Spread, maybe_spread
-from bench.harness.markdown import columns, facts_line, facts_table, one_line, table
+from bench.harness.markdown import columns, facts_line, facts_table, one_line, place, table
 from bench.harness.svg import text
 from bench.shapes import SHAPES, Shape
 from bench.variants import COMPILED_QUOTA, DIRECT, HAPROXY, RELAY, SLUICE_QUOTA
@@ -22,6 +22,9 @@ WIDTH, LEFT, RIGHT, TOP = 860, 236, 72, 76
 BAR, GAP, GROUP_GAP = 13, 3, 16
 COLOURS = 8
 
+ORDER = """\
+First what ordinary clients cost: real producers and consumers, and the instructions of single requests. Then the closed
+loop, in which a load generator sends small requests of one partition as fast as they are answered."""
 METHOD = """\
 Made by `make bench` (see [README.md](README.md)). The load generator and the broker stub are C programs on one
 core; the proxy is alone on another. All proxies run at once. Each round measures every shape through every variant,
@@ -116,6 +119,10 @@ def markdown(results: Results) -> str:
     shapes = [shape for shape in SHAPES if _names(results, shape)]
     parts = [
         "# Benchmark results",
+        ORDER,
+        place("clients"),
+        place("replay"),
+        "## Closed loop",
         METHOD,
         "![CPU efficiency](results.svg)",
         "## Goals",

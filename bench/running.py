@@ -1,4 +1,4 @@
-"""A running proxy: a variant as a process on the first core, in front of one broker."""
+"""A running proxy: a variant as a process in front of one broker, on the first core unless it may use all."""
 
 from pathlib import Path
 from typing import Self
@@ -18,7 +18,9 @@ class Running:
         BenchError: it does not accept connections.
     """
 
-    def __init__(self, variant: Variant, upstream: int, folder: Path) -> None:
+    def __init__(
+        self, variant: Variant, upstream: int, folder: Path, *, pinned: bool = True
+    ) -> None:
         self.name = variant.name
         self.problems: list[str] = []
         self.port = upstream
@@ -29,7 +31,8 @@ class Running:
         folder.mkdir(parents=True, exist_ok=True)
         self.place = Place(self.port, upstream, folder)
         self.log = folder / "log"
-        self._program = Program(variant.command(self.place), cores()[0], self.log)
+        core = cores()[0] if pinned else None
+        self._program = Program(variant.command(self.place), core, self.log)
         self._program.wait_accepting(self.port)
 
     def __enter__(self) -> Self:

@@ -18,15 +18,21 @@ DIRECT, SLUICE, RELAY, HAPROXY = "direct", "sluice", "relay", "haproxy"
 SLUICE_QUOTA = "sluice+quota"
 COMPILED = "sluice-compiled"
 COMPILED_QUOTA = "sluice-compiled+quota"
+COMPILED_FEATURES = "sluice-compiled+features"
 KROXYLICIOUS = "kroxylicious"
 """A peer whose name begins so is one that goals are set against."""
 
 QUOTA_CONFIG = """\
 upstream: {{bootstrap_servers: ["127.0.0.1:{upstream}"]}}
-listen: {{port: {listen}, nodes: 0-0}}
+listen: {{port: {listen}, nodes: {nodes}}}
 policies:
   - use: quota
     config: {{quotas: [{{user: <default>, request_rate: 1000000000}}]}}
+"""
+FEATURES_CONFIG = f"""\
+{QUOTA_CONFIG}\
+traces: {{{{export: file, file: {{dir}}/traces.jsonl, sample_every_requests: 1000}}}}
+usage_log: {{{{directory: {{dir}}/usage-log, families: [entity, api, instance, topic]}}}}
 """
 
 
@@ -78,6 +84,22 @@ def first_line(command: list[str]) -> str:
     return said[0].strip().replace(command[0], Path(command[0]).name)  # the report has no paths
 
 
+def choose_variants(found: list[Variant], names: str) -> list[Variant]:
+    """Return the variants named in a comma-separated list; all if it is empty. One that is missing is left out.
+
+    Raises:
+        BenchError: none of them is a proxy.
+    """
+    wanted = [name for name in names.split(",") if name]
+    missing = [name for name in wanted if name not in {variant.name for variant in found}]
+    if missing:
+        print(f"not installed, left out: {', '.join(missing)}")
+    chosen = [variant for variant in found if not wanted or variant.name in wanted]
+    if not any(variant.name != DIRECT for variant in chosen):
+        raise BenchError("nothing to measure: no proxy among the variants")
+    return chosen
+
+
 def both_builds(wheel: Path | None) -> list[Variant]:
     """Return the source, and the compiled build unpacked in `wheel` (None: not), without and with a quota."""
     program = Path(sys.executable).with_name("sluice")
@@ -108,9 +130,13 @@ def sluice_command(path: Path, nodes: str = "0-0") -> Callable[[Place], list[str
 
 def quota_command(path: Path) -> Callable[[Place], list[str]]:
     """Return the same with policy `quota`, which throttles no client."""
+    return _configured(path, QUOTA_CONFIG, "0-0")
+
+
+def _configured(path: Path, config: str, nodes: str) -> Callable[[Place], list[str]]:
     return lambda place: [
         *(str(path), "run", "--config"),
-        place.write("quota.yaml", place.fill(QUOTA_CONFIG)),
+        place.write("sluice.yaml", place.fill(config, nodes=nodes)),
     ]
 
 
@@ -126,6 +152,16 @@ def compiled(program: Path, folder: Path, nodes: str = "0-0") -> Variant:
         raise BenchError(f"the wheel in {folder} is not compiled: {version}")
     return Variant(
         COMPILED, version, _moved(sluice_command(program, nodes), program, folder), peer=False
+    )
+
+
+def with_features(program: Path, folder: Path, nodes: str) -> Variant:
+    """Return the compiled build with that quota, sampled traces, and usage by topic."""
+    return Variant(
+        COMPILED_FEATURES,
+        "with a quota that no client reaches, sampled traces, and usage by topic",
+        _moved(_configured(program, FEATURES_CONFIG, nodes), program, folder),
+        peer=False,
     )
 
 

@@ -1,7 +1,7 @@
 """Markdown of the results: tables, and the named sections of RESULTS.md.
 
-Each benchmark owns one section at the end of the file, between two comments that name it. It replaces that section
-and leaves the others.
+Each benchmark owns one section, between two comments that name it. It replaces that section and leaves the others. A
+new one comes to the end of the file, unless the text has a place for it: the two comments with nothing between them.
 """
 
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 Row = TypeVar("Row")
-_SECTION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n.*?<!-- /(?P=name) -->\n", re.DOTALL)
+_SECTION = re.compile(r"<!-- (?P<name>[a-z]+) -->\n(?P<body>.*?)<!-- /(?P=name) -->\n", re.DOTALL)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -40,8 +40,15 @@ def one_line(text: str) -> str:
 
 
 def keep_sections(old: str, new: str) -> str:
-    """Return the new text followed by every section of the old one."""
-    return "\n".join([new, *(found[0] for found in _SECTION.finditer(old))])
+    """Return the new text with every section of the old one: in its place if the new text has one, else at the end."""
+    for found in _SECTION.finditer(old):
+        new = put_section(new, found["name"], found["body"])
+    return new
+
+
+def place(name: str) -> str:
+    """Return the place of a section that another benchmark writes."""
+    return f"<!-- {name} -->\n<!-- /{name} -->"
 
 
 def put_section(text: str, name: str, section: str) -> str:

@@ -26,16 +26,19 @@ _TAIL_LINES: Final = 2
 
 
 class Program:
-    """A child process pinned to one core; its stderr goes to the file `log`.
+    """A child process pinned to one core (None: to none); its stderr goes to the file `log`.
 
     Its stdout goes to the same file, or to a pipe (`line` reads it) if `piped`.
     """
 
-    def __init__(self, command: list[str], core: int, log: Path, *, piped: bool = False) -> None:
+    def __init__(
+        self, command: list[str], core: int | None, log: Path, *, piped: bool = False
+    ) -> None:
         self.command = command
         self.log = log
         before = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {core})
+        if core is not None:
+            os.sched_setaffinity(0, {core})
         try:
             with log.open("wb") as errors:
                 self.process = subprocess.Popen(
