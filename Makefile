@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -129,7 +129,10 @@ bench-tls: $(STAMP)-test $(STAMP)-build  ## TLS against HAProxy; its section of 
 bench-path: $(STAMP)-test $(STAMP)-build  ## CPU of a quota in one process, both builds; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.path
 
-bench-clients: $(STAMP)-test $(STAMP)-build  ## real clients at fixed rates, with a real Kafka; its section of bench/RESULTS.md
+bench-replay: $(STAMP)-test $(STAMP)-build  ## calls and instructions of single requests; sets the ceilings of the tests; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.replay
+
+bench-clients: $(STAMP)-test $(STAMP)-build  ## real producers and consumers, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.clients
 
 soak: MINUTES ?= 30

@@ -47,6 +47,7 @@ one row has none, so no timer and no mute; the other mutes at once, as with TLS,
 WORKER: Final = "--one-build"
 UNREACHED: Final = {"user": "<default>", "request_rate": 1e9}
 """A limit that no client reaches."""
+TWO_UNREACHED: Final = {**UNREACHED, "producer_byte_rate": 1e12}
 REACHED: Final = {"user": "<default>", "request_rate": 1000.0}
 
 
@@ -84,7 +85,7 @@ CASES: Final = (
     Case(UNTHROTTLED, (UNREACHED,)),
     Case(
         TWO_LIMITS,
-        ({**UNREACHED, "producer_byte_rate": 1e12},),
+        (TWO_UNREACHED,),
     ),
     Case("request_rate, no throttling, enforcement: channel", (UNREACHED,), "channel"),
     ALONE,
@@ -121,23 +122,27 @@ def measure(rounds: int, requests: int = REQUESTS) -> list[Cost]:
     return costs
 
 
-def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
+def quota_engine(config: dict[str, object] | None, reporter: BenchReporter) -> Engine:
+    """Return an engine with the policy `quota`, or without one; its errors and refusals go to the reporter."""
     host = _Host()
-    config = {
+    use = [] if config is None else [PolicyEntry(use="quota", config=config)]
+    chain = Chain(build(use, cast("ProxyServices", host)), reporter)
+    host.engine = Engine(Topology("127.0.0.1", 19092, {}, Observer()), chain, Observer())
+    return host.engine
+
+
+def _loop(case: Case, requests: int, reporter: BenchReporter) -> SessionLoop:
+    config: dict[str, object] = {
         "enforcement": case.enforcement,
         "quotas": list(case.quotas),
         "burst_seconds": case.burst_seconds,
     }
-    use = [PolicyEntry(use="quota", config=config)] if case.quotas else []
-    topology = Topology("127.0.0.1", 19092, {}, Observer())
-    host.engine = Engine(
-        topology, Chain(build(use, cast("ProxyServices", host)), reporter), Observer()
-    )
-    host.engine.try_expect_early = lambda _: case.defers
+    engine = quota_engine(config if case.quotas else None, reporter)
+    engine.try_expect_early = lambda _: case.defers
     yardstick = (NOTHING if case.batch == BATCH else ALONE).name if case.quotas else ""
     return SessionLoop(
         case.name,
-        host.engine,
+        engine,
         yardstick,
         requests=requests,
         batch=case.batch,

@@ -16,6 +16,15 @@ from pathlib import Path
 
 from bench.harness import ROOT, BenchError
 
+_BUILD = """\
+import sys
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+name, source, folder = sys.argv[1:]
+found = cythonize([Extension(name, [source])], build_dir=folder, quiet=True, language_level=3)
+setup(name=name, ext_modules=found, script_args=["-q", "build_ext", "-b", folder, "-t", folder])
+"""
+
 
 def missing() -> str:
     """Return in words why nothing can be compiled here: a tool is not installed. "" if nothing is missing."""
@@ -56,6 +65,25 @@ def unpack_compiled(folder: Path, *, optimised: bool = True) -> None:
         packed.extractall(folder)
     # As pip does: a start that compiles modules takes more time and memory.
     compileall.compile_dir(folder, quiet=1)
+
+
+def build_module(source: Path, folder: Path) -> None:
+    """Compile one Cython module of the checkout into `folder`.
+
+    Raises:
+        BenchError: it cannot be compiled.
+    """
+    command = [
+        sys.executable,
+        "-c",
+        _BUILD,
+        source.stem,
+        str(source.relative_to(ROOT)),
+        str(folder),
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"{source.name} cannot be compiled: {done.stderr.strip()[-2000:]}")
 
 
 def prepare(folder: Path) -> None:

@@ -11,17 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from bench.harness.compiled_build import missing, unpack_compiled
+from bench.harness.compiled_build import build_module, missing, unpack_compiled
 from tests.support.house.house import ROOT
-
-BUILD = """\
-import sys
-from Cython.Build import cythonize
-from setuptools import Extension, setup
-source, folder = sys.argv[1:]
-found = cythonize([Extension("twins", [source])], build_dir=folder, quiet=True, language_level=3)
-setup(name="twins", ext_modules=found, script_args=["-q", "build_ext", "-b", folder, "-t", folder])
-"""
 
 
 @pytest.fixture(scope="session")
@@ -59,9 +50,7 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     if reason := missing():
         pytest.skip(f"the C functions are not tested: {reason}")
     folder = tmp_path_factory.mktemp("twins")
-    source = Path(__file__).with_name("twins.pyx").relative_to(ROOT)
-    command = [sys.executable, "-c", BUILD, str(source), str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    build_module(Path(__file__).with_name("twins.pyx"), folder)
     spec = importlib.util.spec_from_file_location("twins", folder / f"twins{EXTENSION_SUFFIXES[0]}")
     assert spec is not None
     assert spec.loader is not None
