@@ -30,7 +30,8 @@ producer's own queue. The goals are those of the [compiled build](../docs/extend
 another; *the worst case* is the one with the worst median."""
 CALLS: Final = """\
 System calls of the proxy for each thousand sends, in a further run of each case. A send fails if the kernel takes no
-byte: there back-pressure begins, and the masks of the poll set change (`epoll_ctl`). Both should be near 0."""
+byte: there back-pressure begins, and the masks of the poll set change (`epoll_ctl`). Both should be near 0; a few
+changes are Trio's, when it waits for the event loop."""
 
 
 @dataclass(frozen=True, slots=True)

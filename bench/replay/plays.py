@@ -141,6 +141,11 @@ class LoopPlay:
         self._client.close()
         self._broker.close()
 
+    def slow_kinds(self) -> tuple[int, int, int]:
+        """Return what was off the fast path since the start: slow events, refused sends, changes of the poll set."""
+        found = self._loop.endpoints
+        return found.slow_events, found.refused_sends, found.interest_changes
+
     def _step_until(self, count: int, receiver: socket.socket, room: memoryview) -> int:
         """Step until so many bytes have arrived; return their number."""
         got = 0

@@ -4,6 +4,7 @@
 """
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from bench.replay import ceilings
 from bench.replay.calls import count_calls
 from bench.replay.cases import CASES, Case, produce
-from bench.replay.plays import warm_play
+from bench.replay.plays import LoopPlay, warm_play
 
 
 def test_no_case_takes_more_calls_than_its_ceiling() -> None:
@@ -34,6 +35,23 @@ def test_a_count_is_the_same_each_time() -> None:
     """So that a ceiling may be near."""
     case = CASES[0]
     assert count_calls(case) == count_calls(case)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.through != "session"])
+def test_the_event_loop_leaves_its_fast_path_for_a_broker_that_takes_a_part_only(
+    case: Case,
+) -> None:
+    """And then for few events of each request."""
+    with closing(LoopPlay(case)) as play:
+        for _ in range(20):  # the first ones learn how much the broker takes
+            play.once()
+        before = play.slow_kinds()
+        for _ in range(20):
+            play.once()
+        counted = [after - early for early, after in zip(before, play.slow_kinds(), strict=True)]
+
+    assert max(counted) <= (40 if case.through == "slow" else 0)
+    assert any(counted) is (case.through == "slow")
 
 
 def test_a_play_whose_bytes_do_not_all_pass_is_an_error() -> None:
