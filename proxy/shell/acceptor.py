@@ -85,9 +85,10 @@ class Acceptor:
 
     def _may_accept(self) -> bool:
         connections = self._engine.connections
-        if self._reached() is not None:
-            self._evict()
         reached = self._reached()
+        if reached is not None:
+            self._evict()
+            reached = self._reached()
         if reached is None and not connections.try_accept(self._now_ms()):
             reached = "max_connection_creation_rate", connections.limits.max_rate
         if reached is None:

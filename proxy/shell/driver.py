@@ -104,6 +104,7 @@ class Driver:
         sleep_s = math.inf if due_ms is None else max(0, due_ms - self._clock()) / 1000
         with trio.move_on_after(sleep_s) as self._event_loop.asleep:
             await self._scheduler.wait()
+        self._event_loop.asleep = None
 
     def _report_slow_step(self, now_ms: int) -> None:
         """Tell the engine if the last step took too long; `engine.now_ms` is when it began."""

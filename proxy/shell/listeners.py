@@ -81,7 +81,10 @@ class Listeners:
     def is_peer_of(self, connected: socket.socket) -> bool:
         """Return whether this connection leads to one of these ports."""
         try:
-            here, (host, port) = connected.getsockname()[0], connected.getpeername()[:2]
+            host, port = connected.getpeername()[:2]
+            if not any(place[1] == port for place in self._places):
+                return False
+            here = connected.getsockname()[0]
         except OSError:
             return False  # it has disconnected already
         is_here = host == here or host.startswith("127.")
