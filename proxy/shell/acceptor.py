@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from proxy.shell.proxied_clients import Address
     from proxy.shell.transport import ClientTls, Transport
 
+STORM_CLIENTS = 16
+"""With so many clients that have sent no request yet, others are accepted more slowly."""
 EVICTION_MS = 2_000
 """How long a client without a request keeps its place from one that waits for it."""
 
@@ -76,6 +78,7 @@ class Acceptor:
                 partial(self._proxied.accept, serving, partial(self._admit, serving)),
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
+                self._is_storm,
             )
             try:
                 await until.wait()
@@ -95,6 +98,9 @@ class Acceptor:
             return True
         self._observer.on_accept_delayed(*reached)
         return False
+
+    def _is_storm(self) -> bool:
+        return len(self._engine.newcomers) >= STORM_CLIENTS
 
     def _reached(self) -> tuple[str, int] | None:
         """Return the setting that leaves no place for another client, and its limit; None if there is a place."""

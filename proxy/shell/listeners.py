@@ -2,8 +2,9 @@
 
 Rules:
 - Ports are the same after every restart, because clients cache addresses.
-- The event loop accepts clients, as it reads sockets: without a task for each. An event of a port accepts MAX_ACCEPTS
-  clients at most, so that a storm of new clients leaves time for the others in each step.
+- The event loop accepts clients, as it reads sockets: without a task for each. It accepts one for each event of a port,
+  so one in each step, and in a storm one in each millisecond. Each client means some more events, and those of many
+  would delay the events of all others.
 - While no place is left for a client, and when file descriptors run out, a port has no events for PAUSE_MS. Clients
   wait in the kernel's backlog then. Connected clients are not affected.
 """
@@ -11,7 +12,6 @@ Rules:
 from __future__ import annotations
 
 import errno
-import select
 import socket
 from typing import TYPE_CHECKING, Final
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 BACKLOG = 4096
 PAUSE_MS: Final = 100
-MAX_ACCEPTS: Final = 8
-"""A step has time for some of these events, and still reads the sockets of connected clients."""
+STORM_MS: Final = 1
+"""The pause of a port after each client in a storm."""
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - addresses to be recognised
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
@@ -58,16 +58,18 @@ class Listeners:
         on_accepted: Accepted,
         may_accept: Callable[[], bool],
         on_exhausted: Callable[[str], None] = lambda _: None,
+        is_storm: Callable[[], bool] = lambda: False,
     ) -> None:
         """Have the event loop accept clients on every port, each for `on_accepted(socket, node_id, address)`.
 
         While `may_accept` returns False new clients wait in the kernel's backlog. It is called when a client waits,
         before each accept, so `on_accepted` must have counted the one before. `on_exhausted` gets the system's message
-        when a client could not be accepted, once per pause. Raises OSError if a port cannot be watched.
+        when a client could not be accepted, once per pause. `is_storm` returns whether many accepted clients have still
+        to be served. Raises OSError if a port cannot be watched.
         """
         for node_id, listening in self._bound:
             accepts = _Listener(
-                endpoints, listening, node_id, on_accepted, may_accept, on_exhausted
+                endpoints, listening, node_id, on_accepted, may_accept, on_exhausted, is_storm
             )
             accepts.start()
             self._accepting.append(accepts)
@@ -103,13 +105,13 @@ class _Listener:
 
     __slots__ = (
         "_endpoints",
+        "_is_storm",
         "_may_accept",
         "_node_id",
         "_on_accepted",
         "_on_exhausted",
         "_pause",
         "_socket",
-        "_waiting",
     )
 
     def __init__(
@@ -120,6 +122,7 @@ class _Listener:
         on_accepted: Accepted,
         may_accept: Callable[[], bool],
         on_exhausted: Callable[[str], None],
+        is_storm: Callable[[], bool],
     ) -> None:
         self._endpoints = endpoints
         self._socket = listening
@@ -127,10 +130,8 @@ class _Listener:
         self._on_accepted = on_accepted
         self._may_accept = may_accept
         self._on_exhausted = on_exhausted
+        self._is_storm = is_storm
         self._pause: Timer | None = None
-        self._waiting = select.poll()
-        """Tells whether a client waits: no place is taken from another for none."""
-        self._waiting.register(listening, select.POLLIN)
 
     def start(self) -> None:
         """Watch the port. Raises OSError if the system has no watch left."""
@@ -143,27 +144,25 @@ class _Listener:
             self._pause.cancel()
 
     def _accept(self, now_ms: int) -> None:
-        """Accept clients that have connected."""
-        for _ in range(MAX_ACCEPTS):
-            if not self._waiting.poll(0):
-                return
-            if not self._may_accept():
-                self._rest(now_ms)
-                return
-            try:
-                accepted, address = self._socket.accept()
-            except OSError as error:
-                if error.errno not in _OUT_OF_DESCRIPTORS:
-                    continue  # the client has disconnected
+        """Accept a client that has connected."""
+        if not self._may_accept():
+            self._rest(now_ms, PAUSE_MS)
+            return
+        try:
+            accepted, address = self._socket.accept()
+        except OSError as error:
+            if error.errno in _OUT_OF_DESCRIPTORS:
                 self._on_exhausted(error.strerror or str(error))
-                self._rest(now_ms)
-                return
-            self._on_accepted(accepted, self._node_id, address[:2])
+                self._rest(now_ms, PAUSE_MS)
+            return  # else the client has disconnected
+        self._on_accepted(accepted, self._node_id, address[:2])
+        if self._is_storm():
+            self._rest(now_ms, STORM_MS)
 
-    def _rest(self, now_ms: int) -> None:
-        """Ask for no events for PAUSE_MS: a level-triggered set would spin. The watch stays: a new one could fail."""
+    def _rest(self, now_ms: int, pause_ms: int) -> None:
+        """Ask for no events for a while: a level-triggered set would spin. The watch stays: a new one could fail."""
         self._endpoints.poller.modify(self._socket.fileno(), 0)
-        self._pause = self._endpoints.engine.timers.arm(now_ms + PAUSE_MS, self._resume)
+        self._pause = self._endpoints.engine.timers.arm(now_ms + pause_ms, self._resume)
 
     def _resume(self, _now_ms: int) -> None:
         self._pause = None

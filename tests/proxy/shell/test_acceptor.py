@@ -14,7 +14,7 @@ from bench.harness.ports import free_ports
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.observer import Observer
-from proxy.shell.acceptor import EVICTION_MS, Acceptor
+from proxy.shell.acceptor import EVICTION_MS, STORM_CLIENTS, Acceptor
 from proxy.shell.listeners import Listeners
 from proxy.shell.transport import PlainTransport, SecureClient
 from proxy.tls.handshakes import Handshakes
@@ -156,6 +156,25 @@ async def test_a_silent_client_yields_its_place(bench, may_accept_of):
     assert bench.engine.observer.closed == [
         (CloseReason.EVICTED, "no request yet, and its place was needed")
     ]
+
+
+async def test_in_a_storm_a_client_is_accepted_each_millisecond(bench):
+    """While many have sent no request: what they send at once would delay the requests of all others."""
+    acceptor = Acceptor(bench.engine, bench.event_loop, Observer(), bench.clock, 1000)
+    async with serving(acceptor) as port:
+        clients = [socket.create_connection(("127.0.0.1", port)) for _ in range(STORM_CLIENTS + 20)]
+        bench.far += clients
+        bench.run()
+        assert len(bench.engine.sessions) == STORM_CLIENTS
+        for more in range(1, 4):
+            bench.clock.now_ms += 1
+            bench.run()
+            assert len(bench.engine.sessions) == STORM_CLIENTS + more
+        for client in clients:
+            client.sendall(f.heartbeat(1))
+        bench.clock.now_ms += 1
+        bench.run()
+        assert len(bench.engine.sessions) == len(clients)
 
 
 async def test_a_reload_of_the_limits_reaches_handshakes_that_wait(bench, tmp_path):
