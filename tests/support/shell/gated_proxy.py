@@ -8,13 +8,14 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from proxy.core.errors import CloseReason
 from proxy.shell.acceptor import Acceptor
 from proxy.shell.broker_dials import BrokerDials
 from proxy.shell.dial import DialError
 from proxy.shell.dialer import Upstream
-from proxy.shell.listeners import Listeners
+from proxy.shell.listeners import STORM_MS, Listeners
 from proxy.shell.transport import PlainTransport
 from tests.support.core.sessions import Watcher
 from tests.support.messages import frames as f
@@ -103,6 +104,9 @@ class GatedProxy:
         client = socket.create_connection(self._address)
         client.sendall(sent)
         self.bench.far.append(client)
+        self.bench.clock.now_ms += STORM_MS  # others may have come just before
+        for _ in range(3):
+            self.bench.event_loop.step(0)
         return client
 
     async def settle(self) -> None:
@@ -138,6 +142,7 @@ async def running(bench: Bench) -> AsyncIterator[GatedProxy]:
     async with trio.open_nursery() as nursery:
         await nursery.start(dials.serve)
         nursery.start_soon(acceptor.serve, proxy.listeners, proxy.until)
+        await wait_all_tasks_blocked()
         yield proxy
         nursery.cancel_scope.cancel()
     proxy.listeners.close()
