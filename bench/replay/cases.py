@@ -202,8 +202,22 @@ CASES: Final = (
     Case("Produce v11, 100 B", SMALL),
     Case("Produce v11, 100 B, 10 in a read", SMALL, batch=10),
     Case("Produce v11, 100 B, quota", SMALL, engine=WITH_QUOTA),
+    Case(
+        "event loop: Produce v13, 4 partitions, 20 KB",
+        produce(13, 4, 20_000),
+        through="loop",
+        must=16_000,
+        aim=10_000,
+    ),
     Case("event loop: Produce v13, 4 partitions, 60 KB", FOUR, through="loop"),
     Case("event loop: Produce v13, 12 partitions, 90 KB", TWELVE, through="loop"),
     Case("event loop: the broker takes a part of 90 KB", TWELVE, through="slow"),
+    Case(
+        "event loop: Fetch v15, 4 partitions, 20 KB",
+        fetch(15, 4, 20_000),
+        through="loop",
+        must=9_000,
+        aim=7_500,
+    ),
     Case("event loop: Fetch v15, 12 partitions, 60 KB", fetch(15, 12, 60_000), through="loop"),
 )

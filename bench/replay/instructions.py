@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from bench.harness import ROOT, BenchError
 from bench.harness.compiled_build import build_module
 from bench.harness.compiled_build import missing as missing_compiler
 from bench.replay.cases import CASES, Case
-from bench.replay.plays import Play, SessionPlay, warm_play
+from bench.replay.plays import LoopPlay, Play, SessionPlay, warm_play
 from proxy.cli import builds
 
 PLAYS: Final = 10
@@ -43,7 +43,7 @@ def missing() -> str:
 def count_instructions(folder: Path, cases: Iterable[Case] = CASES) -> dict[str, int]:
     """Return the instructions of one request and its reply by case, with the modules of `folder`.
 
-    What the play itself takes is subtracted, but not in the event loop, where the play's own sockets count.
+    What a play itself takes is not among them: it is subtracted, or only the steps of the event loop are counted.
 
     Raises:
         BenchError: the build is not compiled, or a case failed.
@@ -57,6 +57,7 @@ def count_instructions(folder: Path, cases: Iterable[Case] = CASES) -> dict[str,
             "valgrind",
             "--tool=callgrind",
             "--instr-atstart=no",
+            "--collect-atstart=no",
             f"--callgrind-out-file={out}",
         ]
         command += [sys.executable, "-P", "-m", "bench.replay.instructions"]
@@ -105,10 +106,28 @@ def _count(play: Play, name: str) -> None:
     gc.collect()
     gc.disable()
     callgrind.start()
+    if isinstance(play, LoopPlay):
+        play.step = _counted(play.step, callgrind.toggle)
+    else:
+        callgrind.toggle()
     for _ in range(PLAYS):
         play.once()
+    if not isinstance(play, LoopPlay):
+        callgrind.toggle()
     callgrind.stop(name)
     gc.enable()
+
+
+def _counted(step: Callable[[float], int], toggle: Callable[[], None]) -> Callable[[float], int]:
+    """Return a step whose instructions are counted."""
+
+    def counted(timeout_s: float) -> int:
+        toggle()
+        handled = step(timeout_s)
+        toggle()
+        return handled
+
+    return counted
 
 
 if __name__ == "__main__":

@@ -5,17 +5,24 @@ cdef extern from *:
     """
     #include <valgrind/callgrind.h>
     static void start_counting(void) { CALLGRIND_START_INSTRUMENTATION; CALLGRIND_ZERO_STATS; }
+    static void toggle_counting(void) { CALLGRIND_TOGGLE_COLLECT; }
     static void stop_counting(const char *name) { CALLGRIND_DUMP_STATS_AT(name); CALLGRIND_STOP_INSTRUMENTATION; }
     """
     void start_counting()
+    void toggle_counting()
     void stop_counting(const char *name)
 
 
 def start():
-    """Count from now on."""
+    """Begin with nothing; what runs until the first `toggle` is not counted."""
     start_counting()
 
 
+def toggle():
+    """Count from now on, or no more."""
+    toggle_counting()
+
+
 def stop(str name):
-    """Write what was counted under a name, and count no more."""
+    """Write what was counted under a name."""
     stop_counting(name.encode())

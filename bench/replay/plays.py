@@ -105,12 +105,16 @@ class SessionPlay:
 
 
 class LoopPlay:
-    """A case through the event loop, between a client and a broker that the play plays."""
+    """A case through the event loop, between a client and a broker that the play plays.
+
+    `step` is the event loop's, and may be replaced by one that counts.
+    """
 
     def __init__(self, case: Case) -> None:
         engine = case.engine()
         self._clock = HandClock()
         self._loop = EventLoop(engine, cast("Clock", self._clock))
+        self.step: Callable[[float], int] = self._loop.step
         self._client, near = _pair()
         self._broker, far = _pair()
         self._frames = case.frames
@@ -150,7 +154,7 @@ class LoopPlay:
         """Step until so many bytes have arrived; return their number."""
         got = 0
         while got < count:
-            self._loop.step(0)
+            self.step(0)
             try:
                 while got < count:
                     got += receiver.recv_into(room)
