@@ -60,6 +60,7 @@ check: $(STAMP)-test  ## style, types, import contracts
 	$(BIN)/ruff check --no-cache .  # a cached verdict does not know of files that came since
 	$(BIN)/ruff format --no-cache --check .
 	$(BIN)/mypy
+	$(BIN)/mypy examples/*/*.py  # what authors of policies copy
 	$(BIN)/lint-imports --no-cache
 
 # Tests that start Sluice, a demo or a build, and attacks.

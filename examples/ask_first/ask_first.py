@@ -62,7 +62,10 @@ class AskFirst(Policy):
         self._allowed[user] = answer is True
         self.host.wake(("ask_first", user))
         forget_ms = now_ms + (1_000 if failed else 60_000)
-        self.host.call_at(forget_ms, lambda _: self._allowed.pop(user, None))
+        self.host.call_at(forget_ms, partial(self._forget, user))
+
+    def _forget(self, user: str, now_ms: int) -> None:
+        self._allowed.pop(user, None)
 
 
 def ask(url: str, user: str) -> bool:
