@@ -336,7 +336,7 @@ def only_waits(link: Link) -> bool:
         or (
             isinstance(exchange, Exchange)
             and exchange.plan.api.may_wait
-            and not exchange.plan.wait_ms
+            and exchange.plan.api.key not in TRACKED  # it has a deadline, or does not wait
         )
         for exchange in link.queue
     ) and not (link.reply_left or link.client.unsent_bytes)

@@ -1,5 +1,7 @@
 """A drain does not wait for long polls: each gets an empty reply."""
 
+import pytest
+
 from policies.api import Outcome
 from proxy.core.errors import CloseReason
 from tests.support.core.policies import Recorder
@@ -35,6 +37,19 @@ def test_a_drain_waits_for_replies_that_only_the_broker_can_give():
     assert wire.session.ended
     wire.release()
     assert wire.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "asked", [f.produce(1, acks=1), fetch(1, min_bytes=0)], ids=["produce", "fetch"]
+)
+def test_a_drain_awaits_the_reply_to_a_produce_or_a_fetch_that_does_not_wait(asked):
+    """Its client gets what the broker says: without it a producer would write its records again."""
+    wire = Wire().client(asked)
+    wire.drain()
+    assert not wire.session.ended
+    wire.broker(f.produce_reply(1))
+    assert wire.to_client == f.produce_reply(1)
+    assert wire.session.ended
 
 
 def test_a_drain_lets_a_reply_that_has_begun_finish():
