@@ -6,6 +6,7 @@ from random import Random
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
+from proxy.core.session.link import DROP
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.model.reference_model import Model
@@ -91,6 +92,12 @@ class Run:
                 if not (model.ended or model.waits):
                     session.client_gone(wire.now_ms)
                     model.client_leaves()
+            case ("drain",):
+                if not session.request_left or session.request_mode != DROP:  # it may be muted
+                    wire.drain()
+                    model.drain()
+            case ("plans are forgotten",):
+                wire.engine.forget_plans()
             case ("client dies",):
                 session.client_lost(wire.now_ms)
                 model.client_dies()

@@ -54,7 +54,7 @@ class Model:
         self.to_broker: list[bytes] = []
         self.to_client: list[bytes] = []
         self.completed: dict[int, list[str]] = {}
-        self.ending = self.ended = False
+        self.ending = self.ended = self.draining = False
         self.reason: str | None = None
         self.give_up_ms: int | None = None
 
@@ -104,6 +104,17 @@ class Model:
                 if said[0] == "raise":
                     self.complete(asked, "disconnected")
                 self.judged = (asked, said)
+        self.work()
+
+    def drain(self) -> None:
+        """The proxy shuts down: what is held goes on at once, and the fetches that wait are answered."""
+        if self.held is not None:
+            asked, _, _, then = self.held
+            self.held, self.judged = None, (asked, then)
+        if self.judged is not None or (self.passing is not None and self.mode == "keep"):
+            self.muted = self.mute_after_request = False
+        self.draining = True
+        self.end_after_replies("drained")
         self.work()
 
     def client_leaves(self) -> None:
@@ -156,6 +167,7 @@ class Model:
         try:
             while not self.ended and self.step():
                 pass
+            self.maybe_end()
         except PolicyRaisedError:
             self.fault("policy_fault")
 
@@ -247,9 +259,11 @@ class Model:
                 if said[0] == "raise":
                     self.complete(asked, "disconnected")
                     raise PolicyRaisedError
-                if said[0] == "hold":
+                if said[0] == "hold" and not self.ending:
                     self.hold(asked, said)
                     return
+                if said[0] == "hold":  # nothing is held any more
+                    said = said[3]
                 self.throttle_until_ms = 0
             self.settle(asked, said)
         self.take(asked)
@@ -364,6 +378,11 @@ class Model:
 
     def expire(self) -> None:
         """The broker was silent for too long: answer its oldest requests in its place, as far as allowed."""
+        self.answer_oldest({"produce", "bulk", "fetch"}, "expired")
+        self.maybe_end()
+
+    def answer_oldest(self, kinds: set[str], outcome: str) -> None:
+        """Answer the oldest requests here, as long as they are of these kinds."""
         for each in list(self.due):
             if self.ended:
                 return
@@ -373,7 +392,7 @@ class Model:
                 self.send_local_replies()
                 continue
             asked = each.asked
-            if not asked.waits or asked is self.passing:
+            if asked.kind not in kinds or asked is self.passing:
                 return
             each.swallowed = True
             said = self.heard(asked)
@@ -387,8 +406,7 @@ class Model:
             left_ms = max(until_ms - self.now_ms, 0)
             self.throttle(until_ms)
             self.to_client.append(timed_out(asked, left_ms))
-            self.complete(asked, "expired")
-        self.maybe_end()
+            self.complete(asked, outcome)
 
     # -- the end, and what is counted ------------------------------------------------------------
 
@@ -426,7 +444,11 @@ class Model:
 
     def maybe_end(self) -> None:
         waits = self.passing is not None or self.held is not None or self.judged is not None
-        if self.ending and not waits and (not self.due or self.due[-1].swallowed):
+        if not self.ending or waits:
+            return
+        if self.draining:
+            self.answer_oldest({"fetch"}, "answered")
+        if not self.due or self.due[-1].swallowed:
             self.ended = True
 
     def end(self, reason: str) -> None:

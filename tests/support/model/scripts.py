@@ -77,11 +77,6 @@ class Asked:
         """Return whether no reply is due."""
         return self.kind == "silent"
 
-    @property
-    def waits(self) -> bool:
-        """Return whether Sluice answers it if the broker is silent."""
-        return self.kind in {"produce", "bulk", "fetch"}
-
     def reply(self) -> bytes:
         """Return the broker's reply."""
         return _REPLIES[self.kind](self.number, self.replied_ms)
@@ -242,6 +237,9 @@ def _fill(made: Script, rng: Random, *, faults: bool) -> None:
         elif not hung:
             hung, calm_ms = True, CALM_MS
             events.append(("time", HANG_MS))
+    for what, chance in (("plans are forgotten", 0.3), ("drain", 0.1 if faults else 0)):
+        if rng.random() < chance:
+            events.insert(rng.randrange(len(events) + 1), (what,))
     if left:
         events.append(("client", left))
     ending = rng.random() if faults else 1.0
