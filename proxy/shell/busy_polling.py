@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from proxy.shell import loop_limits
+
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.shell.clock import Clock
-    from proxy.shell.event_loop import EventLoop
+    from proxy.shell.steppable import Steppable
     from proxy.shell.trio_scheduler import TrioScheduler
 
 POLL_MS = 50
@@ -27,12 +29,6 @@ PASS_MS = 1000
 """The longest time between two passes through Trio's scheduler. At ordinary rates each costs as much as some events."""
 BLIND_POLL_MS = 2
 """POLL_MS where Trio's events are not seen."""
-MAX_BUSY = 3
-"""Polls without an event while Trio's tasks are ready. Then waiting in Trio is cheaper than a pass for each task."""
-TURN_MS = 4
-"""How long to step before Trio's other tasks get their turn, if they have something to do."""
-MANY_EVENTS = 4
-"""After so many events in one step the next wait is a millisecond at most."""
 
 
 class BusyPolling:
@@ -41,50 +37,69 @@ class BusyPolling:
     __slots__ = (
         "_busy",
         "_calls",
+        "_clock",
         "_due",
         "_engine",
         "_event_loop",
         "_idle_ms",
         "_left_ms",
-        "_now_us",
         "_pass_ms",
         "_ready",
         "_scheduler",
-        "_step",
+        "_timers",
+        "_turns",
+        "_usage",
     )
 
     def __init__(
-        self, event_loop: EventLoop, engine: Engine, clock: Clock, scheduler: TrioScheduler
+        self, event_loop: Steppable, engine: Engine, clock: Clock, scheduler: TrioScheduler
     ) -> None:
         self._event_loop = event_loop
-        self._step = event_loop.step
         self._engine = engine
+        self._timers, self._turns, self._usage = engine.timers, engine.turns, engine.usage
         self._due = engine.timers.due
-        self._now_us = clock.now_us
+        self._clock = clock
         self._scheduler = scheduler
         self._ready = scheduler.ready
         self._calls = False  # `scheduler.calls`
-        self._idle_ms = self._left_ms = 0.0  # how long to wait for an event: at first, and still
+        self._idle_ms = 0  # how long to wait for an event at first
+        self._left_ms = 0.0  # and still
         self._busy = 0  # polls without an event while Trio's tasks are ready
         self._pass_ms = 0.0  # when Trio's tasks must run; 0: not known until the end of the turn
 
     def begin(self) -> None:
         """Begin to poll, after an event."""
         self._calls = self._scheduler.calls
-        self._idle_ms = self._left_ms = POLL_MS if self._calls else BLIND_POLL_MS
+        self._left_ms = self._idle_ms = POLL_MS if self._calls else BLIND_POLL_MS
         self._event_loop.called = self._busy = 0
         self._pass_ms = 0.0
 
     def lasts(self) -> bool:
         """Return whether to poll for another turn."""
-        return self._left_ms > 0 and self._busy < MAX_BUSY
+        return self._left_ms > 0 and self._busy < loop_limits.MAX_BUSY
+
+    def turns(self) -> int:
+        """Take turns until Trio's tasks must run, a step was slow, or polling is over; return the time at the end.
+
+        It also returns while sessions wait for turns: no poll waits then, and compiled code would keep the interpreter
+        lock, which other threads need.
+        """
+        while True:
+            now_ms = self.turn()
+            if (
+                now_ms - self._engine.now_ms > loop_limits.SLOW_STEP_MS
+                or self._turns.queue
+                or self.must_pass(now_ms)
+                or not self.lasts()
+            ):
+                return now_ms
 
     def turn(self) -> int:
         """Step until nothing comes, or the turn is over; return the time at its end."""
-        event_loop, step, now_us, ready = self._event_loop, self._step, self._now_us, self._ready
-        engine = self._engine
-        now_ms = now_us() // 1000
-        leave_ms: float = now_ms + (1 if event_loop.arriving else TURN_MS)
+        event_loop, engine, clock, ready = self._event_loop, self._engine, self._clock, self._ready
+        usage = self._usage
+        now_ms = clock.now_us() // 1000
+        leave_ms: float = now_ms + (1 if event_loop.arriving else loop_limits.TURN_MS)
         if self._pass_ms:
             leave_ms = min(leave_ms, self._pass_ms)
         until_ms = self._pass_ms or leave_ms
@@ -94,14 +109,15 @@ class BusyPolling:
             timeout_ms: float = 0
             if may_block and not (ready or event_loop.called):
                 timeout_ms = min(self._left_ms, until_ms - now_ms)
-                if handled >= MANY_EVENTS and now_ms == engine.now_ms and not self._due:
+                if handled >= loop_limits.MANY_EVENTS and now_ms == engine.now_ms and not self._due:
                     timeout_ms = min(timeout_ms, 1)
                 else:
-                    due_ms = engine.next_ms()
-                    if due_ms is not None and due_ms - now_ms < timeout_ms:
-                        timeout_ms = due_ms - now_ms
-            handled = step(timeout_ms / 1000 if timeout_ms > 0 else 0.0)
-            now_ms = now_us() // 1000
+                    due_ms = self._timers.next_by(now_ms + self._idle_ms)
+                    if usage.keys:  # as `engine.next_ms` does
+                        due_ms = min(due_ms, usage.ends_ms)
+                    timeout_ms = min(timeout_ms, due_ms - now_ms)
+            handled = event_loop.step(timeout_ms / 1000 if timeout_ms > 0 else 0.0)
+            now_ms = clock.now_us() // 1000
             called = event_loop.called
             if handled <= called:
                 if ready:

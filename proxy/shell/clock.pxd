@@ -2,6 +2,8 @@
 
 cimport cython
 
+from proxy.shell cimport system_calls
+
 
 cdef class Clock:
     cdef public long long _offset_ns

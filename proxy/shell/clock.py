@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from proxy.shell import system_calls
+
 
 class Clock:
     """A callable that returns `now_ms`."""
@@ -19,7 +21,7 @@ class Clock:
 
     def now_us(self) -> int:
         """Return the same time in microseconds."""
-        now_ns = time.monotonic_ns()
+        now_ns = system_calls.monotonic_ns()
         return (now_ns + self._offset_ns) // 1000
 
     def drift_ms(self) -> int:

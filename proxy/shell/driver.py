@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from proxy.core.stats.histogram import bucket_of
-from proxy.shell.busy_polling import TURN_MS, BusyPolling
+from proxy.shell.busy_polling import BusyPolling
+from proxy.shell.loop_limits import SLOW_STEP_MS, TURN_MS
 from proxy.shell.trio_scheduler import TrioScheduler
 
 if TYPE_CHECKING:
     from proxy.core.engine import Engine
     from proxy.shell.clock import Clock
     from proxy.shell.event_loop import EventLoop
-
-SLOW_STEP_MS = 5
-"""A step that took longer is reported. At least TURN_MS."""
 
 
 async def drive(event_loop: EventLoop, engine: Engine, clock: Clock) -> None:
@@ -85,8 +83,8 @@ class Driver:
         polling = self._polling
         polling.begin()
         while polling.lasts():
-            now_ms = polling.turn()
-            # A slow step always ends the turn, so one look after the turn is enough.
+            now_ms = polling.turns()
+            # A slow step always ends the turns, so one look after them is enough.
             self._report_slow_step(now_ms)
             if polling.must_pass(now_ms):
                 await self._pass()

@@ -1,5 +1,7 @@
 # Types of endpoint.py for the compiled build. The rules are in the .py file.
 
+cimport cython
+
 from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.session cimport Session
@@ -10,9 +12,9 @@ from proxy.shell cimport system_calls
 cdef class Endpoint:
     cdef public Channel channel
     cdef public bint closed, finished, hung_up, is_client, lingering
-    cdef public int direct
+    cdef public int direct, fd
     cdef public long long expect, read_bytes
-    cdef public object fd, forward, pending, recv_into, send, take, timer, transport
+    cdef public object forward, pending, recv_into, send, take, timer, transport
     cdef public Endpoint other
     cdef public Session session
     cdef public ByteCount traffic
@@ -21,9 +23,15 @@ cdef class Endpoint:
 cdef class Endpoints:
     cdef public object brokers, poller
     cdef public StepTime engine
-    cdef public list closed
-    cdef public dict by_fd, watched
-    cdef public long long interest_changes, refused_sends, slow_events
+    cdef public list by_fd, closed
+    cdef public dict watched
+    cdef public long long interest_changes, open_sockets, refused_sends, slow_events
 
 
+@cython.locals(by_fd=list)
+cpdef add(Endpoints endpoints, Endpoint end)
+cpdef remove(Endpoints endpoints, Endpoint end)
+
+@cython.locals(by_fd=list)
+cpdef Endpoint find(Endpoints endpoints, long long fd)
 cpdef bint has_pending(Endpoint end) except? -1

@@ -8,6 +8,7 @@ import termios
 from typing import TYPE_CHECKING, Final, Protocol
 
 from proxy.shell import system_calls
+from proxy.shell.loop_limits import READ_BYTES
 from proxy.shell.poller import IN, make_poller
 from proxy.shell.transport import PlainTransport
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from proxy.shell.transport import Security, Transport
 
 _INT: Final = struct.Struct("i")
-READ_BYTES: Final = 288 << 10
-"""The largest read: four take a frame of 1 MiB with its head. Reads of a power of two leave a fifth for the rest."""
 EARLY: Final = 1 << 20
 """In `expect` only: the client's next event is slow; in a throttle it is early."""
 SLOWED: Final = 1 << 21
@@ -114,8 +113,9 @@ class Brokers(Protocol):
 
 
 class Endpoints:
-    """All endpoints of an event loop, by their descriptors, and their poll set.
+    """All endpoints of an event loop, and their poll set.
 
+    `by_fd`: each at the place of its descriptor, None at the others; there are `open_sockets` of them.
     `closed`: those whose session was released in this step. `brokers`: None if sessions come with their brokers.
     `watched`: what is called with `now_ms` when another descriptor is ready, by descriptor: a port's, or that of a
     connection that is being made.
@@ -129,6 +129,7 @@ class Endpoints:
         "closed",
         "engine",
         "interest_changes",
+        "open_sockets",
         "poller",
         "refused_sends",
         "slow_events",
@@ -138,7 +139,8 @@ class Endpoints:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.poller = make_poller()
-        self.by_fd: dict[int, Endpoint] = {}
+        self.by_fd: list[Endpoint | None] = []
+        self.open_sockets = 0
         self.closed: list[Endpoint] = []
         self.brokers: Brokers | None = None
         self.watched: dict[int, Callable[[int], None]] = {}
@@ -157,6 +159,27 @@ class Endpoints:
         """Watch it no longer; before it is closed."""
         if self.watched.pop(fd, None) is not None:
             self.poller.unregister(fd)
+
+
+def add(endpoints: Endpoints, end: Endpoint) -> None:
+    """Add an endpoint that has been registered."""
+    by_fd = endpoints.by_fd
+    by_fd.extend([None] * (end.fd + 1 - len(by_fd)))
+    by_fd[end.fd] = end
+    endpoints.open_sockets += 1
+
+
+def remove(endpoints: Endpoints, end: Endpoint) -> None:
+    """Remove an endpoint, before its descriptor is closed."""
+    if find(endpoints, end.fd) is end:
+        endpoints.by_fd[end.fd] = None
+        endpoints.open_sockets -= 1
+
+
+def find(endpoints: Endpoints, fd: int) -> Endpoint | None:
+    """Return the endpoint with this descriptor, if there is one."""
+    by_fd = endpoints.by_fd
+    return by_fd[fd] if fd < len(by_fd) else None
 
 
 def has_pending(end: Endpoint) -> bool:

@@ -23,30 +23,35 @@ Rules:
 
 from __future__ import annotations
 
-from itertools import chain, islice
-from operator import length_hint
 from typing import TYPE_CHECKING
 
 from proxy.core.session import mutes
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
-from proxy.shell import settling, side_ending, system_calls
+from proxy.shell import loop_limits, settling, side_ending, system_calls
 from proxy.shell.endpoint import (
     EARLY,
-    READ_BYTES,
     SLOWED,
     Endpoint,
     Endpoints,
+    add,
+    find,
     has_pending,
     try_expect_early,
     unread_bytes,
 )
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, in_fair_order
+from proxy.shell.loop_limits import (
+    READ_BYTES,
+    SLICE_BYTES,
+    SLICE_EVENTS,
+    STEP_BYTES,
+    STEP_EVENTS,
+)
+from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, EpollPoller, in_fair_order
+from proxy.shell.steppable import Steppable
 from proxy.shell.transport import UndialledTransport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from trio import CancelScope
 
     from proxy.core.engine import Engine
@@ -55,57 +60,51 @@ if TYPE_CHECKING:
     from proxy.shell.clock import Clock
     from proxy.shell.transport import Transport
 
-HEADROOM_BYTES = READ_BYTES + (128 << 10)
-"""Room before each read for bytes carried over: a partial header, or frames of a muted channel."""
-STEP_EVENTS = 64
-STEP_BYTES = 1 << 20
-CROWD_EVENTS = 24
 CROWD_READ_BYTES = 64 << 10
-"""The largest read while a poll returns more than CROWD_EVENTS: small requests do not wait for large ones."""
+"""The largest read while a poll returns more than CROWD_EVENTS."""
 WAITING_READ_BYTES = 16 << 10
 """The largest read while sessions wait for turns: bytes that are read too early are copied in each turn."""
 SLOWED_READ_BYTES = 16 << 10
-MORE_READ_BYTES = 16 << 10
-"""The smallest read from a side whose bytes were not all accepted, and by how much reads grow again."""
+"""The smallest read from a side whose bytes were not all accepted."""
 STEP_US = 2_000
 EVENTS_US = 1_500
 """The time of a step, and that of its events if sessions wait for turns."""
-SLICE_BYTES = 64 << 10  # the clock is read after so many bytes, and after each slow event
-SLICE_EVENTS = 8  # the clock is read after so many events
-LARGE_BYTES = 1 << 10  # smaller reads count as events, not as bytes
-STALL_US = 50_000  # after a longer time between two steps the process was stalled, or asleep
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
 
 
-class EventLoop:
+class EventLoop(Steppable):
     """All connections of a process. The driver calls `step`."""
 
     def __init__(self, engine: Engine, clock: Clock) -> None:
+        super().__init__()
         self.endpoints = Endpoints(engine)
         self._engine = engine
+        self._timers, self._turns, self._usage = engine.timers, engine.turns, engine.usage
+        self._requests, self._replies = engine.request_pool, engine.reply_pool
         self._clock = clock
-        self._now_us = clock.now_us
+        poller = self.endpoints.poller
+        self._epoll = poller if isinstance(poller, EpollPoller) else None
+        # In fields, because tests change them: the others are constants of the compiled code.
+        self._step_bytes, self._step_events = STEP_BYTES, STEP_EVENTS
+        self._slice_bytes, self._slice_events = SLICE_BYTES, SLICE_EVENTS
         self._steps = 0
         self._then_us = 0  # when the last step began
-        self._tail: Sequence[tuple[Endpoint, int]] = ()  # events left over from the last step
+        self._found = system_calls.new_events()  # the events of the last poll
+        self._tail: list[tuple[Endpoint, int]] = []  # events left over from the last step
         self._others: list[int] = []  # ready descriptors of the poll set that no endpoint has
         self._checks_backlog = False  # whether to call _check_backlog after the next poll
         self._behind = False  # sockets may hold more than was read: timers wait
         self._unfired = 0  # events handled while timers wait
         self._fired_ms = -1  # timers fire once per millisecond
         self._due = engine.timers.due
-        self._pools = (engine.request_pool, engine.reply_pool)
-        self.arriving = 0  # clients that tasks of Trio connect
-        self.called = 0  # 1: Trio may have an event (`trio_scheduler`); the driver sets it to 0
         self.asleep: CancelScope | None = None  # the driver's wait (`driver.nudge`)
-        self._scratch = bytearray(HEADROOM_BYTES + READ_BYTES)
+        self._scratch = bytearray(loop_limits.HEADROOM_BYTES + READ_BYTES)
         self._view = memoryview(self._scratch)
-        self._areas = (
-            self._view[HEADROOM_BYTES:],
-            self._view[HEADROOM_BYTES : HEADROOM_BYTES + CROWD_READ_BYTES],
-        )
-        self._area = self._areas[0]  # what the next reads may fill
+        area = self._view[loop_limits.HEADROOM_BYTES :]
+        self._areas = area, area[:CROWD_READ_BYTES]
+        self._area = area  # what the next reads may fill
+        self._area_bytes = READ_BYTES
         self._small_area = self._area[:WAITING_READ_BYTES]
         engine.reservations.unread_bytes = unread_bytes
         engine.try_expect_early = try_expect_early
@@ -136,7 +135,7 @@ class EventLoop:
                 self.endpoints.poller.unregister(end.fd)
             raise
         for end in registered:
-            self.endpoints.by_fd[end.fd] = end
+            add(self.endpoints, end)
         session.handle = a
         if session.uses_outboxes or has_pending(a) or has_pending(b):
             self._engine.schedule(session)
@@ -156,7 +155,7 @@ class EventLoop:
         b.use(broker)
         a.forward = b.send
         b.expect = IN
-        self.endpoints.by_fd[b.fd] = b
+        add(self.endpoints, b)
         if not a.lingering:  # the wait for the broker says nothing about its speed
             a.read_bytes = READ_BYTES
             a.expect &= ~SLOWED
@@ -167,56 +166,59 @@ class EventLoop:
 
         Sockets are read first, then timers fire, then sessions have their turns.
         """
-        endpoints, engine = self.endpoints, self._engine
+        endpoints, engine, turns, clock = self.endpoints, self._engine, self._turns, self._clock
         if endpoints.closed:
             side_ending.unlink_closed(endpoints)
-        turns = engine.turns
         ready = turns.queue
         if self._tail:
-            events = self._take_tail()
-            now_us = self._now_us()
+            count = self._take_tail()
+            now_us = clock.now_us()
         else:
-            events = endpoints.poller.poll(0 if ready else timeout_s, STEP_EVENTS)
-            now_us = self._now_us()
+            count = self._poll(0.0 if ready else timeout_s)
+            now_us = clock.now_us()
             if (
-                now_us - self._then_us > STALL_US
-                or len(events) > CROWD_EVENTS
+                now_us - self._then_us > loop_limits.STALL_US
+                or count > loop_limits.CROWD_EVENTS
                 or self._checks_backlog
             ):
-                events = self._check_backlog(events, now_us)
+                count = self._check_backlog(count, now_us)
         self._then_us = now_us
         engine.now_us = now_us
         engine.now_ms = now_ms = now_us // 1000
-        ends = endpoints.by_fd
-        at = HEADROOM_BYTES
+        by_fd, found = endpoints.by_fd, self._found
+        known = len(by_fd)
+        at = loop_limits.HEADROOM_BYTES
         scratch, area, view = self._scratch, self._area, self._view
-        area_end = at + len(area)
-        requests, replies = self._pools
+        area_end = at + self._area_bytes
+        requests, replies = self._requests, self._replies
         fast = IN  # the event of the fast path; _NOTHING: each read takes what is granted
         if requests.near_limit or replies.near_limit:
             fast = _NOTHING
-            events = in_fair_order(events, requests)
+            events = [system_calls.event_at(found, each) for each in range(count)]
+            system_calls.put_events(found, in_fair_order(events, requests))
         elif ready:
             fast = _NOTHING  # a muted session's socket may be watched still, and reads are small
-        left, budget = SLICE_BYTES, STEP_BYTES - SLICE_BYTES
-        large, full = LARGE_BYTES, READ_BYTES
+        left, budget = self._slice_bytes, self._step_bytes
+        budget -= left
         end: Endpoint | None = None
-        waiting = iter(events)
-        while True:
+        place, stop_at, slice_at = 0, count, self._slice_events
+        while place < stop_at:
             try:
-                for fd, event in islice(waiting, SLICE_EVENTS):
-                    if left < 0:
-                        budget += left
+                while place < stop_at:
+                    fd, event = system_calls.event_at(found, place)
+                    if left < 0 or place == slice_at:
+                        budget += left + _READ_CLOCK
                         if budget <= 0 or self._is_over(now_us):
-                            self._save_tail(fd, event, waiting)
+                            stop_at = place
+                            self._save_tail(place, count)
                             break
                         if ready and not turns.labour_bytes:
                             fast = _NOTHING
-                        left = SLICE_BYTES
-                        budget -= SLICE_BYTES
-                    try:
-                        end = ends[fd]
-                    except KeyError:
+                        left, slice_at = self._slice_bytes, place + self._slice_events
+                        budget -= left
+                    place += 1  # before anything can raise
+                    end = by_fd[fd] if fd < known else None
+                    if end is None:
                         self._on_other(fd)
                         continue
                     if event != fast or end.expect != event:
@@ -237,12 +239,14 @@ class EventLoop:
                             continue
                     else:
                         try:
-                            received = end.recv_into(area if limit >= full else area[:limit])
+                            received = end.recv_into(
+                                area if limit >= loop_limits.READ_BYTES else area[:limit]
+                            )
                         except OSError as error:
                             budget, left = budget + left, _READ_CLOCK
                             self._refused(end, error, now_ms)
                             continue
-                    if received >= large:
+                    if received >= loop_limits.LARGE_BYTES:
                         left -= received
                     end.traffic.read_bytes += received
                     if not received or end.channel.carry:
@@ -278,11 +282,8 @@ class EventLoop:
                             sent = 0
                     if at + sent != stop:
                         self._buffer_unsent(to, at + sent, stop)
-                    elif limit < full:
+                    elif limit < loop_limits.READ_BYTES:
                         self._read_more(end)
-                if not length_hint(waiting):
-                    break
-                budget, left = budget + left, _READ_CLOCK
             except Exception as error:  # noqa: BLE001 - any error ends this session only
                 budget, left = budget + left, _READ_CLOCK
                 settling.on_fault(endpoints, end, error, now_ms)
@@ -290,14 +291,24 @@ class EventLoop:
             self._serve_others(now_ms, now_us + STEP_US)
         if (now_ms != self._fired_ms or self._due) and not (self._tail or self._behind):
             self._fired_ms = now_ms
-            engine.fire(now_ms)
-        handled = len(events) - len(self._tail)
+            if now_ms >= self._usage.ends_ms:
+                engine.fire(now_ms)
+            else:  # the rest of `fire`
+                self._timers.advance(now_ms)
+        handled = count - len(self._tail)
         if ready:
             handled += self._serve(now_ms, now_us + STEP_US)
         self._steps += 1
         if not self._steps & 15:
-            engine.meters.step_us[bucket_of(self._now_us() - now_us)] += 1
+            engine.meters.step_us[bucket_of(clock.now_us() - now_us)] += 1
         return handled
+
+    def _poll(self, timeout_s: float) -> int:
+        """Wait at most `timeout_s` for events, put them into `_found`, and return how many."""
+        poller, epoll = self.endpoints.poller, self._epoll
+        if epoll is not None and poller is epoll:
+            return system_calls.poll_into(self._found, epoll.fd, timeout_s, self._step_events)
+        return system_calls.put_events(self._found, poller.poll(timeout_s, self._step_events))
 
     def _on_other(self, fd: int) -> None:
         """Note an event of a descriptor that no endpoint has: of a port, or of a connection that is being made."""
@@ -312,69 +323,71 @@ class EventLoop:
         No event of this step is left then. So none can be taken for one of a socket that is opened here, and has the
         number of one that this step has closed. Those that are left over come again with the next poll.
         """
-        find = self.endpoints.watched.get
+        ready_of = self.endpoints.watched.get
         others, self._others = self._others, []
         for fd in others:
-            on_ready = find(fd)
+            on_ready = ready_of(fd)
             if on_ready is None:  # closed in this step
                 continue
             try:
                 on_ready(now_ms)
             except Exception as error:  # noqa: BLE001 - it costs one client
                 self._engine.report(error)
-            if self._now_us() >= until_us:
+            if self._clock.now_us() >= until_us:
                 break
 
     def _is_over(self, begun_us: int) -> bool:
         """Return whether the step that began at `begun_us` has no more time for events."""
-        limit_us = EVENTS_US if self._engine.turns.queue else STEP_US
-        return self._now_us() - begun_us >= limit_us
+        limit_us = EVENTS_US if self._turns.queue else STEP_US
+        return self._clock.now_us() - begun_us >= limit_us
 
-    def _check_backlog(
-        self, events: Sequence[tuple[int, int]], now_us: int
-    ) -> Sequence[tuple[int, int]]:
-        """Decide after a poll whether timers wait, because sockets may hold more; return the events to handle."""
-        if now_us - self._then_us > STALL_US:
+    def _check_backlog(self, count: int, now_us: int) -> int:
+        """Decide after a poll whether timers wait, because sockets may hold more; return how many events to handle."""
+        if now_us - self._then_us > loop_limits.STALL_US:
             # Nothing is lost by polling again: the set is level-triggered.
-            events = self.endpoints.poller.poll(0, STEP_EVENTS)
-        self._unfired += len(events)
-        self._behind = len(events) == STEP_EVENTS and self._unfired < len(self.endpoints.by_fd)
+            count = self._poll(0.0)
+        self._unfired += count
+        self._behind = count == self._step_events and self._unfired < self.endpoints.open_sockets
         if not self._behind:
             self._unfired = 0
-        if not self._engine.turns.queue:
-            self._engine.turns.labour_bytes = TURN_LABOUR_BYTES
-        crowded = len(events) > CROWD_EVENTS
+        if not self._turns.queue:
+            self._turns.labour_bytes = TURN_LABOUR_BYTES
+        crowded = count > loop_limits.CROWD_EVENTS
         self._area = self._areas[crowded]
+        self._area_bytes = len(self._area)
         self._checks_backlog = self._behind or crowded
-        return events
+        return count
 
-    def _take_tail(self) -> Sequence[tuple[int, int]]:
-        """Return the events left over from the last step, except those of sockets closed since."""
-        if self._now_us() - self._then_us > STALL_US:
+    def _take_tail(self) -> int:
+        """Take the events left over from the last step, except those of sockets closed since; return how many."""
+        if self._clock.now_us() - self._then_us > loop_limits.STALL_US:
             self._behind = self._checks_backlog = True  # more may have arrived meanwhile
-        find = self.endpoints.by_fd.get
-        tail, self._tail = self._tail, ()
-        return [(end.fd, event) for end, event in tail if find(end.fd) is end]
+        tail, self._tail = self._tail, []
+        return system_calls.put_events(
+            self._found,
+            [(end.fd, event) for end, event in tail if find(self.endpoints, end.fd) is end],
+        )
 
-    def _save_tail(self, fd: int, event: int, waiting: Iterable[tuple[int, int]]) -> None:
-        """Save the events that are left, by endpoint: the next step may see a descriptor in use by another socket."""
-        find = self.endpoints.by_fd.get
-        rest = chain(((fd, event),), waiting)
-        self._tail = [(end, event) for fd, event in rest if (end := find(fd)) is not None]
-        self._engine.turns.labour_bytes = 0
+    def _save_tail(self, place: int, count: int) -> None:
+        """Save the events from `place` on, by endpoint: the next step may see a descriptor in use by another socket."""
+        rest = [system_calls.event_at(self._found, each) for each in range(place, count)]
+        self._tail = [
+            (end, event) for fd, event in rest if (end := find(self.endpoints, fd)) is not None
+        ]
+        self._turns.labour_bytes = 0
         self._checks_backlog = True
 
     def serve_ready(self) -> None:
         """Give ready sessions their turns now, as many as fit in a step; another task calls this after a change."""
         engine = self._engine
-        now_us = engine.now_us = self._now_us()
+        now_us = engine.now_us = self._clock.now_us()
         engine.now_ms = now_us // 1000
         self._serve(engine.now_ms, now_us + STEP_US)
 
     def _serve(self, now_ms: int, until_us: int) -> int:
         """Give ready sessions their turns until `until_us`, at least to one; return how many had theirs."""
-        turns = self._engine.turns
-        begun_us = self._now_us()
+        turns, clock = self._turns, self._clock
+        begun_us = clock.now_us()
         served = 0
         for _ in range(len(turns.queue)):
             served += 1
@@ -385,7 +398,7 @@ class EventLoop:
                     self._turn(end, now_ms)
                 except Exception as error:  # noqa: BLE001 - any error ends this session only
                     settling.on_fault(self.endpoints, end, error, now_ms)
-            now_us = self._now_us()
+            now_us = clock.now_us()
             turns.end(session, now_us - begun_us)
             begun_us = now_us
             if now_us >= until_us:
@@ -409,8 +422,8 @@ class EventLoop:
     def close_all(self, reason: CloseReason) -> None:
         """Close all connections now, without waiting for requests in flight."""
         now_ms = self._clock()
-        for end in tuple(self.endpoints.by_fd.values()):
-            if not end.closed:
+        for end in tuple(self.endpoints.by_fd):
+            if end is not None and not end.closed:
                 end.session.end(reason, "", now_ms)
                 for each in (end, end.other):
                     side_ending.close(self.endpoints, each, now_ms)
@@ -422,7 +435,7 @@ class EventLoop:
     @property
     def open_sockets(self) -> int:
         """Return how many sockets are registered."""
-        return len(self.endpoints.by_fd)
+        return self.endpoints.open_sockets
 
     # -- one side --------------------------------------------------------------------------------
 
@@ -451,13 +464,13 @@ class EventLoop:
             settling.on_eof(self.endpoints, end, now_ms)
 
     def _take(self, end: Endpoint, received: int, now_ms: int) -> None:
-        start = HEADROOM_BYTES
+        start = loop_limits.HEADROOM_BYTES
         channel = end.channel
         if channel.carry:
             carry = channel.take()
             start -= len(carry)
-            self._scratch[start:HEADROOM_BYTES] = carry
-        stop = end.take(self._scratch, start, HEADROOM_BYTES + received, now_ms)
+            self._scratch[start : loop_limits.HEADROOM_BYTES] = carry
+        stop = end.take(self._scratch, start, loop_limits.HEADROOM_BYTES + received, now_ms)
         if stop < 0:
             settling.settle(self.endpoints, end)
         elif stop > start:
@@ -515,15 +528,15 @@ class EventLoop:
         """Read as much as the core grants; return how many bytes were read."""
         engine = self._engine
         limit = granted = end.read_bytes
-        requests, replies = self._pools
+        requests, replies = self._requests, self._replies
         if requests.near_limit or replies.near_limit:
             reads = engine.read_sizes
             granted = reads.request_bytes(end.session) if end.is_client else reads.reply_bytes()
-        turns = engine.turns
+        turns = self._turns
         area = self._small_area if turns.queue and not turns.labour_bytes else self._area
         size = min(granted, limit, len(area))
         if end.direct >= 0:
-            at = HEADROOM_BYTES
+            at = loop_limits.HEADROOM_BYTES
             received = system_calls.receive(end.direct, self._scratch, at, at + size)
             if received < 0:
                 if received == system_calls.BROKEN:
@@ -538,7 +551,7 @@ class EventLoop:
         end.traffic.read_bytes += received
         self._received(end, received, now_ms)
         if not end.closed:
-            if limit == end.read_bytes < READ_BYTES and not end.other.channel.outbox:
+            if limit == end.read_bytes < loop_limits.READ_BYTES and not end.other.channel.outbox:
                 self._read_more(end)
             if has_pending(end):
                 engine.schedule(end.session)
@@ -546,8 +559,8 @@ class EventLoop:
 
     def _read_more(self, end: Endpoint) -> None:
         """Let the reads of this side grow, because the last one was accepted whole."""
-        end.read_bytes = min(READ_BYTES, end.read_bytes + MORE_READ_BYTES)
-        if end.read_bytes == READ_BYTES and not (end.lingering or end.channel.muted):
+        end.read_bytes = min(loop_limits.READ_BYTES, end.read_bytes + loop_limits.MORE_READ_BYTES)
+        if end.read_bytes == loop_limits.READ_BYTES and not (end.lingering or end.channel.muted):
             end.expect &= ~SLOWED
 
     def _discard(self, end: Endpoint, now_ms: int) -> None:

@@ -5,5 +5,5 @@ from proxy.shell cimport system_calls
 
 cdef class EpollPoller:
     cdef public object _epoll, fileno, modify, register, unregister
-    cdef public int _fd
+    cdef public int fd
     cpdef poll(self, timeout, maxevents)

@@ -104,11 +104,11 @@ class SelectorPoller:
 class EpollPoller:
     """An epoll set whose `poll` is one of `system_calls`. Where those do not pay, `select.epoll` itself is cheaper."""
 
-    __slots__ = ("_epoll", "_fd", "fileno", "modify", "register", "unregister")
+    __slots__ = ("_epoll", "fd", "fileno", "modify", "register", "unregister")
 
     def __init__(self) -> None:
         self._epoll = epoll = select.epoll()
-        self._fd = epoll.fileno()
+        self.fd = epoll.fileno()
         self.fileno = epoll.fileno
         self.register = epoll.register
         self.modify = epoll.modify
@@ -116,11 +116,11 @@ class EpollPoller:
 
     def poll(self, timeout: float, maxevents: int) -> Sequence[tuple[int, int]]:
         """See Poller."""
-        return system_calls.poll(self._fd, timeout, maxevents)
+        return system_calls.poll(self.fd, timeout, maxevents)
 
     def close(self) -> None:
         """See Poller."""
-        self._fd = -1
+        self.fd = -1
         self._epoll.close()
 
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.shell import side_ending
-from proxy.shell.endpoint import EARLY, LINGERING, READ_BYTES, SLOWED, has_pending
+from proxy.shell.endpoint import EARLY, LINGERING, SLOWED, has_pending
+from proxy.shell.loop_limits import READ_BYTES
 from proxy.shell.poller import IN, OUT, RDHUP
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 # Types of side_ending.py for the compiled build. The rules are in the .py file.
 
-from proxy.shell.endpoint cimport Endpoint, Endpoints
+from proxy.shell.endpoint cimport Endpoint, Endpoints, remove
 
 
 cpdef lose(Endpoints endpoints, Endpoint end, long long now_ms, error)

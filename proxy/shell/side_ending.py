@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
+from proxy.shell.endpoint import remove
 from proxy.shell.transport import TlsError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def close(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
         end.timer.cancel()
     end.direct = -1  # the number may soon be another connection's
     if end.fd >= 0:
-        endpoints.by_fd.pop(end.fd, None)
+        remove(endpoints, end)
         endpoints.poller.unregister(end.fd)
         end.transport.close()
     elif endpoints.brokers is not None:

@@ -7,6 +7,7 @@ Python the methods are cheaper, so PAYS is False here. `tests/compiled/test_syst
 Rules:
 - The descriptor does not block. A caller must not use one that it has closed: it may be another connection's.
 - The bounds of the buffer are checked.
+- The events of a poll are put into one place for MAX_EVENTS (`new_events`), in C an array: a poll makes no objects.
 - The interpreter lock is held while bytes are moved, and released by each `poll` that may wait. So another thread waits
   for a step of the event loop at most, and the event loop does not hand the lock over at every call.
 """
@@ -15,7 +16,11 @@ from __future__ import annotations
 
 import os
 import select
-from typing import Final
+import time
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PAYS: Final = False
 """Whether these functions are in C, and so cheaper than the methods of a socket."""
@@ -61,6 +66,33 @@ def poll(fd: int, timeout_s: float, max_events: int) -> list[tuple[int, int]]:
         raise ValueError(f"max_events is {max_events}, not within 1..{MAX_EVENTS}")
     with select.epoll.fromfd(os.dup(fd)) as epoll:
         return epoll.poll(max(timeout_s, 0.0), max_events)
+
+
+def new_events() -> list[tuple[int, int]]:
+    """Return a place for the events of a poll."""
+    return []
+
+
+def poll_into(found: list[tuple[int, int]], fd: int, timeout_s: float, max_events: int) -> int:
+    """Poll as `poll` does, put the events into `found`, and return how many."""
+    return put_events(found, poll(fd, timeout_s, max_events))
+
+
+def put_events(found: list[tuple[int, int]], events: Sequence[tuple[int, int]]) -> int:
+    """Put at most MAX_EVENTS events into `found`; return how many. Raises IndexError if there are more."""
+    count = len(events)
+    if count > MAX_EVENTS:
+        raise IndexError(f"no room for {count} events")
+    found[:] = events
+    return count
+
+
+def event_at(found: list[tuple[int, int]], place: int) -> tuple[int, int]:
+    """Return the descriptor and the events at a place that was filled. Raises IndexError beyond the last place."""
+    return found[place]
+
+
+monotonic_ns = time.monotonic_ns
 
 
 def _check(buf: bytearray, start: int, stop: int) -> None:

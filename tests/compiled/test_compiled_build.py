@@ -41,6 +41,7 @@ NOT_COMPILED: Final = {
     "tests/proxy/shell/test_event_loop_wall.py::test_a_session_that_raises_while_it_ends_is_closed_all_the_same",
     "tests/proxy/shell/test_acceptor.py::test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client",
     "tests/proxy/shell/test_driver_turns.py::test_while_traffic_flows_every_event_of_a_task_is_seen",
+    "tests/proxy/shell/test_listeners.py::test_at_the_limit_new_clients_wait_in_the_backlog",
     "tests/proxy/core/test_session_sweep.py::test_a_fault_of_one_session_ends_no_sweep",
     "tests/proxy/core/test_quota_gate.py::test_the_gates_pass_requests_in_these_plays",
 }

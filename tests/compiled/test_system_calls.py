@@ -4,6 +4,7 @@ import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import ModuleType
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from proxy.shell import system_calls
 from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP
-from proxy.shell.system_calls import BROKEN, NOT_NOW
+from proxy.shell.system_calls import BROKEN, MAX_EVENTS, NOT_NOW
 from tests.support.shell.sockets import reset, tcp_pair
 
 pytestmark = pytest.mark.skipif(not hasattr(select, "epoll"), reason="the system has no epoll")
@@ -191,6 +192,46 @@ def test_a_poll_is_called_with_a_number_of_events_and_an_epoll_descriptor(calls,
     for wrong in (-1, pair[1].fileno()):
         with pytest.raises(OSError):  # noqa: PT011 - EBADF or EINVAL
             calls.poll(wrong, 0, 64)
+
+
+EVENT = st.tuples(st.integers(0, (1 << 31) - 1), st.integers(0, (1 << 31) - 1))
+
+
+@given(events=st.lists(EVENT, max_size=system_calls.MAX_EVENTS))
+def test_events_are_put_into_a_place_and_come_out_as_they_were(twins, events):
+    """In both, and over those of an earlier poll."""
+    for calls in (twins, system_calls):
+        found = calls.new_events()
+        calls.put_events(found, [(1, 2)] * 3)
+        assert calls.put_events(found, events) == len(events)
+        assert [calls.event_at(found, place) for place in range(len(events))] == events
+
+
+def test_no_event_outside_the_place_is_touched(calls):
+    """There is room for MAX_EVENTS."""
+    found = calls.new_events()
+    with pytest.raises(IndexError):
+        calls.put_events(found, [(1, 2)] * (MAX_EVENTS + 1))
+    with pytest.raises(IndexError):
+        calls.event_at(found, MAX_EVENTS)
+
+
+def test_a_poll_puts_the_events_into_the_place_that_poll_returns(calls, pair):
+    """It returns how many; without an event the place is not read."""
+    far, near = pair
+    with select.epoll() as epoll:
+        epoll.register(near.fileno(), IN)
+        found = calls.new_events()
+        assert calls.poll_into(found, epoll.fileno(), 0, 64) == 0
+        far.sendall(b"a")
+        assert calls.poll_into(found, epoll.fileno(), LONG_S, 64) == 1
+        assert calls.event_at(found, 0) == (near.fileno(), IN)
+
+
+def test_monotonic_time_is_that_of_python(calls):
+    """In nanoseconds."""
+    before = time.monotonic_ns()
+    assert before <= calls.monotonic_ns() <= time.monotonic_ns()
 
 
 def test_other_threads_run_while_a_poll_waits(calls, pair):

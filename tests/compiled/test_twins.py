@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.session import frame_heads, paths
+from proxy.shell import loop_limits
 from wire import one_partition_reads
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
@@ -81,3 +82,10 @@ def test_the_constants_are_the_same(twins):
     requests = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
     assert twins.REQUEST_PATHS == requests == tuple(range(5))
     assert twins.REPLY_PATHS == (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD) == (0, 1, 2)
+
+
+def test_the_limits_of_the_event_loop_are_the_same(twins):
+    """Every constant of the module is one of the type file."""
+    assert {
+        name: value for name, value in vars(loop_limits).items() if name.isupper()
+    } == twins.LOOP_LIMITS

@@ -1,7 +1,7 @@
 # The C functions of the type files, for Python: `test_twins.py` compares them with the functions of the modules.
 
 from proxy.core.session cimport frame_heads, paths
-from proxy.shell cimport system_calls
+from proxy.shell cimport loop_limits, system_calls
 from wire cimport one_partition_reads
 
 
@@ -41,6 +41,26 @@ def poll(int fd, double timeout_s, int max_events):
     return system_calls.poll(fd, timeout_s, max_events)
 
 
+def monotonic_ns():
+    return system_calls.monotonic_ns()
+
+
+def new_events():
+    return system_calls.new_events()
+
+
+def poll_into(bytearray found, int fd, double timeout_s, int max_events):
+    return system_calls.poll_into(found, fd, timeout_s, max_events)
+
+
+def put_events(bytearray found, events):
+    return system_calls.put_events(found, events)
+
+
+def event_at(bytearray found, Py_ssize_t place):
+    return system_calls.event_at(found, place)
+
+
 PAYS = system_calls.PAYS
 NOT_NOW = system_calls.NOT_NOW
 BROKEN = system_calls.BROKEN
@@ -49,3 +69,19 @@ TAIL_BYTES = one_partition_reads.TAIL_BYTES
 HEADS = (frame_heads.REQUEST_BYTES, frame_heads.REPLY_BYTES, frame_heads.MAX_KEPT_BYTES)
 REQUEST_PATHS = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
 REPLY_PATHS = (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD)
+LOOP_LIMITS = {
+    "READ_BYTES": loop_limits.READ_BYTES,
+    "HEADROOM_BYTES": loop_limits.HEADROOM_BYTES,
+    "MORE_READ_BYTES": loop_limits.MORE_READ_BYTES,
+    "LARGE_BYTES": loop_limits.LARGE_BYTES,
+    "STEP_EVENTS": loop_limits.STEP_EVENTS,
+    "STEP_BYTES": loop_limits.STEP_BYTES,
+    "SLICE_BYTES": loop_limits.SLICE_BYTES,
+    "SLICE_EVENTS": loop_limits.SLICE_EVENTS,
+    "CROWD_EVENTS": loop_limits.CROWD_EVENTS,
+    "STALL_US": loop_limits.STALL_US,
+    "MAX_BUSY": loop_limits.MAX_BUSY,
+    "TURN_MS": loop_limits.TURN_MS,
+    "MANY_EVENTS": loop_limits.MANY_EVENTS,
+    "SLOW_STEP_MS": loop_limits.SLOW_STEP_MS,
+}

@@ -22,4 +22,5 @@ cdef class Timers:
         wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, bucket=dict, come=list
     )
     cpdef advance(self, long long now_ms)
+    cpdef long long next_by(self, long long until_ms) except? -1
     cpdef next_ms(self)

@@ -127,6 +127,15 @@ class Timers:
                 return
             due.extend(come)
 
+    def next_by(self, until_ms: int) -> int:
+        """Return when to `advance` next, in ms, at most `until_ms`. As `next_ms`, for a wait that ends then anyway."""
+        due = self.due
+        while due and due[0].cancelled:
+            due.popleft()
+        if due:
+            return min(until_ms, due[0].at_ms)
+        return self._wheel.next_by(until_ms)
+
     def next_ms(self) -> int | None:
         """Return when to `advance` next, in ms; None when no timer waits.
 

@@ -47,6 +47,9 @@ cdef class TimingWheel:
     )
     cpdef _move_down(self, dict entries, list due)
 
+    @cython.locals(queue=list, at_ms=cython.longlong, bucket=Bucket)
+    cpdef long long next_by(self, long long until_ms) except? -1
+
     @cython.locals(queue=list)
     cpdef prune(self)
 

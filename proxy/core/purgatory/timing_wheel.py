@@ -26,6 +26,8 @@ from typing import Final
 
 NOWHERE: Final[dict[TimerEntry, None]] = {}
 """The bucket of entries that were never added. It always stays empty."""
+_NONE_DUE: Final[list[TimerEntry]] = []
+"""What `advance` returns when no bucket is due. It always stays empty."""
 
 
 class TimerEntry:
@@ -157,10 +159,10 @@ class TimingWheel:
         the calls are fired in their order of time.
         """
         queue = self._queue
-        due: list[TimerEntry] = []
         if not queue or queue[0][0] > now_ms:
             self._time_ms = now_ms
-            return due
+            return _NONE_DUE
+        due: list[TimerEntry] = []
         tick_ms = self._finest.tick_ms
         while queue and queue[0][0] <= now_ms:
             self._time_ms = expires_ms = queue[0][0]  # the levels follow when something is added
@@ -184,6 +186,19 @@ class TimingWheel:
     def next_ms(self) -> int | None:
         """Return when the first bucket is due, in ms, which is no later than its entries; None: none is queued."""
         return self._queue[0][0] if self._queue else None
+
+    def next_by(self, until_ms: int) -> int:
+        """Return when the first bucket that has entries is due, in ms, at most `until_ms`. It removes empty ones."""
+        queue = self._queue
+        while queue:
+            at_ms, _, bucket = queue[0]
+            if at_ms >= until_ms:
+                break
+            if bucket.added or bucket.moved:
+                return at_ms
+            heappop(queue)
+            bucket.queued = False
+        return until_ms
 
     def prune(self) -> None:
         """Remove empty buckets from the head of the queue, so that the event loop does not wake for them."""

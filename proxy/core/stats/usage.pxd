@@ -15,3 +15,9 @@ cdef class Usage:
     cdef public long long uncharged_bytes
 
     cpdef throttle(self, long long throttle_time_ms, long long requests)
+
+
+cdef class UsageBook:
+    cdef public object _on_second
+    cdef public long long ends_ms
+    cdef public dict keys

@@ -187,6 +187,8 @@ class Usage:
 class UsageBook:
     """Holds the keys connected in the current second. `on_second` gets the rows of each second that is over."""
 
+    __slots__ = ("_on_second", "ends_ms", "keys")
+
     def __init__(self, now_ms: int, on_second: Callable[[int, Sequence[UsageRow]], None]) -> None:
         self.keys: dict[tuple[str, str], Usage] = {}
         self.ends_ms = now_ms - now_ms % WINDOW_MS + WINDOW_MS

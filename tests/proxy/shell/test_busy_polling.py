@@ -2,7 +2,9 @@
 
 import pytest
 
-from proxy.shell.busy_polling import MANY_EVENTS, BusyPolling
+from proxy.core.turns import ScheduledSession
+from proxy.shell.busy_polling import BusyPolling
+from proxy.shell.loop_limits import MANY_EVENTS, SLOW_STEP_MS
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop
 from tests.support.core.sessions import make_engine
 
@@ -75,3 +77,20 @@ def test_after_many_events_a_timer_that_is_due_is_not_late(timed, late):
         timed.step_ms = 2
 
     assert waits_of(timed, [MANY_EVENTS])[1] == 0
+
+
+@pytest.mark.parametrize(
+    "why", ["Trio's task is ready", "a session waits", "the step was slow", "none"]
+)
+def test_turns_end_when_something_else_must_run(timed, why):
+    """Trio's tasks, a session with no poll that waits, a report. Else they last until no event comes any more."""
+    scheduler = Scheduler()
+    scheduler.ready = {object()} if why == "Trio's task is ready" else set()
+    polling = BusyPolling(timed, timed.engine, timed.clock, scheduler)
+    polling.begin()
+    timed.events[:] = [1, 0, 1, 0]
+    if why == "a session waits":
+        timed.engine.turns.add(ScheduledSession())
+    timed.step_ms = SLOW_STEP_MS + 1 if why == "the step was slow" else 0
+    polling.turns()
+    assert len(timed.waits) == {"the step was slow": 1, "none": 4}.get(why, 2)

@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from proxy.shell import clock as clock_module
+from proxy.shell import system_calls
 from proxy.shell.clock import Clock
 from proxy.shell.descriptors import RESERVED, connection_limit
 
@@ -34,6 +35,7 @@ class FakeTime:
 def fake(monkeypatch):
     made = FakeTime()
     monkeypatch.setattr(clock_module, "time", made)
+    monkeypatch.setattr(system_calls, "monotonic_ns", made.monotonic_ns)
     return made
 
 

@@ -11,9 +11,10 @@ import pytest
 import trio
 
 from proxy.shell import trio_scheduler
-from proxy.shell.busy_polling import BLIND_POLL_MS, TURN_MS
+from proxy.shell.busy_polling import BLIND_POLL_MS
 from proxy.shell.driver import drive, nudge
 from proxy.shell.event_loop import EventLoop
+from proxy.shell.loop_limits import TURN_MS
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive

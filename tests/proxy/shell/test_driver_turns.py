@@ -12,10 +12,10 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from proxy.shell import busy_polling
-from proxy.shell.busy_polling import TURN_MS
 from proxy.shell.clock import Clock
 from proxy.shell.driver import drive
 from proxy.shell.event_loop import EventLoop
+from proxy.shell.loop_limits import TURN_MS
 from tests.support.core.fake_event_loop import FakeClock, FakeEventLoop, TrioClock
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive

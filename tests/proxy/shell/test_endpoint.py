@@ -3,7 +3,7 @@
 import time
 
 from proxy.core.node_health import ByteCount
-from proxy.shell.endpoint import Endpoint, tls_of, unread_bytes
+from proxy.shell.endpoint import Endpoint, find, tls_of, unread_bytes
 from proxy.shell.poller import IN
 from proxy.shell.transport import PlainTransport
 from tests.support.core.sessions import Wire
@@ -26,6 +26,22 @@ def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
     finally:
         far.close()
         near.close()
+
+
+def test_an_endpoint_is_found_by_its_descriptor_until_it_is_closed(bench):
+    """Its number may then be another's. Descriptors that are no endpoint's have none, however large."""
+    client, _, session = bench.link()
+    endpoints, ends = bench.event_loop.endpoints, (session.handle, session.handle.other)
+    assert [find(endpoints, end.fd) for end in ends] == [*ends]
+    assert endpoints.open_sockets == 2
+    assert find(endpoints, bench.event_loop.fileno()) is None
+    assert find(endpoints, 1 << 20) is None
+    client.close()
+    bench.run()
+    assert [find(endpoints, end.fd) for end in ends] == [
+        None if end.closed else end for end in ends
+    ]
+    assert endpoints.open_sockets == [end.closed for end in ends].count(False)
 
 
 def test_unread_bytes_are_the_bytes_in_the_kernels_receive_buffer(bench):

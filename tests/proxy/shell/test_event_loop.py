@@ -9,7 +9,7 @@ import pytest
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
 from proxy.core.session.in_flight import OBSERVED_BYTES, UNCOUNTED
-from proxy.shell.endpoint import READ_BYTES
+from proxy.shell.loop_limits import READ_BYTES
 from proxy.shell.side_ending import FLUSH_MS, LINGER_MS
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive, reset, start_sending

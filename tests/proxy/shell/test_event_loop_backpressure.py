@@ -8,7 +8,8 @@ import pytest
 
 from proxy.core.session.channel import Mute
 from proxy.shell.endpoint import SLOWED, Endpoint
-from proxy.shell.event_loop import MORE_READ_BYTES, READ_BYTES, SLOWED_READ_BYTES
+from proxy.shell.event_loop import SLOWED_READ_BYTES
+from proxy.shell.loop_limits import MORE_READ_BYTES, READ_BYTES
 from proxy.shell.poller import IN, OUT
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import Bench, arrived, receive, receive_through, start_sending

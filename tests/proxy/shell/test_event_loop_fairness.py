@@ -8,6 +8,7 @@ import pytest
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
 from proxy.shell.event_loop import STEP_US
+from proxy.shell.loop_limits import CROWD_EVENTS, READ_BYTES
 from proxy.shell.side_ending import close
 from tests.support.core.memory import small_engine
 from tests.support.core.session_state import mute_until
@@ -139,9 +140,7 @@ def test_a_client_that_is_muted_outside_a_step_is_not_read(bench):
 # -- crowds -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "flows", [event_loop_module.CROWD_EVENTS, event_loop_module.CROWD_EVENTS + 1]
-)
+@pytest.mark.parametrize("flows", [CROWD_EVENTS, CROWD_EVENTS + 1])
 def test_a_read_is_shorter_while_many_sockets_are_readable(bench, flows):
     """A small request then waits for 64 KiB of each bulk flow, not for 288 KiB."""
     links = [bench.link() for _ in range(flows)]
@@ -152,9 +151,9 @@ def test_a_read_is_shorter_while_many_sockets_are_readable(bench, flows):
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
     bench.run()
-    crowded = flows > event_loop_module.CROWD_EVENTS
-    most = event_loop_module.CROWD_READ_BYTES if crowded else event_loop_module.READ_BYTES
+    crowded = flows > CROWD_EVENTS
+    most = event_loop_module.CROWD_READ_BYTES if crowded else READ_BYTES
     assert taken == [most] * flows
     links[0][0].sendall(f.heartbeat(2))
     bench.run()
-    assert taken[flows:] == [event_loop_module.READ_BYTES]
+    assert taken[flows:] == [READ_BYTES]

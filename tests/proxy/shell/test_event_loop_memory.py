@@ -9,7 +9,7 @@ from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import SHARE_CHECK_MS, ReadLimits
 from proxy.core.session.channel import Mute
 from proxy.shell import event_loop as event_loop_module
-from proxy.shell.endpoint import READ_BYTES
+from proxy.shell.loop_limits import READ_BYTES
 from proxy.shell.side_ending import LINGER_MS
 from tests.support.core.memory import Keeper, kept, small_engine
 from tests.support.core.sessions import make_engine

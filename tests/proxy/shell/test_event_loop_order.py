@@ -6,7 +6,7 @@ import pytest
 
 from proxy.core.session.questions import inquire
 from proxy.shell import event_loop as event_loop_module
-from proxy.shell.event_loop import STEP_EVENTS
+from proxy.shell.loop_limits import STEP_EVENTS
 from tests.support.messages import frames as f
 from tests.support.messages.throttled import fetch
 from tests.support.shell.sockets import WatchedPoller, arrived, receive_through, slow_down
@@ -72,7 +72,7 @@ def test_after_a_stall_every_reply_is_read_before_a_deadline_fires(bench, links,
 
 
 def test_a_stall_between_left_over_events_fires_no_deadline_before_the_next_poll(
-    bench, one_event_a_step
+    one_event_a_step, bench
 ):
     """The left-over events are older than the stall, so a reply that came during it is not among them."""
     asking = bench.link()
@@ -95,9 +95,9 @@ def test_a_stall_between_left_over_events_fires_no_deadline_before_the_next_poll
     assert fired == [bench.clock()]  # it fires after the poll
 
 
-def test_timers_fire_under_load_that_never_ends(bench, monkeypatch):
+def test_timers_fire_under_load_that_never_ends(bench):
     """A due timer fires once every socket may have had a turn, although each poll returns more events."""
-    monkeypatch.setattr(event_loop_module, "STEP_EVENTS", 4)
+    bench.event_loop._step_events = 4
     links = [bench.link() for _ in range(20)]
     bench.run()
     for client, _, _ in links:

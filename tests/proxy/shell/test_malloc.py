@@ -11,7 +11,7 @@ import pytest
 
 from proxy.core.session.in_flight import UNCOUNTED
 from proxy.shell import malloc
-from proxy.shell.event_loop import READ_BYTES
+from proxy.shell.loop_limits import READ_BYTES
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import receive

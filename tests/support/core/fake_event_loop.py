@@ -7,17 +7,19 @@ from types import SimpleNamespace
 
 import trio
 
+from proxy.shell.clock import Clock
 from proxy.shell.poller import make_poller
+from proxy.shell.steppable import Steppable
 
 
-class FakeEventLoop:
+class FakeEventLoop(Steppable):
     """Steps are counted; its descriptor never becomes readable."""
 
     def __init__(self, events: list[int], clock: FakeClock) -> None:
+        super().__init__()
         self.events = events
         self.clock = clock
         self.waits: list[float] = []
-        self.arriving = self.called = 0
         self.endpoints = SimpleNamespace(poller=make_poller())
         self.a, self.b = socket.socketpair()
 
@@ -35,7 +37,7 @@ class FakeEventLoop:
         self.b.close()
 
 
-class FakeClock:
+class FakeClock(Clock):
     def __init__(self) -> None:
         self.now_ms = 0
 

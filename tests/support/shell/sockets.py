@@ -9,6 +9,7 @@ from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Channel
 from proxy.core.session.session import Session
+from proxy.shell.clock import Clock
 from proxy.shell.dial import UNSENT_BYTES
 from proxy.shell.endpoint import Endpoint
 from proxy.shell.event_loop import EventLoop
@@ -25,7 +26,7 @@ def tcp_pair() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-class HandClock:
+class HandClock(Clock):
     """A clock that a test sets."""
 
     def __init__(self) -> None:

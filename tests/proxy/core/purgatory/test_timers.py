@@ -123,14 +123,14 @@ def test_the_next_time_ignores_cancelled_timers():
     timers = Timers()
     first = timers.arm(5, lambda _: None)
     timers.arm(9, lambda _: None)
-    assert timers.next_ms() == 5
+    assert (timers.next_ms(), timers.next_by(4), timers.next_by(8)) == (5, 4, 5)
     first.cancel()
     assert first.cancelled
-    assert timers.next_ms() == 9
+    assert (timers.next_by(8), timers.next_by(10), timers.next_ms()) == (8, 9, 9)
     late = timers.arm(0, lambda _: None)
-    assert timers.next_ms() == 0
+    assert (timers.next_ms(), timers.next_by(10)) == (0, 0)
     late.cancel()
-    assert timers.next_ms() == 9
+    assert (timers.next_by(8), timers.next_ms()) == (8, 9)
 
 
 def test_a_cancelled_timer_keeps_no_reference():

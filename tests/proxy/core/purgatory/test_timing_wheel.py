@@ -220,6 +220,17 @@ class SortedList(RuleBasedStateMachine):
         del self.waiting[entry]
         assert not self.wheel.add(entry)
 
+    @rule(within_ms=st.one_of(near, delays.map(abs)))
+    def next_by(self, within_ms):
+        """As `prune` and `next_ms`, but nothing later than the end of a wait."""
+        until_ms = self.now_ms + within_ms
+        found = self.wheel.next_by(until_ms)
+        if found < until_ms:
+            assert found == self.wheel.next_ms()
+        self.wheel.prune()
+        next_ms = self.wheel.next_ms()
+        assert found == (until_ms if next_ms is None else min(until_ms, next_ms))
+
     @rule()
     def prune(self):
         self.wheel.prune()
