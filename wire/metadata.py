@@ -31,7 +31,7 @@ from wire.primitives import (
     spend_tags,
     string_length,
 )
-from wire.topic_names import topic_name
+from wire.topic_names import PARTITION_FIXED_BYTES, partition_shape, topic_name
 
 CLIENT_ID: Final = b"sluice"
 REQUEST_VERSION: Final = 1
@@ -42,10 +42,9 @@ MAX_NAME_BYTES: Final = 249
 _HEADER: Final = Struct(">hhi")
 _RESPONSE_HEADER_BYTES: Final = 8  # size, correlation id
 _TOPIC_ID_BYTES: Final = 16
-_PARTITION_FIXED_BYTES: Final = 2 + 4 + 4 + 4  # error, index, leader, leader epoch
 _LOOKAHEAD: Final = 16
 """How many partitions are compared at first."""
-_MIN_PARTITION_BYTES: Final = _PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
+_MIN_PARTITION_BYTES: Final = PARTITION_FIXED_BYTES + 4  # three empty arrays, no tags
 
 
 def brokers_request(correlation_id: int = 0) -> bytes:
@@ -144,7 +143,7 @@ def after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -
     lookahead, last = _LOOKAHEAD, -1
     while count > 0:
         first = pos
-        in_sync_at, offline_at, pos, shape = _partition_shape(buf, pos, end)
+        in_sync_at, offline_at, pos, shape = partition_shape(buf, pos, end)
         count -= 1
         if shape < 0:
             pos, budget = spend_tags(buf, pos, end, budget)
@@ -152,7 +151,7 @@ def after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -
             stride = pos - first
             run = min(count, lookahead)
             stop = pos + run * stride
-            places = (first + _PARTITION_FIXED_BYTES, in_sync_at, offline_at, pos - 1)
+            places = (first + PARTITION_FIXED_BYTES, in_sync_at, offline_at, pos - 1)
             if stop <= end and all(buf[at:stop:stride].count(buf[at]) == run + 1 for at in places):
                 pos = stop
                 count -= run
@@ -161,26 +160,3 @@ def after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -
                 lookahead = max(lookahead // 4, 1)
         last = shape
     return pos, budget
-
-
-def _partition_shape(buf: Buffer, pos: int, end: int) -> tuple[int, int, int, int]:
-    """Return the shape of the partition at `pos`: (offset of its in-sync replicas, offset of its offline replicas,
-    offset after it, a number for its shape).
-
-    If the number is -1, the third value is the offset of its tags.
-    """
-    at = in_sync_at = offline_at = skip(pos, _PARTITION_FIXED_BYTES, end)
-    if at < end and (replicas := buf[at]) < 0x80:  # short arrays, without a call
-        in_sync_at = at + (replicas * 4 - 3 if replicas else 1)
-        if in_sync_at < end and (in_sync := buf[in_sync_at]) < 0x80:
-            offline_at = in_sync_at + (in_sync * 4 - 3 if in_sync else 1)
-            if offline_at < end and (offline := buf[offline_at]) < 0x80:
-                tags_at = offline_at + (offline * 4 - 3 if offline else 1)
-                if tags_at < end and not buf[tags_at]:
-                    shape = replicas << 16 | in_sync << 8 | offline
-                    return in_sync_at, offline_at, tags_at + 1, shape
-    for _ in range(3):  # replicas, in-sync replicas, offline replicas
-        size, at = compact_count(buf, at, end, 4)
-        if size > 0:
-            at += size * 4
-    return in_sync_at, offline_at, at, -1

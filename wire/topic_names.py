@@ -20,7 +20,10 @@ MAX_KEPT_BYTES: Final = 64 << 10
 MAX_NAMES: Final = 100_000
 _MAX_NAME_BYTES: Final = 249
 _ID_BYTES: Final = 16
-_PARTITION_FIXED_BYTES: Final = 14
+PARTITION_FIXED_BYTES: Final = 2 + 4 + 4 + 4
+"""Error, index, leader and leader epoch of a partition. Three arrays of replicas and tags follow."""
+_LOOKAHEAD: Final = 64
+"""How many partitions are compared with the one before them in one go."""
 _START, _BROKERS, _CLUSTER, _TOPICS, _PARTITIONS, _DONE = range(6)
 
 
@@ -71,8 +74,7 @@ class TopicNames:
         step = self._step
         if step == _PARTITIONS:
             if self._partitions > 0:
-                pos = _after_partition(buf, pos, end)
-                self._partitions -= 1
+                pos = self._after_partitions(buf, pos, end)
             else:
                 pos = skip_tags(buf, skip(pos, 4, end), end)  # authorized operations
                 self._step = _TOPICS
@@ -96,6 +98,26 @@ class TopicNames:
             self._step = _DONE
         return pos
 
+    def _after_partitions(self, buf: bytearray, pos: int, end: int) -> int:
+        """Step over a partition, and over those that follow it and have its shape: their size bytes are the same."""
+        first = pos
+        in_sync_at, offline_at, pos, shape = partition_shape(buf, pos, end)
+        if shape < 0:
+            pos = skip_tags(buf, pos, end)
+        self._partitions -= 1
+        stride = pos - first
+        run = min(self._partitions, (end - pos) // stride, _LOOKAHEAD)
+        stop = pos + run * stride
+        places = (first + PARTITION_FIXED_BYTES, in_sync_at, offline_at, pos - 1)
+        if (
+            shape >= 0
+            and run
+            and all(buf[at:stop:stride].count(buf[at]) == run + 1 for at in places)
+        ):
+            self._partitions -= run
+            return stop
+        return pos
+
     def _topic(self, buf: bytearray, pos: int, end: int) -> int:
         length, at = compact_length(buf, skip(pos, 2, end), end)  # error code
         id_at = at + max(length, 0)
@@ -110,12 +132,27 @@ class TopicNames:
         return pos
 
 
-def _after_partition(buf: bytearray, pos: int, end: int) -> int:
-    pos = skip(pos, _PARTITION_FIXED_BYTES, end)
+def partition_shape(buf: Buffer, pos: int, end: int) -> tuple[int, int, int, int]:
+    """Return the shape of the partition at `pos`: (offset of its in-sync replicas, offset of its offline replicas,
+    offset after it, a number for its shape).
+
+    If the number is -1, the third value is the offset of its tags.
+    """
+    at = in_sync_at = offline_at = skip(pos, PARTITION_FIXED_BYTES, end)
+    if at < end and (replicas := buf[at]) < 0x80:  # short arrays, without a call
+        in_sync_at = at + (replicas * 4 - 3 if replicas else 1)
+        if in_sync_at < end and (in_sync := buf[in_sync_at]) < 0x80:
+            offline_at = in_sync_at + (in_sync * 4 - 3 if in_sync else 1)
+            if offline_at < end and (offline := buf[offline_at]) < 0x80:
+                tags_at = offline_at + (offline * 4 - 3 if offline else 1)
+                if tags_at < end and not buf[tags_at]:
+                    shape = replicas << 16 | in_sync << 8 | offline
+                    return in_sync_at, offline_at, tags_at + 1, shape
     for _ in range(3):  # replicas, in-sync replicas, offline replicas
-        count, pos = compact_count(buf, pos, end, 4)
-        pos += 4 * max(count, 0)
-    return skip_tags(buf, pos, end)
+        size, at = compact_count(buf, at, end, 4)
+        if size > 0:
+            at += size * 4
+    return in_sync_at, offline_at, at, -1
 
 
 def topic_name(data: Buffer) -> str:
