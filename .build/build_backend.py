@@ -35,6 +35,7 @@ TWINS: Final = frozenset(
         "proxy/shell/loop_limits.pxd",
         "proxy/shell/system_calls.pxd",
         "wire/one_partition_reads.pxd",
+        "wire/produce_runs.pxd",
     }
 )
 """Type files whose functions are C inlines in the modules that use them; their `.py` is not compiled."""

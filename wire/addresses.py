@@ -27,7 +27,6 @@ from wire.broker_lists import (
     is_unchanged,
     splice,
 )
-from wire.one_partition_reply import OnePartitionReply
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     compact_count,
@@ -38,6 +37,7 @@ from wire.primitives import (
     spend,
     spend_tags,
 )
+from wire.untagged_reply import UntaggedReply
 
 __all__ = [
     "LISTENER_APIS",
@@ -100,10 +100,10 @@ def _rewrite_lead(
     return splice(buf, start, end, new, at, after)
 
 
-def quick_check(api: Api) -> OnePartitionReply | None:
+def quick_check(api: Api) -> UntaggedReply | None:
     """Return the shape in which responses that may name brokers surely name none; None if the API has none."""
     if api.key == ApiKey.PRODUCE and api.carries_addresses:
-        return OnePartitionReply(api.version)
+        return UntaggedReply(api.version)
     return None
 
 

@@ -12,18 +12,18 @@ from typing import Final
 
 from wire.errors import WireError
 from wire.primitives import Buffer, int16_at, int32_at
-from wire.varint import INCOMPLETE, try_uvarint
+from wire.varint import try_uvarint
 
 MAX_STRING_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
 
 
-def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, int]:
+def try_string(buf: Buffer, pos: int, end: int, compact: bool) -> tuple[int, int]:  # noqa: FBT001 - no C call has keywords
     """Return the length (-1: null) and start of a string. Its bytes need not be there yet."""
     if compact:
         length, pos = try_uvarint(buf, pos, end)
         length -= 1
     elif pos + 2 > end:
-        return INCOMPLETE
+        return 0, -1
     else:
         length = int16_at(buf, pos)[0]
         pos += 2
@@ -32,13 +32,13 @@ def try_string(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, 
     return length, pos
 
 
-def try_size(buf: Buffer, pos: int, end: int, *, compact: bool) -> tuple[int, int]:
+def try_size(buf: Buffer, pos: int, end: int, compact: bool) -> tuple[int, int]:  # noqa: FBT001 - no C call has keywords
     """Return an array's count or the size of a records field in bytes (-1: null), and the offset after it."""
     if compact:
         size, pos = try_uvarint(buf, pos, end)
         return size - 1, pos
     if pos + 4 > end:
-        return INCOMPLETE
+        return 0, -1
     size = int32_at(buf, pos)[0]
     if size < -1:
         raise WireError(f"size {size} is outside -1..{0x7FFF_FFFF}")

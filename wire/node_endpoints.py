@@ -3,7 +3,7 @@
 - Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are walked to find it.
   The share APIs always have them untagged, as the last field before the tags.
 - A Produce response is on the request path and nearly always has one topic, one partition and no tags:
-  `wire.one_partition_reply` recognises that shape before any walk.
+  `wire.untagged_reply` recognises that shape before any walk.
 - CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
 - The walk ends where the body ends. Bytes after the last tag section are malformed, because they could hide an
   address.

@@ -1,4 +1,4 @@
-"""The bytes of a Produce response that `wire.one_partition_reply` looks at.
+"""The bytes of a Produce response that `wire.untagged_reply` looks at.
 
 The compiled build has the same functions in C (`one_partition_reads.pxd`); `tests/compiled/test_twins.py` compares
 them. They are C functions of Python's library here, so that a call costs nothing more.

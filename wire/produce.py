@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import TYPE_CHECKING, Final
 
+from wire import produce_runs
 from wire.errors import WireError
 from wire.incremental import try_size, try_string
 from wire.primitives import (
@@ -21,7 +21,6 @@ from wire.primitives import (
     Buffer,
     check_tag_count,
     int16_at,
-    int32_at,
     spend,
 )
 from wire.topic_names import topic_name
@@ -34,15 +33,15 @@ NO_STEP_LIMIT: Final = 1 << 60
 """More steps than any body has."""
 
 _LEND_BYTES: Final = 64
-_TOPIC_ID_BYTES: Final = 16
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
+_PACKED_TOPIC: Final = Struct(">Hi")  # length of its name or id, number of partitions
 
 
 def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, int] | None:
     """Return (acks, offset just after acks) of a Produce body; None if `end` comes before that offset."""
     pos = body_at
     if version >= 3:
-        length, pos = try_string(buf, pos, end, compact=version >= 9)
+        length, pos = try_string(buf, pos, end, version >= 9)
         if pos < 0:
             return None
         pos += max(length, 0)
@@ -52,30 +51,12 @@ def read_acks(buf: Buffer, body_at: int, end: int, version: int) -> tuple[int, i
     return acks, pos + 2
 
 
-class _WalkState(IntEnum):
-    """The kind of element that the next bytes hold."""
-
-    HEAD = 0
-    TOPIC = 1
-    PARTITION = 2
-    TAG_COUNT = 3
-    TAG = 4
-    END = 5
-
-
-class _Level(IntEnum):
-    """The struct whose fields, and then tags, end next."""
-
-    BODY = 0
-    TOPIC = 1
-    PARTITION = 2
-
-
 class ProduceWalker:
     """Reads topics and partitions of one Produce body, fed in chunks of any size.
 
-    `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `topics` grows with the bytes that are
-    fed: (name, or the 16 bytes of its id from v13, partition indexes).
+    `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `packed` grows with the bytes that are
+    fed: the topics in the form of `wire.produce_partitions.pack_topics`. `reads_each`: a subclass reads
+    each partition, so they are not stepped over many at once.
     """
 
     __slots__ = (
@@ -90,37 +71,64 @@ class ProduceWalker:
         "_skip_bytes",
         "_state",
         "_tags_left",
+        "_topic_at",
         "_topics_left",
         "_transactional",
         "acks",
+        "packed",
+        "reads_each",
         "steps",
         "timeout_ms",
-        "topics",
     )
 
     def __init__(self, version: int, *, budget: int = ELEMENT_BUDGET) -> None:
         self.acks: int | None = None
         self.timeout_ms: int | None = None
-        self.topics: list[tuple[str | bytes, list[int]]] = []
+        self.packed = bytearray()
         self.steps = 0
+        self.reads_each = False
         self._transactional = version >= 3
         self._flexible = version >= 9
         self._by_id = version >= 13
         self._budget = budget
-        self._state = _WalkState.HEAD
-        self._level = _Level.BODY
+        self._state: int = produce_runs.HEAD
+        self._level: int = produce_runs.IN_BODY
         self._skip_bytes = 0  # of records or of a tagged field, still to come
         self._carry = bytearray()  # the start of an element that a chunk boundary cut
         self._counter: BatchCounter | None = None  # reads the records that are stepped over
+        self._topic_at = 0  # where the topic that was read last begins in `packed`
         self._topics_left = 0
         self._partitions_left = 0
         self._tags_left = 0
         self._last_tag = -1
 
     @property
+    def topics(self) -> list[tuple[str | bytes, list[int]]]:
+        """Return what was read so far: (name, or the 16 bytes of its id from v13; partition indexes)."""
+        packed, pos = self.packed, 0
+        found: list[tuple[str | bytes, list[int]]] = []
+        while pos < len(packed):
+            length, count = _PACKED_TOPIC.unpack_from(packed, pos)
+            at = pos + _PACKED_TOPIC.size + length
+            count = min(count, (len(packed) - at) // 4)  # the last topic may be incomplete
+            found.append((self._topic_in(packed, pos), list(unpack_from(f">{count}i", packed, at))))
+            pos = at + 4 * count
+        return found
+
+    @property
+    def newest_topic(self) -> str | bytes:
+        """Return the topic that was read last: its name, or the 16 bytes of its id."""
+        return self._topic_in(self.packed, self._topic_at)
+
+    def _topic_in(self, packed: bytearray, pos: int) -> str | bytes:
+        at = pos + _PACKED_TOPIC.size
+        name = bytes(packed[at : at + int16_at(packed, pos)[0]])
+        return name if self._by_id else topic_name(name)
+
+    @property
     def done(self) -> bool:
         """Whether the body's last byte was taken. A frame that ends earlier is malformed."""
-        return self._state is _WalkState.END and not self._skip_bytes
+        return self._state == produce_runs.END and not self._skip_bytes
 
     def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
         """Take the next body bytes `buf[start:end]`. Raises `WireError` if they cannot be valid.
@@ -128,6 +136,7 @@ class ProduceWalker:
         Returns the offset after the bytes that were taken: `end`, or less after `max_steps` (at least 1) steps. The
         caller then feeds the rest again.
         """
+        data = buf if isinstance(buf, bytearray) else bytearray(buf)
         limit = self.steps + max_steps
         carry = self._carry
         lend_bytes = _LEND_BYTES
@@ -137,7 +146,7 @@ class ProduceWalker:
                 counter = self._counter
                 if counter is not None:
                     self.steps -= counter.batches
-                    counter.feed(buf, start, start + step)
+                    counter.feed(data, start, start + step)
                     self.steps += counter.batches
                     if step == self._skip_bytes:
                         self._counter = None
@@ -150,7 +159,7 @@ class ProduceWalker:
                 self.steps += 1
                 kept = len(carry)
                 lent = min(lend_bytes, end - start)
-                whole = carry + buf[start : start + lent]
+                whole = carry + data[start : start + lent]
                 used = self._element(whole, 0, len(whole))
                 if used < 0:
                     carry += whole[kept:]
@@ -161,82 +170,106 @@ class ProduceWalker:
                     start += used - kept
                     lend_bytes = _LEND_BYTES
             else:
+                if self._state == produce_runs.PARTITION and not self.reads_each:
+                    after = self._take_partitions(data, start, end, limit)
+                    if after != start:
+                        start = after
+                        continue
                 self.steps += 1
-                after = self._element(buf, start, end)
+                after = self._element(data, start, end)
                 if after < 0:
-                    carry += buf[start:end]
+                    carry += data[start:end]
                     return end
                 start = after
         return start
 
-    def _element(self, buf: Buffer, pos: int, end: int) -> int:
+    def _take_partitions(self, buf: bytearray, pos: int, end: int, limit: int) -> int:
+        """Step over untagged partitions that are whole here; return the offset after them.
+
+        The steps are those of their elements: a partition, and its tag section.
+        """
+        steps = 2 if self._flexible else 1
+        most = min(self._partitions_left, (limit - self.steps) // steps)
+        if most <= 0:
+            return pos
+        pos, left = produce_runs.take_partitions(buf, pos, end, most, self.packed, self._flexible)
+        self.steps += (most - left) * steps
+        self._partitions_left -= most - left
+        if not self._partitions_left:
+            self._fields_end(produce_runs.IN_TOPIC)
+        return pos
+
+    def _element(self, buf: bytearray, pos: int, end: int) -> int:
         """Read one element. Returns the offset after it, or -1 if it is incomplete."""
         state = self._state
-        if state is _WalkState.PARTITION:
+        if state == produce_runs.PARTITION:
             return self._partition(buf, pos, end)
-        if state is _WalkState.TAG_COUNT:
+        if state == produce_runs.TAG_COUNT:
             return self._tag_count(buf, pos, end)
-        if state is _WalkState.TAG:
+        if state == produce_runs.TAG:
             return self._tag(buf, pos, end)
-        if state is _WalkState.TOPIC:
+        if state == produce_runs.TOPIC:
             return self._topic(buf, pos, end)
-        if state is _WalkState.HEAD:
+        if state == produce_runs.HEAD:
             return self._head(buf, pos, end)
         raise WireError(f"{end - pos} bytes follow the last field of a Produce request")
 
-    def _head(self, buf: Buffer, pos: int, end: int) -> int:
+    def _head(self, buf: bytearray, pos: int, end: int) -> int:
         if self._transactional:
-            length, pos = try_string(buf, pos, end, compact=self._flexible)
+            length, pos = try_string(buf, pos, end, self._flexible)
             if pos < 0:
                 return -1
             pos += max(length, 0)
         if pos + 6 > end:
             return -1
         acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(buf, pos)
-        count, after = try_size(buf, pos + 6, end, compact=self._flexible)
+        count, after = try_size(buf, pos + 6, end, self._flexible)
         if after < 0:
             return -1
         self.acks, self.timeout_ms = acks, timeout_ms
         self._topics_left = self._counted(count)
         if count:
-            self._state = _WalkState.TOPIC
+            self._state = produce_runs.TOPIC
         else:
-            self._fields_end(_Level.BODY)
+            self._fields_end(produce_runs.IN_BODY)
         return after
 
-    def _topic(self, buf: Buffer, pos: int, end: int) -> int:
-        length = _TOPIC_ID_BYTES
+    def _topic(self, buf: bytearray, pos: int, end: int) -> int:
+        length = produce_runs.TOPIC_ID_BYTES
         if not self._by_id:
-            length, pos = try_string(buf, pos, end, compact=self._flexible)
+            length, pos = try_string(buf, pos, end, self._flexible)
             if pos < 0:
                 return -1
             if length < 0:
                 raise WireError("topic name is null, expected 0 or more bytes")
         if pos + length > end:
             return -1
-        count, after = try_size(buf, pos + length, end, compact=self._flexible)
+        count, after = try_size(buf, pos + length, end, self._flexible)
         if after < 0:
             return -1
-        name = bytes(buf[pos : pos + length])
-        self.topics.append((name if self._by_id else topic_name(name), []))
+        if not self._by_id:
+            topic_name(buf[pos : pos + length])  # raises WireError unless it is text
         self._topics_left -= 1
         self._partitions_left = self._counted(count)
+        self._topic_at = len(self.packed)
+        self.packed += _PACKED_TOPIC.pack(length, count)
+        self.packed += buf[pos : pos + length]
         if count:
-            self._state = _WalkState.PARTITION
+            self._state = produce_runs.PARTITION
         else:
-            self._fields_end(_Level.TOPIC)
+            self._fields_end(produce_runs.IN_TOPIC)
         return after
 
-    def _partition(self, buf: Buffer, pos: int, end: int) -> int:
+    def _partition(self, buf: bytearray, pos: int, end: int) -> int:
         if pos + 4 > end:
             return -1
-        size_bytes, after = try_size(buf, pos + 4, end, compact=self._flexible)
+        size_bytes, after = try_size(buf, pos + 4, end, self._flexible)
         if after < 0:
             return -1
-        self.topics[-1][1].append(int32_at(buf, pos)[0])
+        self.packed += buf[pos : pos + 4]
         self._skip_bytes = max(size_bytes, 0)
         self._partitions_left -= 1
-        self._fields_end(_Level.PARTITION)
+        self._fields_end(produce_runs.IN_PARTITION)
         return after
 
     def _counted(self, count: int) -> int:
@@ -246,29 +279,29 @@ class ProduceWalker:
         self._budget = spend(self._budget, count)
         return count
 
-    def _fields_end(self, level: _Level) -> None:
+    def _fields_end(self, level: int) -> None:
         """End the untagged fields of a struct; in flexible versions its tags follow."""
         self._level = level
         if self._flexible:
-            self._state = _WalkState.TAG_COUNT
+            self._state = produce_runs.TAG_COUNT
         else:
             self._struct_end()
 
     def _struct_end(self) -> None:
-        if self._level is _Level.PARTITION:
+        if self._level == produce_runs.IN_PARTITION:
             if self._partitions_left:
-                self._state = _WalkState.PARTITION
+                self._state = produce_runs.PARTITION
             else:
-                self._fields_end(_Level.TOPIC)
-        elif self._level is _Level.TOPIC:
+                self._fields_end(produce_runs.IN_TOPIC)
+        elif self._level == produce_runs.IN_TOPIC:
             if self._topics_left:
-                self._state = _WalkState.TOPIC
+                self._state = produce_runs.TOPIC
             else:
-                self._fields_end(_Level.BODY)
+                self._fields_end(produce_runs.IN_BODY)
         else:
-            self._state = _WalkState.END
+            self._state = produce_runs.END
 
-    def _tag_count(self, buf: Buffer, pos: int, end: int) -> int:
+    def _tag_count(self, buf: bytearray, pos: int, end: int) -> int:
         if buf[pos] == 0:  # nearly always; `pos` is before `end`
             self._struct_end()
             return pos + 1
@@ -279,12 +312,12 @@ class ProduceWalker:
         self._tags_left = count
         self._last_tag = -1
         if count:
-            self._state = _WalkState.TAG
+            self._state = produce_runs.TAG
         else:
             self._struct_end()
         return after
 
-    def _tag(self, buf: Buffer, pos: int, end: int) -> int:
+    def _tag(self, buf: bytearray, pos: int, end: int) -> int:
         tag, after = try_uvarint(buf, pos, end)
         if after < 0:
             return -1

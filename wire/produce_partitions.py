@@ -3,9 +3,9 @@
 They serve replies that Sluice makes in a broker's place. Every request has to be remembered and hardly any is
 answered by Sluice, so little is kept, and quickly.
 
-- `single_partition_head_end` recognises "one topic, one partition": then the bytes before the records are enough.
 - `pack_topics` walks any whole body, steps over the records, and makes the form that is kept, without a Python object
-  for each topic: a list takes six times the memory. `pack` and `pack_refs` make it of topics that were read otherwise.
+  for each topic: a list takes six times the memory. `pack_refs` makes it of topics that were read otherwise, and
+  `wire.produce_runs` quickly of nearly all bodies.
 - `error_reply` is Kafka's error reply (`ProduceRequest.getErrorResponse`): the code for each partition, no offsets.
 """
 
@@ -51,27 +51,6 @@ _pack_index: Final = INT32.pack
 _NO_OFFSETS: Final = Struct(">ihq")  # index, error code, base offset
 _NO_TIME: Final = INT32.pack(-1) * 2
 _NULL_NAME: Final = "topic name is null, expected 0 or more bytes"
-
-
-def single_partition_head_end(buf: Buffer, at: int, stop: int, version: int) -> int:
-    """Return where the records begin in a body of one topic and one partition; 0 unless it surely has that shape.
-
-    `at` is the offset just after the request's timeout. Nothing else is checked: the broker checks the request.
-    """
-    if version >= 13:
-        end = at + 1 + _TOPIC_ID_BYTES + 1 + 4
-        one = end < stop and buf[at] == 2 == buf[end - 5]
-    elif version >= 9:
-        if at + 2 > stop:
-            return 0
-        end = at + buf[at + 1] + 1 + 1 + 4
-        one = buf[at + 1] < 0x80 and end < stop and buf[at] == 2 == buf[end - 5]
-    else:
-        if at + 6 > stop or int32_at(buf, at)[0] != 1:
-            return 0
-        end = at + 6 + (buf[at + 4] << 8 | buf[at + 5]) + 4 + 4
-        one = end < stop and int32_at(buf, end - 8)[0] == 1
-    return end if one else 0
 
 
 def pack_topics(
@@ -164,18 +143,8 @@ def _classic(buf: Buffer, at: int, end: int, budget: int) -> tuple[bytes, int]:
     return b"".join(parts), budget
 
 
-def pack(found: Topics) -> bytes:
-    """Return the topics in as few bytes as possible: four per partition, and per topic six and its name."""
-    parts: list[bytes] = []
-    for name, partitions in found:
-        spelt = name if isinstance(name, bytes) else name.encode()
-        parts += (_TOPIC.pack(len(spelt), len(partitions)), spelt)
-        parts.append(struct_pack(f">{len(partitions)}i", *partitions))
-    return b"".join(parts)
-
-
 def pack_refs(refs: Sequence[TopicRef]) -> bytes:
-    """Return the same of the topics that `wire.request_names` has read.
+    """Return the topics that `wire.request_names` has read, packed as by `pack_topics`.
 
     Raises WireError if there are none, or a topic has no name or no partition: the array may be null, which that reader
     does not tell.
@@ -201,7 +170,7 @@ def pack_refs(refs: Sequence[TopicRef]) -> bytes:
 
 
 def unpack(packed: bytes, version: int) -> list[tuple[str | bytes, Sequence[int]]]:
-    """Return the topics that `pack_topics` or `pack` made from a body of this version."""
+    """Return the topics that `pack_topics` made from a body of this version."""
     found: list[tuple[str | bytes, Sequence[int]]] = []
     pos = 0
     while pos < len(packed):

@@ -38,6 +38,7 @@ class ProduceTopics(ProduceWalker):
 
     def __init__(self, version: int, *, lenient: bool = False) -> None:
         super().__init__(version)
+        self.reads_each = True
         self.per_topic: list[TopicBytes] = []
         self.broken = False
         self._lenient = lenient
@@ -62,13 +63,13 @@ class ProduceTopics(ProduceWalker):
             self.broken = True
             return end
 
-    def _topic(self, buf: Buffer, pos: int, end: int) -> int:
+    def _topic(self, buf: bytearray, pos: int, end: int) -> int:
         after = super()._topic(buf, pos, end)
         if after >= 0:
-            self.per_topic.append(TopicBytes(self.topics[-1][0]))
+            self.per_topic.append(TopicBytes(self.newest_topic))
         return after
 
-    def _partition(self, buf: Buffer, pos: int, end: int) -> int:
+    def _partition(self, buf: bytearray, pos: int, end: int) -> int:
         after = super()._partition(buf, pos, end)
         if after >= 0:
             use = self.per_topic[-1]

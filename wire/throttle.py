@@ -16,7 +16,6 @@ from wire.apis import Api, ThrottleField
 from wire.errors import ErrorCode, WireError
 from wire.header import response_body_at
 from wire.node_endpoints import after_produce_topics
-from wire.one_partition_reply import TOPIC_IDS_SINCE, OnePartitionReply
 from wire.primitives import (
     INT32,
     REPLY_ELEMENT_BUDGET,
@@ -29,6 +28,8 @@ from wire.primitives import (
     spend,
     spend_tags,
 )
+from wire.produce_runs import TOPIC_IDS_SINCE
+from wire.untagged_reply import UntaggedReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,8 @@ Stamp: TypeAlias = "Callable[[bytearray, int, int, int], int]"
 """(buf, frame start, frame end, throttle_time_ms) -> the reply's new value in ms."""
 _STAMPERS: Final[dict[tuple[int, int], Stamp]] = {}
 _INT32_MAX: Final = 0x7FFF_FFFF
-_BY_NAME: Final = OnePartitionReply(9)  # v9 to v12 look alike
-_BY_ID: Final = OnePartitionReply(TOPIC_IDS_SINCE)
+_BY_NAME: Final = UntaggedReply(9)  # v9 to v12 look alike
+_BY_ID: Final = UntaggedReply(TOPIC_IDS_SINCE)
 
 
 def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int | None:
@@ -60,7 +61,7 @@ def throttle_at(buf: Buffer, frame_start: int, frame_end: int, api: Api) -> int 
         api.key == ApiKey.PRODUCE
         and api.flexible
         and isinstance(buf, bytearray)
-        and _one_partition(api.version).matches(buf, frame_start, frame_end)
+        and _untagged(api.version).matches(buf, frame_start, frame_end)
     ):
         return frame_end - 5  # only an empty tag section follows it: no need to walk
     elif api.flexible:
@@ -120,12 +121,12 @@ def _make_stamper(api: Api) -> Stamp:
 
         return stamp_at_offset
     if api.key == ApiKey.PRODUCE and api.flexible:
-        one_partition = _one_partition(api.version)
+        untagged = _untagged(api.version)
 
         def stamp_produce(
             buf: bytearray, frame_start: int, frame_end: int, throttle_time_ms: int
         ) -> int:
-            if one_partition.matches(buf, frame_start, frame_end):
+            if untagged.matches(buf, frame_start, frame_end):
                 return _raise(buf, frame_end - 5, throttle_time_ms)  # before an empty tag section
             return stamp(buf, frame_start, frame_end, api, throttle_time_ms)
 
@@ -146,7 +147,7 @@ def _raise(buf: bytearray, pos: int, throttle_time_ms: int) -> int:
     return reply_ms
 
 
-def _one_partition(version: int) -> OnePartitionReply:
+def _untagged(version: int) -> UntaggedReply:
     return _BY_ID if version >= TOPIC_IDS_SINCE else _BY_NAME
 
 

@@ -10,8 +10,6 @@ from typing import Final
 from wire.errors import WireError
 
 UINT32_MAX: Final = 0xFFFF_FFFF
-INCOMPLETE: Final = (0, -1)
-"""The result for a value that is cut off."""
 
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
 
@@ -27,20 +25,20 @@ def uvarint(buf: bytes | bytearray, pos: int, end: int) -> tuple[int, int]:
 
 
 def try_uvarint(buf: bytes | bytearray, pos: int, end: int) -> tuple[int, int]:
-    """Return `(value, pos)`, INCOMPLETE if `end` cuts the varint off. Raises `WireError` as `uvarint` does."""
+    """Return `(value, pos)`, (0, -1) if `end` cuts the varint off. Raises `WireError` as `uvarint` does."""
     value = shift = 0
     while pos < end:
         byte = buf[pos]
         pos += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if value > UINT32_MAX:
+            if value >> 32:
                 raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
             return value, pos
         shift += 7
         if shift == 35:
             raise WireError("varint has more than 5 bytes, expected 1..5")
-    return INCOMPLETE
+    return 0, -1
 
 
 def encode_uvarint(value: int) -> bytes:

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from proxy.core.session import frame_heads, paths
 from proxy.shell import loop_limits
-from wire import one_partition_reads
+from tests.support.messages.waiting import body_of
+from wire import one_partition_reads, produce_runs
+from wire.produce import read_acks
+from wire.varint import encode_uvarint
 
 INT32 = st.integers(-(1 << 31), (1 << 31) - 1)
 
@@ -68,6 +71,102 @@ def test_the_bytes_of_a_reply_are_read_alike(twins, data):
                 assert getattr(twins, name)(buf, pos) == expected
 
 
+PARTITIONS = st.one_of(
+    st.binary(max_size=300).map(
+        lambda each: b"part" + encode_uvarint(len(each) + 1) + each + b"\0"
+    ),
+    st.binary(max_size=40).map(lambda each: b"part" + pack(">i", len(each)) + each),
+    st.integers(0, 1 << 32).map(lambda size: b"part" + encode_uvarint(size & 0xFFFF_FFFF)),
+    st.binary(max_size=5),
+)
+
+
+@given(st.lists(PARTITIONS, max_size=9), st.integers(0, 9), st.booleans())
+def test_partitions_are_stepped_over_alike(twins, parts, left, compact):
+    """The same offset, the same number left and the same indexes, wherever the read ends."""
+    buf = bytearray(b"".join(parts))
+    for end in range(len(buf) + 1):
+        packed, in_c = bytearray(b"x"), bytearray(b"x")
+        expected = produce_runs.take_partitions(buf, 0, end, left, packed, compact)
+        assert twins.take_partitions(buf, 0, end, left, in_c, compact) == expected
+        assert in_c == packed
+        assert expected[0] <= end
+
+
+def test_many_partitions_are_stepped_over_alike(twins):
+    """More than C gathers in one piece, with records of one, two and three bytes of length."""
+    parts = [pack(">i", each) + encode_uvarint(size + 1) + bytes(size) + b"\0"
+             for each, size in enumerate([0, 1, 126, 127, 16_382, 16_383, 70_000] * 30)]  # fmt: skip
+    buf = bytearray(b"".join(parts))
+    packed, in_c = bytearray(), bytearray()
+    expected = produce_runs.take_partitions(buf, 0, len(buf), 250, packed, compact=True)
+    assert twins.take_partitions(buf, 0, len(buf), 250, in_c, True) == expected == (len(buf), 40)
+    assert in_c == packed == b"".join(pack(">i", each) for each in range(210))
+
+
+NAMES = st.sampled_from([b"", b"t", b"n" * 127, b"n" * 250])
+ASKED = st.lists(
+    st.tuples(NAMES, st.lists(st.tuples(INT32, st.none() | st.binary(max_size=200)), max_size=4)),
+    max_size=4,
+)
+
+
+@given(ASKED, st.sampled_from([3, 8, 9, 12, 13]), st.data())
+def test_topics_are_packed_alike(twins, asked, version, data):
+    """Of any request, with any byte changed, cut anywhere, and with any limit."""
+    if version >= 13:
+        asked = [(name.ljust(16)[:16], parts) for name, parts in asked]
+    tags = data.draw(st.sampled_from([b"\0", b"\x01\x05\x01x"]))
+    body = body_of(version, asked, tags=tags)
+    (_, after_acks) = read_acks(body, 0, len(body), version)
+    at, buf = after_acks + 4, bytearray(body + b"\0\2")
+    if data.draw(st.booleans()):
+        buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    limits = {0, 40, 1 << 20}
+    for end in {*range(max(0, len(body) - 30), len(body) + 1), len(body) // 2}:
+        for limit in limits:
+            expected = produce_runs.pack_untagged(buf, at, end, version, limit)
+            assert twins.pack_untagged(buf, at, end, version, limit) == expected
+            assert expected is None or len(expected) <= limit
+        head_end = produce_runs.single_partition_head_end(buf, at, end, version)
+        assert twins.single_partition_head_end(buf, at, end, version) == head_end
+
+
+ANSWERS = st.builds(
+    lambda count, odd: (bytes(30) + b"\1\0\0") * count + odd,
+    st.integers(1, 200),
+    st.sampled_from([b"", b"", b"\1", bytes(30) + b"\1\0\1", bytes(30) + b"\1\2x"]),
+)
+
+
+@given(st.lists(st.tuples(NAMES, ANSWERS), max_size=4), st.booleans(), st.binary(max_size=3))
+def test_untagged_topics_are_recognised_alike(twins, topics, by_id, after):
+    """The same end, also of what is cut."""
+    buf = bytearray(encode_uvarint(len(topics) + 1))
+    for name, partitions in topics:
+        buf += bytes(16) if by_id else encode_uvarint(len(name) + 1) + name
+        buf += encode_uvarint(len(partitions) // 33 + 1) + partitions + b"\0"
+    buf += after
+    for end in {*range(max(0, len(buf) - 40), len(buf) + 1), *range(min(3, len(buf)))}:
+        expected = produce_runs.untagged_topics_end(buf, 0, end, by_id)
+        assert twins.untagged_topics_end(buf, 0, end, by_id) == expected
+        assert expected <= end
+
+
+def test_a_place_outside_of_the_buffer_is_an_error(twins):
+    """C reads nothing before or after it."""
+    buf = bytearray(60)
+    for pos, end in ((-1, 60), (61, 61), (0, 61)):
+        with pytest.raises(IndexError):
+            twins.take_partitions(buf, pos, end, 1, bytearray(), True)
+        with pytest.raises(IndexError):
+            twins.pack_untagged(buf, pos, end, 9, 100)
+        with pytest.raises(IndexError):
+            twins.single_partition_head_end(buf, pos, end, 9)
+        with pytest.raises(IndexError):
+            twins.untagged_topics_end(buf, pos, end, True)
+
+
 def test_a_head_before_the_buffer_is_an_error(twins):
     """A negative place is not counted from the end, as Python's own function does: no frame begins there."""
     for read in (twins.request_at, twins.reply_at, twins.head_at, twins.tail_at):
@@ -76,12 +175,17 @@ def test_a_head_before_the_buffer_is_an_error(twins):
 
 
 def test_the_constants_are_the_same(twins):
-    """Those of heads, and the paths of requests and of replies."""
+    """Those of heads, the paths of requests and of replies, and the elements of a Produce."""
     heads = frame_heads
     assert twins.HEADS == (heads.REQUEST_BYTES, heads.REPLY_BYTES, heads.MAX_KEPT_BYTES)
     requests = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
     assert twins.REQUEST_PATHS == requests == tuple(range(5))
-    assert twins.REPLY_PATHS == (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD) == (0, 1, 2)
+    assert twins.REPLY_PATHS == (paths.PASSES, paths.IF_UNTAGGED, paths.HEARD) == (0, 1, 2)
+    runs = produce_runs
+    elements = (runs.HEAD, runs.TOPIC, runs.PARTITION, runs.TAG_COUNT, runs.TAG, runs.END)
+    assert twins.ELEMENTS == elements == tuple(range(6))
+    assert twins.STRUCTS == (runs.IN_BODY, runs.IN_TOPIC, runs.IN_PARTITION) == tuple(range(3))
+    assert twins.SINCE == (runs.COMPACT_SINCE, runs.TOPIC_IDS_SINCE, runs.TOPIC_ID_BYTES)
 
 
 def test_the_limits_of_the_event_loop_are_the_same(twins):

@@ -2,7 +2,7 @@
 
 from proxy.core.session cimport frame_heads, paths
 from proxy.shell cimport loop_limits, system_calls
-from wire cimport one_partition_reads
+from wire cimport one_partition_reads, produce_runs
 
 
 def request_at(bytearray buf, Py_ssize_t pos):
@@ -23,6 +23,22 @@ def head_at(bytearray buf, Py_ssize_t pos):
 
 def tail_at(bytearray buf, Py_ssize_t pos):
     return one_partition_reads.tail_at(buf, pos)
+
+
+def single_partition_head_end(bytearray buf, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t version):
+    return produce_runs.single_partition_head_end(buf, at, stop, version)
+
+
+def take_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, bytearray packed, bint compact):
+    return produce_runs.take_partitions(buf, pos, end, left, packed, compact)
+
+
+def pack_untagged(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes):
+    return produce_runs.pack_untagged(buf, pos, end, version, max_bytes)
+
+
+def untagged_topics_end(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bint by_id):
+    return produce_runs.untagged_topics_end(buf, pos, end, by_id)
 
 
 def copy(bytearray buf, Py_ssize_t start, Py_ssize_t stop):
@@ -68,7 +84,13 @@ MAX_EVENTS = system_calls.MAX_EVENTS
 TAIL_BYTES = one_partition_reads.TAIL_BYTES
 HEADS = (frame_heads.REQUEST_BYTES, frame_heads.REPLY_BYTES, frame_heads.MAX_KEPT_BYTES)
 REQUEST_PATHS = (paths.PASSES, paths.GATED, paths.ASKED, paths.SHOWN, paths.GENERAL)
-REPLY_PATHS = (paths.PASSES, paths.IF_ONE_PARTITION, paths.HEARD)
+REPLY_PATHS = (paths.PASSES, paths.IF_UNTAGGED, paths.HEARD)
+ELEMENTS = (
+    produce_runs.HEAD, produce_runs.TOPIC, produce_runs.PARTITION, produce_runs.TAG_COUNT, produce_runs.TAG,
+    produce_runs.END,
+)
+STRUCTS = (produce_runs.IN_BODY, produce_runs.IN_TOPIC, produce_runs.IN_PARTITION)
+SINCE = (produce_runs.COMPACT_SINCE, produce_runs.TOPIC_IDS_SINCE, produce_runs.TOPIC_ID_BYTES)
 LOOP_LIMITS = {
     "READ_BYTES": loop_limits.READ_BYTES,
     "HEADROOM_BYTES": loop_limits.HEADROOM_BYTES,

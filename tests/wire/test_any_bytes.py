@@ -32,7 +32,6 @@ from wire.config_resources import altered_kinds
 from wire.errors import WireError
 from wire.fetch_topics import FetchTopics
 from wire.oauthbearer import bearer_names
-from wire.one_partition_reply import OnePartitionReply
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
 from wire.reply_joins import insert_items
@@ -40,6 +39,7 @@ from wire.request_layouts import names_anything
 from wire.request_names import read_names
 from wire.request_parts import DIVISIBLE, GROUPED
 from wire.schema import Shape
+from wire.untagged_reply import UntaggedReply
 
 SMALL = st.sampled_from(
     [b"\x00", b"\x01", b"\x02", b"\x03", b"\xff", b"\x00\x00\x00\x01", b"\xff\xff\xff\xff"]
@@ -90,7 +90,7 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
     for version in (3, 9, 13):
         found[f"batch heads {version}"] = lambda b, v=version: read_batch_heads(b, v)
     for version in range(9, 14):
-        found[f"one partition {version}"] = lambda b, v=version: OnePartitionReply(v).matches(
+        found[f"one partition {version}"] = lambda b, v=version: UntaggedReply(v).matches(
             framed(b), 0, len(b) + 8
         )
     for version in range(14):

@@ -201,22 +201,22 @@ def test_try_uvarint_waits_for_its_last_byte(value: int) -> None:
 def test_a_strings_length_is_read_before_its_bytes(length, compact):
     """The length is known before the bytes are there; -1 is null."""
     data = encode_uvarint(length + 1) if compact else INT16.pack(length)
-    assert try_string(data, 0, len(data), compact=compact) == (length, len(data))
-    assert try_string(data, 0, len(data) - 1, compact=compact)[1] == -1
+    assert try_string(data, 0, len(data), compact) == (length, len(data))
+    assert try_string(data, 0, len(data) - 1, compact)[1] == -1
 
 
 def test_a_length_that_kafka_refuses_is_refused():
     """Before a byte of it is kept: a string beyond Kafka's limit, a string or a size below null."""
     for compact, data in ((True, encode_uvarint(MAX_STRING_BYTES + 2)), (False, INT16.pack(-2))):
         with pytest.raises(WireError):
-            try_string(data, 0, len(data), compact=compact)
+            try_string(data, 0, len(data), compact)
     with pytest.raises(WireError):
-        try_size(INT32.pack(-2), 0, 4, compact=False)
+        try_size(INT32.pack(-2), 0, 4, False)
 
 
 @given(st.integers(-1, 2**31 - 1), st.booleans())
 def test_a_size_is_read_when_it_is_complete(size, compact):
     """A size is read when all its bytes are there; -1 is null."""
     data = encode_uvarint(size + 1) if compact else INT32.pack(size)
-    assert try_size(data, 0, len(data), compact=compact) == (size, len(data))
-    assert try_size(data, 0, len(data) - 1, compact=compact)[1] == -1
+    assert try_size(data, 0, len(data), compact) == (size, len(data))
+    assert try_size(data, 0, len(data) - 1, compact)[1] == -1

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, messages_of, survives
 from tests.support.messages.waiting import body_of
-from wire import codec, produce_partitions
+from wire import codec, produce_partitions, produce_runs
 from wire.apis import ApiKey
 from wire.errors import BudgetError, ErrorCode, WireError
 from wire.primitives import ELEMENT_BUDGET, INT32, encode_compact_count, encode_count
@@ -58,6 +58,31 @@ def test_it_agrees_with_the_walker(version, data):
     walker = walked(version, body)
     assert walker.done
     assert plain(skeleton(version, body)) == plain(walker.topics)
+    buf, at, stop = buried(body)
+    at = after_timeout(buf, at, stop, version)
+    packed = produce_partitions.pack_topics(buf, at, stop, version)[0]
+    assert packed == bytes(walker.packed)
+    assert produce_runs.pack_untagged(buf, at, stop, version, len(packed)) in {packed, None}
+
+
+@for_each(VERSIONS, examples=40)
+def test_a_body_without_tags_is_packed_in_one_call(version, data):
+    """The result is that of the walk; None if it would be longer than it may be, and for a body that is cut."""
+    name = st.binary(min_size=16, max_size=16)
+    if version < 13:
+        name = st.sampled_from([b"", b"t", b"n" * 127, b"n" * 249])
+    records = st.integers(0, 70).map(bytes) | st.integers(120, 300).map(bytes)
+    index = st.integers(-(2**31), 2**31 - 1)
+    partitions = st.lists(st.tuples(index, records), min_size=1, max_size=140)
+    asked = data.draw(st.lists(st.tuples(name, partitions), min_size=1, max_size=3))
+    body = body_of(version, asked)
+    buf, at, stop = buried(body)
+    at = after_timeout(buf, at, stop, version)
+    packed = produce_partitions.pack_topics(buf, at, stop, version)[0]
+    assert produce_runs.pack_untagged(buf, at, stop, version, len(packed)) == packed
+    assert produce_runs.pack_untagged(buf, at, stop, version, len(packed) - 1) is None
+    for end in {at, stop - 1, data.draw(st.integers(at, stop - 1))}:
+        assert produce_runs.pack_untagged(buf, at, end, version, len(packed)) is None
 
 
 @for_each(VERSIONS, examples=40)
@@ -185,7 +210,7 @@ def test_one_topic_and_one_partition_are_recognised(version, length):
     name = bytes(range(16)) if version >= 13 else b"n" * length
     body = body_of(version, [(name, [(5, b"r" * 400)])])
     buf, at, stop = buried(body)
-    end = produce_partitions.single_partition_head_end(
+    end = produce_runs.single_partition_head_end(
         buf, after_timeout(buf, at, stop, version), stop, version
     )
     if 9 <= version < 13 and length >= 127:
@@ -211,7 +236,7 @@ def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
         body = body_of(version, data.draw(st.lists(st.tuples(name, partitions), max_size=2)))
     buf, at, stop = buried(body)
     at = after_timeout(buf, at, stop, version)
-    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
+    end = produce_runs.single_partition_head_end(buf, at, stop, version)
     walker = walked(version, body)
     if end:
         assert end < stop
@@ -223,11 +248,11 @@ def test_a_recognised_head_has_one_topic_and_one_partition(version, data):
 def test_a_head_of_any_bytes_lies_inside_its_frame(version, body):
     """Any bytes raise no error and give no offset after the frame."""
     buf, at, stop = buried(body)
-    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
+    end = produce_runs.single_partition_head_end(buf, at, stop, version)
     assert end == 0 or at < end < stop
-    assert produce_partitions.single_partition_head_end(body, 0, len(body), version) == max(
-        end - at, 0
-    )
+    alone = bytearray(body)
+    found = produce_runs.single_partition_head_end(alone, 0, len(alone), version)
+    assert found == max(end - at, 0)
 
 
 # -- the reply ----------------------------------------------------------------------------------

@@ -73,6 +73,18 @@ class AnnouncedBytes:
         node = self._nodes.get(node_id)
         return 0 if node is None else node.used_bytes
 
+    def may_begin(self, node_id: int | None, whole_bytes: int, here_bytes: int) -> bool:
+        """Return whether `begin` would let such a request stream, of a claim that is free and has no request yet.
+
+        False, too, for one of more than ordinary size.
+        """
+        if here_bytes < FAST_BYTES or whole_bytes > ORDINARY_BYTES:
+            return False
+        node = self._nodes.get(node_id)
+        if node is None:
+            return whole_bytes <= self.max_bytes
+        return self._may_begin(node, whole_bytes, 0, is_fast=True)
+
     def begin(self, claim: MemoryClaim, exchange_id: int, whole_bytes: int, here_bytes: int) -> int:
         """Return how the session's next request begins, of which so much is here: STREAMS, GATHERS or WAITS.
 

@@ -171,6 +171,17 @@ class MemoryClaim:
         """Whether memory is reserved for the next request, or it has waited for some."""
         return self.reserved_bytes > 0 or self.short_since_us > 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no memory is granted, and none was waited for."""
+        return not (
+            self.reserved_bytes
+            or self.short_since_us
+            or self.announced_bytes
+            or self.head_reserved
+            or self.line is not None
+        )
+
     def wait_in(
         self,
         line: WaitingLine[MemoryClaim],

@@ -7,7 +7,7 @@ from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.usage cimport Usage
-from wire.one_partition_reply cimport OnePartitionReply
+from wire.untagged_reply cimport UntaggedReply
 
 
 @cython.locals(
@@ -17,7 +17,7 @@ from wire.one_partition_reply cimport OnePartitionReply
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
-@cython.locals(plan=Plan, size=cython.longlong, shape=OnePartitionReply)
+@cython.locals(plan=Plan, size=cython.longlong, shape=UntaggedReply)
 cdef bint _is_heard(
     Link link, Exchange exchange, bytearray buf, long long pos, long long stop, long long now_ms
 ) except -1

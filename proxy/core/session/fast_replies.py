@@ -32,7 +32,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
             plan = exchange.plan
             path = plan.reply_path
             if path == paths.PASSES or (
-                path == paths.IF_ONE_PARTITION and plan.one_partition_shape.matches(buf, pos, stop)  # type: ignore[union-attr] # it has one
+                path == paths.IF_UNTAGGED and plan.untagged_shape.matches(buf, pos, stop)  # type: ignore[union-attr] # it has one
             ):
                 took_us = now_us - exchange.arrived_us
                 if took_us < plan.fine_us and plan.tally is None:
@@ -41,9 +41,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                     exchange = count_reply(link.shared, exchange, size)
                     if isinstance(exchange, ObservedExchange):
                         link.calls.complete_replied(exchange, now_ms)
-            elif path == paths.IF_ONE_PARTITION or not _is_heard(
-                link, exchange, buf, pos, stop, now_ms
-            ):
+            elif path == paths.IF_UNTAGGED or not _is_heard(link, exchange, buf, pos, stop, now_ms):
                 break
             usage.response_bytes += 4 + size
             del entries[0]
@@ -58,7 +56,7 @@ def _is_heard(
     """Tell the policies of a reply that passes unchanged, and complete it. False, and nothing done: it may not."""
     plan = exchange.plan
     if plan.rewrite is not None:
-        shape = plan.one_partition_shape
+        shape = plan.untagged_shape
         if shape is None or not shape.matches(buf, pos, stop):
             return False
     size = stop - pos - 4

@@ -2,8 +2,9 @@
 
 cimport cython
 
-from proxy.core.session cimport frame_heads, mutes, paths
+from proxy.core.session cimport frame_heads, mutes, paths, request_stream
 from proxy.core.session.exchange cimport Exchange, ObservedExchange, new_observed
+from proxy.core.session.kept_produce cimport keep
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.usage cimport Usage
@@ -14,6 +15,13 @@ from proxy.core.stats.usage cimport Usage
     correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan, exchange=Exchange,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
+
+@cython.locals(
+    here=cython.longlong, size=cython.longlong, kind=cython.longlong, correlation_id=cython.longlong, plan=Plan,
+    path=cython.longlong, passes=cython.bint, number=cython.longlong, exchange=ObservedExchange, usage=Usage,
+)
+cpdef stream_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
+cdef bint _may_stream(Link link, long long whole, long long here_bytes) except -1
 
 cdef _kept(Link link, Plan plan, bytearray buf, long long pos, long long stop)
 

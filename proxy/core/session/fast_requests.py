@@ -1,7 +1,8 @@
-"""The fast path of requests: those that are whole in the read and usual in every way are forwarded as they came.
+"""The fast path of requests: those that are usual in every way are forwarded as they came.
 
 Rules:
 - A request is settled here or nothing is done about it: any other takes the general path (`request_stream`).
+- One that is not whole in its read begins here (`stream_usual`), and goes on in `request_stream.pass_on`.
 - Nothing is made per request but one Exchange, and nothing looked up but one Plan. What the loop calls is C in the
   compiled build. A helper for each request (`try_pass`) would read better, but costs the source half as much again.
 - A request is counted just before its policies are asked. What a policy raises is its PolicyFault; the request has
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.verdicts import check_request
-from proxy.core.session import frame_heads, mutes, paths
+from proxy.core.session import frame_heads, mutes, paths, request_stream, sampling
 from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
-from proxy.core.session.in_flight import CROWDED
-from proxy.core.session.kept_produce import keep, keep_named
+from proxy.core.session.in_flight import CROWDED, KEPT_BYTES
+from proxy.core.session.kept_produce import INDEX_BYTES, keep, keep_named, keep_tagged
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import ACKS_NONE
 from proxy.core.session.policy_calls import mark_exempt
@@ -89,6 +90,61 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
         link.settled = pos
 
 
+def stream_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
+    """Begin the request at `pos`, which is usual but not whole in this read. Its bytes end at `link.settled`.
+
+    Any other is left to the general path: also one that may have to wait, because other requests are announced.
+    """
+    here = end - pos
+    if here < frame_heads.REQUEST_BYTES:
+        return
+    size, kind, correlation_id = frame_heads.request_at(buf, pos)
+    plan: Plan | None = link.plans.by_kind.get(kind)
+    if (
+        plan is None
+        or plan.request_path > paths.ASKED
+        or here < 4 + plan.min_bytes
+        or here >= 4 + size
+        or not plan.min_bytes <= size <= plan.fast_bytes
+        or not frame_heads.has_prefix(buf, plan.prefix, pos + frame_heads.REQUEST_BYTES)
+        or not _may_stream(link, 4 + size, here)
+    ):
+        return
+    path = plan.request_path
+    passes = path == paths.PASSES or (
+        path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
+    )
+    number = link.next_exchange_id()
+    exchange = new_observed(
+        ObservedExchange, plan, correlation_id, size, link.shared.now_us, now_ms, number
+    )
+    link.usage.requests += 1
+    link.usage.request_bytes += 4 + size
+    if link.samples:
+        sampling.on_arrived(link, exchange)
+    throttle: Throttle | None = None
+    if not passes:
+        verdict = link.ask(exchange, now_ms)
+        if isinstance(verdict, Throttle) and verdict.forward is FORWARD:
+            throttle = verdict
+        elif verdict is not FORWARD:
+            link.resume_later(exchange, verdict)
+            return
+    if 4 + size > link.shared.announced.small_bytes:
+        link.shared.announced.begin(link.claim, number, 4 + size, here)
+    link.settled = request_stream.stream(link, exchange, throttle, buf, pos, end, now_ms)
+
+
+def _may_stream(link: Link, whole: int, here_bytes: int) -> bool:
+    """Return whether a request of which so much is here may begin to stream now, without memory and without a wait."""
+    announced, claim = link.shared.announced, link.known_claim
+    if claim is not None and not claim.is_free:
+        return False
+    return whole <= announced.small_bytes or announced.may_begin(
+        link.peer.node_id, whole, here_bytes
+    )
+
+
 def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytearray | bytes | None:
     """Return what is kept of a long Produce for a reply made here; None if it has too many parts for one read.
 
@@ -96,8 +152,14 @@ def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytear
     """
     if plan.shows_names:
         return b""
-    kept, link.keep_steps = keep(plan, buf, pos, stop, link.keep_steps)
-    if kept is not None and link.keep_steps != MAX_KEEP_STEPS:
+    kept = keep(plan, buf, pos, stop, link.keep_steps)
+    if kept is None:
+        kept, link.keep_steps = keep_tagged(plan, buf, pos, stop, link.keep_steps)
+        if kept is None:
+            return None
+    elif isinstance(kept, bytes):  # packed
+        link.keep_steps -= len(kept) // INDEX_BYTES
+    if len(kept) > KEPT_BYTES:
         link.uncounted = CROWDED
     return kept
 
@@ -199,7 +261,8 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
         exchange.kept = keep_named(exchange)
         if exchange.kept is None:
             return False
-        link.uncounted = CROWDED
+        if len(exchange.kept) > KEPT_BYTES:
+            link.uncounted = CROWDED
     return True
 
 

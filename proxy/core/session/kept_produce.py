@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Need
-from wire import fetch, produce_partitions
+from proxy.core.session import frame_heads
+from wire import fetch, produce_partitions, produce_runs
 from wire.api_keys import ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.header import body_at
@@ -28,27 +29,40 @@ MAX_KEPT_BYTES = 1024
 """A whole request up to this size is kept as it is."""
 EMPTY_THROTTLE_MS = 1
 """The throttle time of an empty fetch reply: clients read it as a throttle, not as a broker's fault."""
+INDEX_BYTES = 4
+"""The size of a partition among packed topics. A topic takes more."""
 _SIZE_BYTES = 5
 """The most bytes of the size field of the records, with which the head of a partition is complete."""
 
 
 def keep(
     plan: Plan, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
-) -> tuple[bytearray | bytes | None, int]:
+) -> bytearray | bytes | None:
     """Return what is kept of the whole Produce frame in buf[pos:stop], for a reply made here.
 
-    Returns what is left of `steps`, too: the topics, partitions and tagged fields that may be visited. A negative
-    number: they were not enough, or the frame cannot be read, and nothing is kept.
+    None: `keep_tagged` has to read it, because it may have tagged fields, or more than `steps` partitions.
     """
     if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
-        return buf[pos:stop], steps
-    at = pos + 12 + len(plan.prefix)
+        return frame_heads.copy(buf, pos, stop)
+    at = pos + frame_heads.REQUEST_BYTES + len(plan.prefix)
     version = plan.api.version
-    end = produce_partitions.single_partition_head_end(buf, at, stop, version)
+    end = produce_runs.single_partition_head_end(buf, at, stop, version)
     if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
-        return buf[pos : end + _SIZE_BYTES], steps
+        return frame_heads.copy(buf, pos, end + _SIZE_BYTES)
+    return produce_runs.pack_untagged(buf, at, stop, version, steps * INDEX_BYTES)
+
+
+def keep_tagged(
+    plan: Plan, buf: bytearray, pos: int, stop: int, steps: int = ELEMENT_BUDGET
+) -> tuple[bytes | None, int]:
+    """Return what is kept of a frame for which `keep` returns None, and what is left of `steps`.
+
+    They are the topics, partitions and tagged fields that may be visited. None: they were not enough, or the frame
+    cannot be read; the number is negative then.
+    """
+    at = pos + frame_heads.REQUEST_BYTES + len(plan.prefix)
     try:
-        return produce_partitions.pack_topics(buf, at, stop, version, steps)
+        return produce_partitions.pack_topics(buf, at, stop, plan.api.version, steps)
     except WireError:
         return None, -1
 
@@ -81,7 +95,7 @@ def on_streamed(exchange: ObservedExchange, walker: ProduceWalker, now_ms: int) 
     """Pack the topics of a Produce that was walked, and restart its deadline, because its last byte was forwarded."""
     on_sent(exchange, now_ms)
     if exchange.plan.keeps_partitions:
-        exchange.kept = produce_partitions.pack(walker.topics)
+        exchange.kept = bytes(walker.packed)
         if exchange.plan.hooks.need is Need.HEADER:
             exchange.head = None  # no policy asked for it
 

@@ -3,17 +3,19 @@
 from proxy.core.node_health cimport NodeHealth
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.channel_throttle cimport ChannelThrottle
+from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.session.policy_calls cimport PolicyCalls
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport Usage
 from proxy.core.turns cimport ScheduledSession
+from wire.produce cimport ProduceWalker
 
 
 cdef class Link(ScheduledSession):
-    cdef public object detail, gathered, held, in_flight, judged, judgement, known_claim, passing, peer, pending
-    cdef public object questions, reason, sasl, wait_timer, walker
+    cdef public object detail, gathered, held, in_flight, judged, judgement, known_claim, peer, pending
+    cdef public object questions, reason, sasl, wait_timer
     cdef public long long exchange_ids, keep_steps, replied_ms, reply_left, request_left, request_mode, sample_left
     cdef public long long settled, taken_bytes, taken_ms, unanswered_ms, uncounted, wait_at_ms, wanted
     cdef public bint diverted, draining, ended, ending, is_patient, nothing_due, samples
@@ -21,8 +23,10 @@ cdef class Link(ScheduledSession):
     cdef public ChannelThrottle throttle
     cdef public ExchangeQueue queue
     cdef public NodeHealth node
+    cdef public ObservedExchange passing
     cdef public PlanBook plans
     cdef public PolicyCalls calls
+    cdef public ProduceWalker walker
     cdef public StepTime shared
     cdef public Usage usage
 

@@ -8,5 +8,5 @@ cdef enum:
     GENERAL = 4
 
 cdef enum:
-    IF_ONE_PARTITION = 1
+    IF_UNTAGGED = 1
     HEARD = 2

@@ -16,7 +16,7 @@ SHOWN: Final = 3
 GENERAL: Final = 4
 """Requests that the fast path leaves to `request_stream`."""
 
-IF_ONE_PARTITION: Final = 1
+IF_UNTAGGED: Final = 1
 """Replies that pass as they are if they are about one partition, and so name no broker."""
 HEARD: Final = 2
 """Replies that a policy hears of, or that may be rewritten."""

@@ -2,7 +2,7 @@
 
 from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
-from wire.one_partition_reply cimport OnePartitionReply
+from wire.untagged_reply cimport UntaggedReply
 
 
 cdef class Plan:
@@ -12,5 +12,5 @@ cdef class Plan:
     cdef public bint counts_topics, ends_at_deadline, is_sign_on, is_special, keeps_partitions, shows_names
     cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms
     cdef public Meter meter, tally
-    cdef public OnePartitionReply one_partition_shape
+    cdef public UntaggedReply untagged_shape
     cdef public list upstream

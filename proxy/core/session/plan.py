@@ -44,7 +44,7 @@ class Plan:
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
     `request_path`, `reply_path`: see `paths`. `gate`: it is asked first under GATED. `fast_bytes`: the size of the
     longest request on the fast path; 0 under GENERAL. `shows_names`: under SHOWN, the topics and groups that requests
-    name are shown, too. `one_partition_shape`: the shape in which a reply surely names no broker.
+    name are shown, too. `untagged_shape`: the shape in which a reply surely names no broker.
     `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `is_sign_on`: they
     are part of a sign-on, and no quota counts them.
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
@@ -70,7 +70,6 @@ class Plan:
         "meter",
         "min_bytes",
         "on_request",
-        "one_partition_shape",
         "peer",
         "prefix",
         "reply_path",
@@ -82,6 +81,7 @@ class Plan:
         "stamp",
         "streamed",
         "tally",
+        "untagged_shape",
         "upstream",
         "usage",
         "wait_ms",
@@ -149,13 +149,13 @@ class Plan:
         self.lead: Rewrite | None = None
         if rewrite is not None:
             self.lead = shared.rewrites.lead_for(api)
-        self.one_partition_shape = addresses.quick_check(api) if rewrite is not None else None
+        self.untagged_shape = addresses.quick_check(api) if rewrite is not None else None
         self.reply_path = paths.HEARD
         if _hears_no_reply(hooks) and not (captured or self.counts_topics):
             if rewrite is None:
                 self.reply_path = paths.PASSES
-            elif self.one_partition_shape is not None:
-                self.reply_path = paths.IF_ONE_PARTITION
+            elif self.untagged_shape is not None:
+                self.reply_path = paths.IF_UNTAGGED
         self.slow_variant: Plan | None = None
         self.streamed: tuple[Rewrite | None, Rewrite | None] | None = None
         if hooks.hears_body:
@@ -198,7 +198,7 @@ class Plan:
         """Return the plan for a request of which a part was refused: its reply is joined."""
         variant = self.under(hooks)
         variant.rewrite, variant.lead, variant.joins = rewrite, lead, join
-        variant.one_partition_shape = None
+        variant.untagged_shape = None
         if hooks.hears_body:
             variant.keep_replies()
         return variant
@@ -226,7 +226,7 @@ class Plan:
         """Have the replies kept whole, because a policy hears their bodies."""
         self.streamed = self.rewrite, self.lead
         self.rewrite = self.rewrite or _unchanged
-        self.lead = self.one_partition_shape = None
+        self.lead = self.untagged_shape = None
         self.reply_path = paths.HEARD
 
     @property

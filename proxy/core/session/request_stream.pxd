@@ -6,13 +6,20 @@ from proxy.core.session cimport crowding, mutes
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
+from proxy.core.session.kept_produce cimport leave_to_broker, on_streamed
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.usage cimport Usage
+from wire.produce cimport ProduceWalker
 
+
+@cython.locals(whole=cython.longlong, body_at=cython.longlong)
+cpdef long long stream(
+    Link link, ObservedExchange exchange, throttle, bytearray buf, long long pos, long long end, long long now_ms
+) except? -2
 
 @cython.locals(taken=cython.longlong)
-cpdef long long pass_on(Link link, long long size_bytes) except? -2
+cpdef long long pass_on(Link link, bytearray buf, long long start, long long end, long long now_ms) except? -2
 
 @cython.locals(queue=ExchangeQueue)
 cpdef lose_half_sent(Link link, long long now_ms)
@@ -31,8 +38,10 @@ cdef _on_read_over(Link link, bytearray buf, settled, long long now_ms)
 cdef bint _holds_next(Link link) except -1
 cdef bint _must_wait(Link link, long long labour_bytes, long long max_labour_bytes, long long here_bytes) except -1
 
-@cython.locals(taken=cython.longlong, mode=cython.longlong)
+@cython.locals(taken=cython.longlong, mode=cython.longlong, walker=ProduceWalker, steps=cython.longlong)
 cdef _take_body(Link link, bytearray buf, settled, long long pos, long long end, long long now_ms)
+
+@cython.locals(passing=ObservedExchange)
 cdef _on_through(Link link)
 cdef _keep_head(Link link, long long here_bytes, long long now_ms)
 
@@ -57,9 +66,13 @@ cdef long long _begin_stream(
 ) except? -2
 cdef _on_granted(Link link, ObservedExchange exchange)
 
-@cython.locals(steps=cython.longlong, stop=cython.longlong, passing=ObservedExchange)
-cdef _walk(Link link, walker, bytearray buf, long long pos, long long size_bytes, long long now_ms)
-cdef _on_walked(Link link, walker, long long now_ms)
+@cython.locals(stop=cython.longlong, passing=ObservedExchange)
+cdef long long _walk(
+    Link link, ProduceWalker walker, bytearray buf, long long pos, long long size_bytes, long long now_ms
+) except? -2
+
+@cython.locals(passing=ObservedExchange)
+cdef _on_walked(Link link, ProduceWalker walker, long long now_ms)
 
 @cython.locals(exchange=ObservedExchange, whole=cython.longlong)
 cdef _keep_whole(Link link, pending, long long pos, long long end)

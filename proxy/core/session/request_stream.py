@@ -69,14 +69,39 @@ FETCH_HEAD_BYTES = 64
 _TOO_LONG = f"a request head of more than {MAX_HEAD_BYTES} bytes"
 
 
-def pass_on(link: Link, size_bytes: int) -> int:
-    """Return how many of the next `size_bytes` belong to this plain request; complete it with its last byte."""
-    taken = min(size_bytes, link.request_left)
+def stream(
+    link: Link,
+    exchange: ObservedExchange,
+    throttle: Throttle | None,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> int:
+    """Begin to stream a request that may pass, of which buf[pos:end] is here; return the offset after its bytes."""
+    whole = 4 + exchange.size_bytes
+    body_at = pos + exchange.plan.body_at
+    if throttle is not None:
+        link.request_left = whole  # so that the mute begins after it
+        mutes.throttle_request(link, exchange, throttle.throttle_time_ms, now_ms, throttle.why)
+    pos = _begin_stream(link, exchange, whole, pos, body_at, now_ms)
+    return pass_on(link, buf, pos, end, now_ms)
+
+
+def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> int:
+    """Pass on what buf[start:end] has of the request that streams; complete it with its last byte.
+
+    Return the offset after its bytes. If they are fewer than are here, the walk has taken its steps: `take` goes on.
+    """
+    taken = min(end - start, link.request_left)
+    if link.walker is not None:
+        taken = _walk(link, link.walker, buf, start, taken, now_ms)
     link.request_left -= taken
     if not link.request_left:
+        link.walker = None
         _on_through(link)
         link.passing = link.judged = None
-    return taken
+    return start + taken
 
 
 def lose_half_sent(link: Link, now_ms: int) -> None:
@@ -120,6 +145,8 @@ def take(link: Link, buf: bytearray, settled: Settled, end: int, now_ms: int) ->
     start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
     max_labour_bytes = link.shared.turns.labour_bytes
     labour_bytes = LABOUR_BEGUN_BYTES if link.request_left and not max_labour_bytes else 0
+    if link.walker is not None:  # `pass_on` has taken so many steps in this read
+        labour_bytes += link.shared.turns.walk_steps * LABOUR_STEP_BYTES
     _go_on(link, now_ms)
     while pos < end and link.judgement is None:
         if link.request_left:
@@ -225,8 +252,11 @@ def _take_body(
     taken, cost_bytes = min(link.request_left, end - pos), 0
     mode = link.request_mode
     if mode == STREAM:
-        if link.walker is not None:
-            taken, cost_bytes = _walk(link, link.walker, buf, pos, taken, now_ms)
+        walker = link.walker
+        if walker is not None:
+            steps = walker.steps
+            taken = _walk(link, walker, buf, pos, taken, now_ms)
+            cost_bytes = (walker.steps - steps) * LABOUR_STEP_BYTES
     else:
         link.broker.put_slice(buf, settled.start, pos)
         settled.start = pos + taken
@@ -247,9 +277,9 @@ def _take_body(
 
 def _on_through(link: Link) -> None:
     """Report a streamed request, because its last byte was forwarded; it may have been answered already."""
-    passing = link.passing
+    passing, entries = link.passing, link.queue.entries
     link.give_back_announced()
-    if passing is not None and link.queue and link.queue[-1] is passing:
+    if passing is not None and entries and entries[-1] is passing:
         on_received(link.shared, passing)
 
 
@@ -454,26 +484,25 @@ def _on_granted(link: Link, exchange: ObservedExchange) -> None:
 
 def _walk(
     link: Link, walker: ProduceWalker, buf: bytearray, pos: int, size_bytes: int, now_ms: int
-) -> tuple[int, int]:
-    """Walk a Produce that streams; return how many of `size_bytes` are taken, and their cost as labour.
+) -> int:
+    """Walk a Produce that streams; return how many of `size_bytes` are taken.
 
     Fewer are taken after MAX_WALK_STEPS (FEW_WALK_STEPS). Policies that asked for its head cannot do without it.
     Without such a policy the rest of a body that cannot be read passes unread.
     """
-    steps = walker.steps
     stop = pos + size_bytes
-    passing, shared = link.passing, link.shared
+    passing = link.passing
     try:
-        stop = walker.feed(buf, pos, stop, shared.turns.walk_steps)
+        stop = walker.feed(buf, pos, stop, link.shared.turns.walk_steps)
     except WireError:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:
             raise
         leave_to_broker(passing)
         link.walker = None
-        on_unread(shared)
+        on_unread(link.shared)
     if link.walker is not None and stop - pos == link.request_left:
         _on_walked(link, walker, now_ms)
-    return stop - pos, (walker.steps - steps) * LABOUR_STEP_BYTES
+    return stop - pos
 
 
 def _on_walked(link: Link, walker: ProduceWalker, now_ms: int) -> None:

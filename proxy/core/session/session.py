@@ -10,9 +10,9 @@ result is ATTENTION: then nothing may be sent from `buf`; all bytes to send are 
 the event loop sends them. The bytes after `end` are old, but look valid: never read them.
 
 Rules of the two directions:
-- Whole, usual, untouched frames take the fast path (`fast_requests`, `fast_replies`). A frame that is not whole in this
-  read, or not usual in any way, takes the general one (`request_stream`, `reply_stream`) before anything is decided
-  about it.
+- Usual, untouched frames take the fast path (`fast_requests`, `fast_replies`). A frame that is not usual in any way, or
+  a reply that is not whole in this read, takes the general one (`request_stream`, `reply_stream`) before anything is
+  decided about it.
 - Settled bytes are forwarded even if a later frame fails: a fault takes nothing from the frames before it.
 - Conditions that are nearly always false are checked once per read, not once per frame (`diverted`).
 
@@ -94,9 +94,9 @@ class Session(Link):
         """Take buf[start:end] from the client. Returns `stop` or ATTENTION, see the module."""
         self.settled = start
         try:
-            if self.request_left and self.request_mode == STREAM and self.walker is None:
-                self.settled += request_stream.pass_on(self, end - start)
-                if self.request_left:
+            if self.request_left and self.request_mode == STREAM:
+                self.settled = request_stream.pass_on(self, buf, start, end, now_ms)
+                if self.request_left and self.settled == end:
                     return end
             if self.throttle is not None and self.throttle.is_deferred:
                 mutes.begin_deferred(self, now_ms)
@@ -106,6 +106,8 @@ class Session(Link):
                 fast_requests.pass_usual(self, buf, self.settled, end, now_ms)
                 if self.samples:
                     sampling.on_passed(self, self.usage.requests - counted)
+                if self.settled != end and not (self.diverted or self.pending):
+                    fast_requests.stream_usual(self, buf, self.settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             pos = self._fault_at_request(fault, buf, Settled(start, self.settled))
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from proxy.core.session import crowding
 from proxy.core.session.body_walk import on_produced_whole
 from proxy.core.session.buffered_request import changed, leaves_session, with_new_wait
-from proxy.core.session.kept_produce import keep, leave_to_broker
+from proxy.core.session.kept_produce import keep, keep_tagged, leave_to_broker
 from proxy.core.session.local_replies import answer
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
@@ -66,9 +66,11 @@ def put_whole(
     shared.reservations.serve_freed()
     link.uses_outboxes = True
     if plan.keeps_partitions:
-        exchange.kept, left = keep(plan, frame, 0, len(frame))
-    if plan.keeps_partitions and left < 0:
-        leave_to_broker(exchange)
+        exchange.kept = keep(plan, frame, 0, len(frame))
+        if exchange.kept is None:
+            exchange.kept, _ = keep_tagged(plan, frame, 0, len(frame))
+        if exchange.kept is None:
+            leave_to_broker(exchange)
     crowding.on_kept(link, exchange)
     if plan.counts_topics and plan.api.key == ApiKey.PRODUCE:
         on_produced_whole(shared, exchange, sent_on, body_at)

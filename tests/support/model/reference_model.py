@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from policies.api import Need
 from tests.support.messages import frames as f
+from tests.support.messages.many_partitions import produce_many_timed_out
 from tests.support.model.scripts import ANSWER, HEADER_BYTES, OTHER_BODY, REFUSAL, Asked, Script
 
 LAST_REPLIES_MS = 30_000
@@ -378,7 +379,7 @@ class Model:
 
     def expire(self) -> None:
         """The broker was silent for too long: answer its oldest requests in its place, as far as allowed."""
-        self.answer_oldest({"produce", "bulk", "fetch"}, "expired")
+        self.answer_oldest({"produce", "bulk", "many", "fetch"}, "expired")
         self.maybe_end()
 
     def answer_oldest(self, kinds: set[str], outcome: str) -> None:
@@ -471,5 +472,7 @@ def timed_out(asked: Asked, left_ms: int) -> bytes:
     """Return the reply in the place of a silent broker."""
     if asked.kind == "fetch":
         return f.reply(asked.number, struct.pack(">ii", max(left_ms, 1), 0))
+    if asked.kind == "many":
+        return produce_many_timed_out(asked.number, left_ms)
     reply = f.produce_reply(asked.number)
     return reply[:-22] + struct.pack(">hqqi", 7, -1, -1, left_ms)

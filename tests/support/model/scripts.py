@@ -27,6 +27,7 @@ from policies.api import (
 from policies.api import Throttle as ThrottleVerdict
 from policies.testing import BenchHost
 from tests.support.messages import frames as f
+from tests.support.messages.many_partitions import produce_many, produce_many_reply
 from tests.support.messages.throttled import KINDS, fetch, fetch_reply
 from wire.errors import ErrorCode
 from wire.request_layouts import names_anything
@@ -114,6 +115,7 @@ _REPLIES = {
     "one": _PRODUCE,
     "produce": _PRODUCE,
     "bulk": _PRODUCE,
+    "many": produce_many_reply,
     "fetch": lambda number, ms: fetch_reply(number, ms, 20 + number * 37 % 90),
     "metadata": _METADATA.reply,
     "versions": _VERSIONS.reply,
@@ -125,6 +127,7 @@ _KINDS = ("beat",) * 5 + (
     "one",
     "produce",
     "bulk",
+    "many",
     "fetch",
     "metadata",
     "versions",
@@ -141,6 +144,10 @@ def _data_of(kind: str, number: int, needs: Need) -> tuple[bytes, int]:
         return _VERSIONS.ask(number), HEADER_BYTES
     if kind == "fetch":
         return fetch(number), HEADER_BYTES + (17 if needs is Need.HEAD else 12)
+    if kind == "many":
+        return produce_many(
+            number
+        ), HEADER_BYTES + 8  # the compact id is a byte shorter, the header has tags
     acks = {"silent": 0, "one": 1}.get(kind, -1)
     size = 900 + number * 131 % 2_000 if kind == "bulk" else number * 13 % 300
     return f.produce(number, acks, size), HEADER_BYTES + (8 if acks < 0 else 4)
@@ -178,7 +185,9 @@ def script(rng: Random, seed: int, *, faults: bool = True, policy: bool | None =
     needs = rng.choice([Need.HEADER, Need.HEADER, Need.HEAD, Need.BODY, Need.TOPICS])
     hears = rng.random() < 0.6
     kinds = (
-        _KINDS if rng.random() < 0.7 else ("produce", "bulk", "fetch", "fetch", "beat", "silent")
+        _KINDS
+        if rng.random() < 0.7
+        else ("produce", "bulk", "many", "fetch", "fetch", "beat", "silent")
     )
     asked = []
     for number in range(1, rng.randrange(2, 14)):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from policies.quota.entity import QuotaEntity
 from tests.support.messages import frames as f
+from tests.support.messages.many_partitions import produce_many, produce_many_reply
 from tests.support.messages.throttled import KINDS, SILENT, Kind
 
 START_MS = 1_700_000_000_300
@@ -15,6 +16,7 @@ ALL = {
     "other client": Kind(
         f.HEARTBEAT, lambda n: f.heartbeat(n, "other"), lambda n, _: f.heartbeat_reply(n), bytes
     ),
+    "many": Kind(f.PRODUCE, produce_many, produce_many_reply, bytes),
     "large": Kind(
         f.PRODUCE,
         lambda n: f.produce(n, size_bytes=3_000),
@@ -23,7 +25,7 @@ ALL = {
     ),
 }
 NAMES = ["heartbeat-v1", "heartbeat-v4", "produce-v3", "produce-v9", "fetch-v4", "metadata-v3"]
-NAMES += ["silent", "other client", "large", "produce-v3", "heartbeat-v1"]
+NAMES += ["silent", "other client", "large", "many", "produce-v3", "heartbeat-v1"]
 ENTITIES = [
     QuotaEntity("<default>"),
     QuotaEntity("ANONYMOUS"),

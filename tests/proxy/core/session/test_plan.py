@@ -8,7 +8,7 @@ from policies.api import FORWARD, Need, Peer, Policy
 from policies.chain import Hooks
 from policies.testing import BenchHost
 from proxy.core.engine import Engine
-from proxy.core.session.paths import ASKED, GENERAL, HEARD, IF_ONE_PARTITION, PASSES, SHOWN
+from proxy.core.session.paths import ASKED, GENERAL, HEARD, IF_UNTAGGED, PASSES, SHOWN
 from proxy.core.session.plan import Plan
 from proxy.core.session.shared_state import NEVER_US
 from proxy.core.stats.histogram import FINE_US
@@ -72,7 +72,7 @@ HEAD, BODY = (Hooks(need=need, on_request=on_request) for need in (Need.HEAD, Ne
         (NO_HOOKS, {"acks": 1}, PASSES, PASSES),
         (NO_HOOKS, {"acks": 0}, ASKED, PASSES),  # it opens no slot in the queue
         (NO_HOOKS, {"rewrite": rewrite}, PASSES, HEARD),
-        (NO_HOOKS, {"rewrite": rewrite, **NAMES_BROKERS}, PASSES, IF_ONE_PARTITION),
+        (NO_HOOKS, {"rewrite": rewrite, **NAMES_BROKERS}, PASSES, IF_UNTAGGED),
         (JUDGES, {}, ASKED, PASSES),
         (Hooks(on_response=on_response), {}, ASKED, HEARD),
         (Hooks(on_complete=on_complete), {}, ASKED, HEARD),

@@ -1,6 +1,7 @@
 """The attributes of spans, each compared with what the request did."""
 
 from dataclasses import replace
+from struct import pack
 
 import pytest
 
@@ -10,11 +11,20 @@ from proxy.telemetry.traces import attributes
 from proxy.telemetry.traces.attributes import KnownNames
 from tests.support.messages.frames import produce
 from tests.support.telemetry.request_traces import EPOCH_US, PEER, trace, waits
-from wire import produce_partitions
 from wire.apis import ApiKey
 from wire.produce import ProduceWalker
 
 NOTHING = KnownNames()
+
+
+def packed(topics):
+    """Return the form in which the core keeps these topics: (name or id, partition indexes)."""
+    found = b""
+    for topic, partitions in topics:
+        name = topic if isinstance(topic, bytes) else topic.encode()
+        found += pack(">Hi", len(name), len(partitions)) + name
+        found += pack(f">{len(partitions)}i", *partitions)
+    return found
 
 
 def test_a_sampled_produce_has_all_its_attributes():
@@ -153,7 +163,7 @@ def kept(version, data):
     [
         bytearray(produce(5, topic="orders", size_bytes=50)),
         bytearray(produce(5, topic="orders", size_bytes=5000)[:80]),  # the head of a large one
-        produce_partitions.pack([("orders", [0, 1, 2])]),
+        packed([("orders", [0, 1, 2])]),
     ],
     ids=["frame", "head", "packed"],
 )
@@ -165,7 +175,7 @@ def test_the_only_topic_of_a_produce_is_found(data):
 def test_a_topic_id_is_looked_up():
     """A Produce has topic ids from v13 on; their names are known from Metadata."""
     topic_id = bytes(range(16))
-    made = kept(13, produce_partitions.pack([(topic_id, [0])]))
+    made = kept(13, packed([(topic_id, [0])]))
 
     assert attributes.topic_of(made, KnownNames(topics={topic_id: "orders"})) == "orders"
     assert attributes.topic_of(made, NOTHING) == ""
@@ -175,8 +185,8 @@ def test_a_topic_id_is_looked_up():
     "data",
     [
         None,
-        produce_partitions.pack([("a", [0]), ("b", [0])]),
-        produce_partitions.pack([]),
+        packed([("a", [0]), ("b", [0])]),
+        packed([]),
         ProduceWalker(3),
         bytearray(b"\x00\x00"),
         bytearray(b"\x00\x00\x00\x05nonsense"),

@@ -1,4 +1,4 @@
-"""Produce responses of one topic and one partition are recognised, and no other is taken for one."""
+"""Produce responses without tagged fields are recognised, and no other is taken for one."""
 
 from dataclasses import replace
 from struct import error
@@ -16,7 +16,7 @@ from wire import codec, one_partition_reads
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.one_partition_reads import TAIL_BYTES
-from wire.one_partition_reply import OnePartitionReply
+from wire.untagged_reply import UntaggedReply
 
 MOVED = ErrorCode.not_leader_or_follower
 
@@ -25,7 +25,7 @@ def matches(version: int, body: bytes, tags: bytes = b"\x00") -> bool:
     """Return the result for a whole response frame with this body, between other bytes."""
     frame = framed(body, tags)
     buf = bytearray(b"xx" + frame + b"\x02stale")
-    return OnePartitionReply(version).matches(buf, 2, 2 + len(frame))
+    return UntaggedReply(version).matches(buf, 2, 2 + len(frame))
 
 
 def names_no_broker(version: int, body: bytes) -> bool:
@@ -50,25 +50,36 @@ def test_a_plain_reply_is_recognised(module, version):
 
 @for_each(VERSIONS)
 def test_any_other_reply_is_left_to_the_walk(module, version):
-    """Header tags, more topics or partitions, none of them, tags of a partition, an error message."""
+    """Header tags, no topics or partitions, tags or an error message of any partition."""
     assert not matches(version, codec.encode(produced(module)), tags=b"\x01\x05\x00")
-    assert not matches(version, codec.encode(produced(module, topics=2)))
     assert not matches(version, codec.encode(produced(module, topics=0)))
-    assert not matches(version, codec.encode(produced(module, partitions=2)))
     assert not matches(version, codec.encode(produced(module, partitions=0)))
     assert not matches(version, codec.encode(produced(module, error=MOVED)))  # CurrentLeader
-    topic = produced(module).responses[0]
-    told = replace(topic.partition_responses[0], error_message="no")
-    topic = replace(topic, partition_responses=(told,))
-    assert not matches(version, codec.encode(replace(produced(module), responses=(topic,))))
+    for place in range(3):
+        plain = produced(module, topics=2, partitions=3)
+        topic = plain.responses[1]
+        parts = list(topic.partition_responses)
+        parts[place] = replace(parts[place], error_message="no")
+        topic = replace(topic, partition_responses=tuple(parts))
+        told = replace(plain, responses=(plain.responses[0], topic))
+        assert not matches(version, codec.encode(told))
 
 
-def test_names_are_recognised_while_their_length_takes_one_byte():
-    """Names from none to 126 characters; a longer one is left to the walk."""
+@for_each(VERSIONS)
+def test_any_number_of_topics_and_partitions_is_recognised(module, version):
+    """One, some, and more than a length of one byte holds."""
+    for topics, partitions in ((1, 2), (2, 1), (3, 5), (1, 126), (1, 127), (1, 300), (130, 1)):
+        frame = codec.encode(produced(module, topics=topics, partitions=partitions))
+        assert matches(version, frame)
+
+
+def test_names_of_any_length_are_recognised():
+    """From none to the longest that Kafka allows, of one topic and of two."""
     topic = produced(produce12).responses[0]
-    for size in range(140):
-        message = produce12.ProduceResponse(responses=(replace(topic, name="n" * size),))
-        assert matches(12, codec.encode(message)) == (size < 127)
+    for size in (*range(140), 249):
+        named = replace(topic, name="n" * size)
+        for topics in ((named,), (named, topic)):
+            assert matches(12, codec.encode(produce12.ProduceResponse(responses=topics)))
 
 
 @for_each(VERSIONS)
@@ -86,10 +97,10 @@ def test_a_reply_with_an_address_never_matches(module, version):
 
 
 @pytest.mark.parametrize(("module", "version"), VERSIONS)
-@given(at=st.integers(0, 70), byte=st.integers(0, 255))
-def test_the_walk_agrees_with_each_match(module, version, at, byte):
+@given(st.integers(0, 300), st.integers(0, 255), st.integers(1, 3), st.integers(1, 3))
+def test_the_walk_agrees_with_each_match(module, version, at, byte, topics, partitions):
     """It finds the body well-formed and without an address, with any byte changed."""
-    body = bytearray(codec.encode(produced(module)))
+    body = bytearray(codec.encode(produced(module, topics=topics, partitions=partitions)))
     body[at % len(body)] = byte
     if matches(version, bytes(body)):
         assert names_no_broker(version, bytes(body))
@@ -98,13 +109,14 @@ def test_the_walk_agrees_with_each_match(module, version, at, byte):
 @for_each(VERSIONS)
 def test_a_shorter_frame_does_not_match(module, version):
     """No byte before the frame or after its stop counts, and none is asked for beyond the buffer."""
-    frame = framed(codec.encode(produced(module)))
-    buf = bytearray(frame)
-    shape = OnePartitionReply(version)
-    assert shape.matches(buf, 0, len(frame))
-    for size in range(len(frame)):
-        assert not shape.matches(buf, 0, size)
-        assert not shape.matches(buf, len(frame) - size, len(frame))
+    for topics, partitions in ((1, 1), (2, 3)):
+        frame = framed(codec.encode(produced(module, topics=topics, partitions=partitions)))
+        buf = bytearray(frame)
+        shape = UntaggedReply(version)
+        assert shape.matches(buf, 0, len(frame))
+        for size in range(len(frame)):
+            assert not shape.matches(buf, 0, size)
+            assert not shape.matches(buf, len(frame) - size, len(frame))
 
 
 BYTE = st.integers(0, 255)

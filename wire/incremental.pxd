@@ -1,0 +1,12 @@
+# Types of incremental.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from wire.varint cimport try_uvarint
+
+
+@cython.locals(length=cython.longlong)
+cpdef (long long, long long) try_string(buf, long long pos, long long end, bint compact) except *
+
+@cython.locals(size=cython.longlong)
+cpdef (long long, long long) try_size(buf, long long pos, long long end, bint compact) except *

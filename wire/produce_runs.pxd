@@ -1,0 +1,195 @@
+# The functions of produce_runs.py in C, for the compiled build. The bounds are checked as in Python.
+
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING,
+    PyByteArray_FromStringAndSize,
+    PyByteArray_GET_SIZE,
+    PyByteArray_Resize,
+)
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from libc.string cimport memcpy
+
+cdef enum:
+    HEAD = 0
+    TOPIC = 1
+    PARTITION = 2
+    TAG_COUNT = 3
+    TAG = 4
+    END = 5
+
+cdef enum:
+    IN_BODY = 0
+    IN_TOPIC = 1
+    IN_PARTITION = 2
+
+cdef enum:
+    COMPACT_SINCE = 9
+    TOPIC_IDS_SINCE = 13
+    TOPIC_ID_BYTES = 16
+    RESPONSE_BYTES = 33
+    PIECE_BYTES = 256
+
+
+cdef inline int check(bytearray buf, Py_ssize_t pos, Py_ssize_t end) except -1:
+    if not 0 <= pos <= PyByteArray_GET_SIZE(buf) or end > PyByteArray_GET_SIZE(buf):
+        raise IndexError(f"[{pos}:{end}] is not inside {len(buf)} bytes")
+    return 0
+
+
+cdef inline int append(bytearray packed, const unsigned char* more, Py_ssize_t size) except -1:
+    cdef Py_ssize_t before = PyByteArray_GET_SIZE(packed)
+    PyByteArray_Resize(packed, before + size)
+    memcpy(PyByteArray_AS_STRING(packed) + before, more, size)
+    return 0
+
+
+cdef inline int int32_in(const unsigned char* at) noexcept nogil:
+    return <int>((<unsigned int>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+
+
+cdef inline Py_ssize_t single_partition_head_end(
+    bytearray buf, Py_ssize_t at, Py_ssize_t stop, Py_ssize_t version
+) except -1:
+    cdef const unsigned char* data
+    cdef Py_ssize_t end
+    cdef bint one
+    check(buf, at, stop)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    if version >= TOPIC_IDS_SINCE:
+        end = at + 1 + TOPIC_ID_BYTES + 1 + 4
+        one = end < stop and data[at] == 2 and data[end - 5] == 2
+    elif version >= COMPACT_SINCE:
+        if at + 2 > stop:
+            return 0
+        end = at + data[at + 1] + 1 + 1 + 4
+        one = data[at + 1] < 0x80 and end < stop and data[at] == 2 and data[end - 5] == 2
+    else:
+        if at + 6 > stop or int32_in(data + at) != 1:
+            return 0
+        end = at + 6 + ((data[at + 4] << 8) | data[at + 5]) + 4 + 4
+        one = end < stop and int32_in(data + end - 8) == 1
+    return end if one else 0
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) take_partitions(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, bytearray packed, bint compact
+) except *:
+    cdef const unsigned char* data
+    cdef unsigned char piece[PIECE_BYTES]
+    cdef Py_ssize_t filled = 0, at, size, stop
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    while left and pos + 8 <= end:
+        at = pos + 4
+        if compact:
+            size = data[at]
+            if size >= 0x80:
+                at += 1
+                size = (size & 0x7F) | (<Py_ssize_t>(data[at] & 0x7F) << 7)
+                if data[at] >= 0x80:
+                    at += 1
+                    if data[at] >= 0x80:
+                        break
+                    size |= <Py_ssize_t>data[at] << 14
+            stop = at + size
+            if size == 0 or stop >= end or data[stop] != 0:
+                break
+            stop += 1
+        else:
+            stop = at + 4 + <Py_ssize_t><unsigned int>int32_in(data + at)
+            if stop > end:
+                break
+        memcpy(piece + filled, data + pos, 4)
+        filled += 4
+        if filled == PIECE_BYTES:
+            append(packed, piece, filled)
+            filled = 0
+        pos = stop
+        left -= 1
+    if filled:
+        append(packed, piece, filled)
+    return pos, left
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) size_at(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t width
+) noexcept nogil:
+    cdef Py_ssize_t size, stop = pos + (width or 1)
+    if stop >= end:
+        return -1, pos
+    if width == 2:
+        return <short>((data[pos] << 8) | data[pos + 1]), stop
+    if width:
+        return int32_in(data + pos), stop
+    size = data[pos]
+    if size >= 0x80:
+        if data[stop] >= 0x80:
+            return -1, pos
+        size = (size & 0x7F) | (<Py_ssize_t>data[stop] << 7)
+        stop += 1
+    return size - 1, stop
+
+
+cdef inline bytes pack_untagged(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes
+):
+    cdef const unsigned char* data
+    cdef unsigned char head[6]
+    cdef bytearray packed
+    cdef Py_ssize_t topics, length, name_at, partitions, left
+    cdef bint compact = version >= COMPACT_SINCE
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    topics, pos = size_at(data, pos, end, 0 if compact else 4)
+    packed = PyByteArray_FromStringAndSize(NULL, 0)
+    while topics > 0:
+        topics -= 1
+        length = TOPIC_ID_BYTES
+        if version < TOPIC_IDS_SINCE:
+            length, pos = size_at(data, pos, end, 0 if compact else 2)
+        name_at = pos
+        partitions, pos = size_at(data, pos + length, end, 0 if compact else 4)
+        if length < 0 or partitions < 0 or PyByteArray_GET_SIZE(packed) + 6 + length + 4 * partitions > max_bytes:
+            return None
+        head[0], head[1] = length >> 8, length & 0xFF
+        head[2], head[3] = partitions >> 24, (partitions >> 16) & 0xFF
+        head[4], head[5] = (partitions >> 8) & 0xFF, partitions & 0xFF
+        append(packed, head, 6)
+        append(packed, data + name_at, length)
+        pos, left = take_partitions(buf, pos, end, partitions, packed, compact)
+        if left:
+            return None
+        if compact:
+            if pos >= end or data[pos] != 0:
+                return None
+            pos += 1
+    if topics < 0 or pos != end - compact or (compact and data[pos] != 0):
+        return None
+    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(packed), PyByteArray_GET_SIZE(packed))
+
+
+cdef inline Py_ssize_t untagged_topics_end(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, bint by_id
+) except -9:
+    cdef const unsigned char* data
+    cdef Py_ssize_t topics, length, partitions, stop
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    topics, pos = size_at(data, pos, end, 0)
+    if topics <= 0:
+        return -1
+    while topics:
+        topics -= 1
+        length = TOPIC_ID_BYTES
+        if not by_id:
+            length, pos = size_at(data, pos, end, 0)
+        partitions, pos = size_at(data, pos + length, end, 0)
+        stop = pos + RESPONSE_BYTES * partitions
+        if length < 0 or partitions <= 0 or stop >= end or data[stop] != 0:
+            return -1
+        while pos < stop:
+            pos += RESPONSE_BYTES
+            if data[pos - 3] != 1 or data[pos - 2] != 0 or data[pos - 1] != 0:
+                return -1
+        pos = stop + 1
+    return pos
