@@ -4,11 +4,13 @@ cimport cython
 
 from wire cimport produce_runs
 from wire.incremental cimport try_size, try_string
+from wire.record_batches cimport BatchCounter
 from wire.varint cimport try_uvarint
 
 
 cdef class ProduceWalker:
-    cdef public object _counter, acks, timeout_ms
+    cdef public object acks, timeout_ms
+    cdef public BatchCounter _counter
     cdef public bytearray _carry, packed
     cdef public bint _by_id, _flexible, _transactional, reads_each
     cdef public long long _budget, _last_tag, _level, _partitions_left, _skip_bytes, _state, _tags_left
@@ -18,7 +20,7 @@ cdef class ProduceWalker:
 
     @cython.locals(
         data=bytearray, limit=cython.longlong, carry=bytearray, lend_bytes=cython.longlong, step=cython.longlong,
-        kept=cython.longlong, lent=cython.longlong, whole=bytearray, used=cython.longlong, after=cython.longlong,
+        kept=cython.longlong, lent=cython.longlong, whole=bytearray, used=cython.longlong, after=cython.longlong, counter=BatchCounter,
     )
     cpdef long long feed(self, buf, long long start, long long end, long long max_steps=*) except? -2
 

@@ -56,7 +56,7 @@ class ProduceTopics(ProduceWalker):
         if self.broken:
             return end
         try:
-            return super().feed(buf, start, end, max_steps)
+            return ProduceWalker.feed(self, buf, start, end, max_steps)
         except WireError:
             if not self._lenient:
                 raise
@@ -64,13 +64,13 @@ class ProduceTopics(ProduceWalker):
             return end
 
     def _topic(self, buf: bytearray, pos: int, end: int) -> int:
-        after = super()._topic(buf, pos, end)
+        after = ProduceWalker._topic(self, buf, pos, end)  # noqa: SLF001 - its own base; `super` is slow in C
         if after >= 0:
             self.per_topic.append(TopicBytes(self.newest_topic))
         return after
 
     def _partition(self, buf: bytearray, pos: int, end: int) -> int:
-        after = super()._partition(buf, pos, end)
+        after = ProduceWalker._partition(self, buf, pos, end)  # noqa: SLF001 - as above
         if after >= 0:
             use = self.per_topic[-1]
             use.partitions += 1

@@ -62,7 +62,7 @@ def _is_heard(
     size = stop - pos - 4
     if isinstance(exchange, ObservedExchange):
         on_reply(link, exchange, size, buf, pos, stop, now_ms)
-    if plan.counts_topics:
+    if plan.counts_fetched:
         on_fetched_whole(link.shared, exchange, buf, pos, stop)
     exchange = count_reply(link.shared, exchange, size)
     link.calls.complete_replied(exchange, now_ms)

@@ -2,12 +2,13 @@
 
 cimport cython
 
-from proxy.core.session cimport frame_heads, mutes, paths, request_stream
+from proxy.core.session cimport frame_heads, mutes, paths, request_stream, sampling
 from proxy.core.session.exchange cimport Exchange, ObservedExchange, new_observed
 from proxy.core.session.kept_produce cimport keep
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.usage cimport Usage
+from wire.produce cimport ProduceWalker
 
 
 @cython.locals(
@@ -18,7 +19,7 @@ cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long lo
 
 @cython.locals(
     here=cython.longlong, size=cython.longlong, kind=cython.longlong, correlation_id=cython.longlong, plan=Plan,
-    path=cython.longlong, passes=cython.bint, number=cython.longlong, exchange=ObservedExchange, usage=Usage,
+    passes=cython.bint, number=cython.longlong, exchange=ObservedExchange,
 )
 cpdef stream_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 cdef bint _may_stream(Link link, long long whole, long long here_bytes) except -1
@@ -29,7 +30,9 @@ cdef bint _opens(
     Link link, Plan plan, long long correlation_id, long long size, long long now_ms
 ) except -1
 
-@cython.locals(exchange=ObservedExchange, is_shown=cython.bint, passes=cython.bint)
+@cython.locals(
+    exchange=ObservedExchange, is_shown=cython.bint, passes=cython.bint, opened=cython.bint, walker=ProduceWalker,
+)
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,
     long long end, kept, long long now_ms
@@ -42,5 +45,8 @@ cdef bint _lets_pass(
 cdef bint _shows(
     Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop
 ) except -1
+
+@cython.locals(plan=Plan, walker=ProduceWalker, after=cython.longlong)
+cdef _walked(Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop)
 
 cdef bint _may_read(Link link, long long size) except -1

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.verdicts import check_request
 from proxy.core.session import frame_heads, mutes, paths, request_stream, sampling
+from proxy.core.session.body_walk import on_produced, walker_for
 from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES
 from proxy.core.session.kept_produce import INDEX_BYTES, keep, keep_named, keep_tagged
@@ -31,11 +32,13 @@ from proxy.core.session.read_in_place import (
     show_in_place,
 )
 from proxy.core.turns import TURN_LABOUR_BYTES
+from wire.errors import WireError
 
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
+    from wire.produce import ProduceWalker
 
 MAX_KEEP_STEPS: Final = 4096
 """Topics, partitions and tagged fields of Produce requests that are visited in one read. A read cannot hold so many
@@ -110,9 +113,8 @@ def stream_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) ->
         or not _may_stream(link, 4 + size, here)
     ):
         return
-    path = plan.request_path
-    passes = path == paths.PASSES or (
-        path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
+    passes = plan.request_path == paths.PASSES or (
+        plan.gate is not None and _opens(link, plan, correlation_id, size, now_ms)
     )
     number = link.next_exchange_id()
     exchange = new_observed(
@@ -148,9 +150,9 @@ def _may_stream(link: Link, whole: int, here_bytes: int) -> bool:
 def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytearray | bytes | None:
     """Return what is kept of a long Produce for a reply made here; None if it has too many parts for one read.
 
-    b"": that is found when its names are read.
+    b"": that is found when it is read for a policy, or for the usage of topics.
     """
-    if plan.shows_names:
+    if plan.shows_names or plan.counts_produced:
         return b""
     kept = keep(plan, buf, pos, stop, link.keep_steps)
     if kept is None:
@@ -205,10 +207,20 @@ def _try_ask(
     is_shown = plan.request_path == paths.SHOWN
     if is_shown and not _shows(link, exchange, buf, pos, stop):
         return False
+    walker: ProduceWalker | None = None
+    if plan.counts_produced:
+        walker = _walked(link, exchange, buf, pos, stop)
+        if walker is None:
+            return False
+    opened = (
+        plan.gate is not None
+        and plan.request_path == paths.ASKED  # else the caller has asked it
+        and _opens(link, plan, correlation_id, exchange.size_bytes, now_ms)
+    )
     link.exchange_ids += 1
     link.usage.requests += 1
     link.usage.request_bytes += stop - pos
-    if plan.on_request is not None:
+    if plan.on_request is not None and not opened:
         try:
             verdict = plan.on_request(exchange, plan.peer, now_ms)
             passes = verdict is FORWARD or _lets_pass(link, exchange, verdict, end - stop, now_ms)
@@ -220,6 +232,8 @@ def _try_ask(
             return False
     if is_shown:
         pass_read(exchange, buf, pos)
+    if walker is not None:
+        on_produced(link.shared, link.peer.user, walker)
     if plan.acks == ACKS_NONE:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
@@ -264,6 +278,26 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
         if len(exchange.kept) > KEPT_BYTES:
             link.uncounted = CROWDED
     return True
+
+
+def _walked(
+    link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, stop: int
+) -> ProduceWalker | None:
+    """Return a walker that has read this Produce; None if it has too many parts for one read, or is malformed."""
+    plan, shared = exchange.plan, link.shared
+    walker = walker_for(shared, exchange)
+    try:
+        after = walker.feed(buf, pos + plan.body_at, stop, max(link.keep_steps, 1))
+    except WireError:
+        return None
+    link.keep_steps -= walker.steps
+    if after != stop or not walker.done:
+        return None
+    if exchange.kept == b"":
+        exchange.kept = bytes(walker.packed)
+        if len(walker.packed) > KEPT_BYTES:
+            link.uncounted = CROWDED
+    return walker
 
 
 def _may_read(link: Link, size: int) -> bool:

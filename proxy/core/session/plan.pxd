@@ -9,7 +9,8 @@ cdef class Plan:
     cdef public object acks, api, gate, hooks, joins, lead, on_request, peer, rewrite
     cdef public object slow_variant, stamp, streamed, usage
     cdef public bytes answer, prefix
-    cdef public bint counts_topics, ends_at_deadline, is_sign_on, is_special, keeps_partitions, shows_names
+    cdef public bint counts_fetched, counts_produced, ends_at_deadline, is_sign_on, is_special, keeps_partitions
+    cdef public bint shows_names
     cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms
     cdef public Meter meter, tally
     cdef public UntaggedReply untagged_shape

@@ -42,7 +42,7 @@ class Plan:
     """The decisions about requests with the same `prefix`. `min_bytes` and `max_bytes` are the range of frame sizes.
 
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
-    `request_path`, `reply_path`: see `paths`. `gate`: it is asked first under GATED. `fast_bytes`: the size of the
+    `request_path`, `reply_path`: see `paths`. `gate`: it is asked first, if there is one. `fast_bytes`: the size of the
     longest request on the fast path; 0 under GENERAL. `shows_names`: under SHOWN, the topics and groups that requests
     name are shown, too. `untagged_shape`: the shape in which a reply surely names no broker.
     `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `is_sign_on`: they
@@ -55,7 +55,8 @@ class Plan:
         "answer",
         "api",
         "body_at",
-        "counts_topics",
+        "counts_fetched",
+        "counts_produced",
         "ends_at_deadline",
         "fast_bytes",
         "fine_us",
@@ -122,15 +123,12 @@ class Plan:
         audited = shared.observer.receives_audit and api.key in ADMINISTRATIVE
         self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
-        # Whether its body is walked for the usage records: what each topic costs.
-        self.counts_topics = shared.topic_usage is not None and api.key in {
-            ApiKey.PRODUCE,
-            ApiKey.FETCH,
-        }
-        walked = self.counts_topics and api.key == ApiKey.PRODUCE
+        # Whether bodies are walked for the usage records: what each topic costs.
+        self.counts_produced = shared.topic_usage is not None and api.key == ApiKey.PRODUCE
+        self.counts_fetched = shared.topic_usage is not None and api.key == ApiKey.FETCH
         self.gate: Gate | None = None
         self.request_path = paths.GENERAL
-        if not (self.is_special or captured or walked):
+        if not (self.is_special or captured):
             self.request_path = self._request_path(hooks)
         self.shows_names = self.request_path == paths.SHOWN and hooks.need is Need.TOPICS
         self.fast_bytes = 0 if self.request_path == paths.GENERAL else max_bytes
@@ -151,7 +149,7 @@ class Plan:
             self.lead = shared.rewrites.lead_for(api)
         self.untagged_shape = addresses.quick_check(api) if rewrite is not None else None
         self.reply_path = paths.HEARD
-        if _hears_no_reply(hooks) and not (captured or self.counts_topics):
+        if _hears_no_reply(hooks) and not (captured or self.counts_fetched):
             if rewrite is None:
                 self.reply_path = paths.PASSES
             elif self.untagged_shape is not None:
@@ -169,10 +167,10 @@ class Plan:
         if self.acks == ACKS_NONE:
             return paths.ASKED
         if hooks.on_request is None and _hears_no_reply(hooks):
-            return paths.PASSES
+            return paths.ASKED if self.counts_produced else paths.PASSES
         if hooks.open_gate is not None:
             self.gate = hooks.open_gate(self.api.key, self.acks, self.peer)
-        return paths.ASKED if self.gate is None else paths.GATED
+        return paths.ASKED if self.gate is None or self.counts_produced else paths.GATED
 
     def watched(self) -> Plan:
         """Return the variant for a request whose reply must be looked at, so that it cannot pass."""

@@ -199,7 +199,7 @@ class ReplyStream:
             return False
         else:
             self._hear(exchange, buf, pos, end, now_ms)
-            if exchange.plan.counts_topics:
+            if exchange.plan.counts_fetched:
                 self._walker = maybe_fetch_walker(link.shared, exchange)
         self._link.reply_left = 4 + self._size
         return True
@@ -241,7 +241,7 @@ class ReplyStream:
     ) -> bytearray | None:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         plan = exchange.plan
-        if plan.counts_topics:
+        if plan.counts_fetched:
             on_fetched_whole(self._link.shared, exchange, buf, pos, stop)
         changed = None
         if plan.rewrite is not None and not is_led:
@@ -264,7 +264,7 @@ class ReplyStream:
                 head.on_reply(bytes(frame))
                 frame.clear()
             elif isinstance(head, Exchange):
-                if head.plan.counts_topics:
+                if head.plan.counts_fetched:
                     on_fetched_whole(link.shared, head, frame, 0, len(frame))
                 if head.plan.rewrite is not None:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
@@ -290,7 +290,7 @@ class ReplyStream:
         self._kept = None
         counted_bytes = kept.take()
         self._walker = maybe_names_walker(link.shared, head, kept.frame)
-        if head.plan.counts_topics and self._walker is None:
+        if head.plan.counts_fetched and self._walker is None:
             self._walker = maybe_fetch_walker(link.shared, head)
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))

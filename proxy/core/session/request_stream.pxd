@@ -2,13 +2,14 @@
 
 cimport cython
 
-from proxy.core.session cimport crowding, mutes
+from proxy.core.session cimport crowding, mutes, sampling
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
-from proxy.core.session.kept_produce cimport leave_to_broker, on_streamed
+from proxy.core.session.kept_produce cimport leave_to_broker, on_sent, on_streamed
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
+from proxy.core.session.traces cimport on_received
 from proxy.core.stats.usage cimport Usage
 from wire.produce cimport ProduceWalker
 

@@ -35,18 +35,18 @@ from proxy.core.session.body_walk import (
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange, Pending
 from proxy.core.session.held_request import hold
-from proxy.core.session.kept_produce import leave_to_broker, on_streamed
+from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.link import DROP, GATHER, STREAM
 from proxy.core.session.local_replies import answered, refuse_unanswered, respond
 from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head, on_processed
 from proxy.core.session.naming_exchange import NamingExchange
-from proxy.core.session.plan import SASL
+from proxy.core.session.plan import ACKS_NONE, SASL
 from proxy.core.session.traces import add_stage, on_received, trace_of
-from proxy.core.session.whole_judgement import forward, judging
+from proxy.core.session.whole_judgement import judging
 from proxy.core.stats.request_trace import Stage
 from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
 from wire import header, produce
-from wire.apis import SIGN_ON, ApiKey
+from wire.apis import SIGN_ON
 from wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -278,7 +278,8 @@ def _take_body(
 def _on_through(link: Link) -> None:
     """Report a streamed request, because its last byte was forwarded; it may have been answered already."""
     passing, entries = link.passing, link.queue.entries
-    link.give_back_announced()
+    if link.known_claim is not None:
+        link.give_back_announced()
     if passing is not None and entries and entries[-1] is passing:
         on_received(link.shared, passing)
 
@@ -373,7 +374,7 @@ def _begin_judged(
     _take_up(link, exchange)
     assert not isinstance(verdict, PolicyFault)  # noqa: S101 - `take` has looked
     body_at = pos
-    if exchange.head is not None or exchange.plan.keeps_partitions or exchange.plan.counts_topics:
+    if exchange.head is not None or exchange.plan.keeps_partitions or exchange.plan.counts_produced:
         api = exchange.plan.api
         body_at = header.body_at(buf, pos, end, api.request_header_version) or pos
     return _apply(link, exchange, verdict, pos, body_at, end, now_ms)
@@ -451,15 +452,19 @@ def _begin_stream(
     link: Link, exchange: ObservedExchange, whole: int, pos: int, body_at: int, now_ms: int
 ) -> int:
     """Begin to stream the request; return the offset from which its bytes are streamed."""
-    forward(link, exchange, now_ms)
-    link.request_mode = STREAM
+    on_sent(exchange, now_ms)
     plan = exchange.plan
-    if plan.keeps_partitions or (plan.counts_topics and plan.api.key == ApiKey.PRODUCE):
+    if plan.acks == ACKS_NONE:
+        link.complete(exchange, Outcome.NO_REPLY, now_ms)
+    else:
+        link.queue.entries.append(exchange)
+    link.request_mode = STREAM
+    if plan.keeps_partitions or plan.counts_produced:
         if not isinstance(exchange.head, produce.ProduceWalker):
             exchange.head = walker_for(link.shared, exchange)
         if plan.keeps_partitions:
             exchange.kept = exchange.head
-    link.passing = None if plan.silent else exchange
+    link.passing = None if plan.acks == ACKS_NONE else exchange
     if isinstance(exchange.head, produce.ProduceWalker):
         link.walker = exchange.head
         link.request_left = whole - (body_at - pos)
@@ -508,7 +513,8 @@ def _walk(
 def _on_walked(link: Link, walker: ProduceWalker, now_ms: int) -> None:
     """Report a walked Produce whose last byte is about to be forwarded."""
     passing = link.passing
-    on_produced(link.shared, link.peer.user, walker)
+    if link.shared.topic_usage is not None:
+        on_produced(link.shared, link.peer.user, walker)
     if not walker.done:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:
             raise ClientProtocolError("the Produce body ends inside a field")

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from proxy.core.session cimport broker_waits, crowding, fast_replies, fast_requests, mutes, request_stream
+from proxy.core.session cimport broker_waits, crowding, fast_replies, fast_requests, mutes, request_stream, sampling
 from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.link cimport Link
 

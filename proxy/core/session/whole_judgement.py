@@ -79,7 +79,7 @@ def judging(
                 break
             yield judged
         if is_sent:
-            forward(link, exchange, shared.now_ms)
+            _forward(link, exchange, shared.now_ms)
         if verdict.denials:
             from proxy.core.session.denied_parts import (  # noqa: PLC0415 - as in `put_whole`
                 maybe_end_after,
@@ -97,7 +97,7 @@ def judging(
     return False
 
 
-def forward(link: Link, exchange: ObservedExchange, now_ms: int) -> None:
+def _forward(link: Link, exchange: ObservedExchange, now_ms: int) -> None:
     """Record that a request is forwarded: its reply is due, or it is complete."""
     on_sent(exchange, now_ms)
     if exchange.plan.silent:

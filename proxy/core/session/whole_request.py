@@ -72,6 +72,6 @@ def put_whole(
         if exchange.kept is None:
             leave_to_broker(exchange)
     crowding.on_kept(link, exchange)
-    if plan.counts_topics and plan.api.key == ApiKey.PRODUCE:
+    if plan.counts_produced:
         on_produced_whole(shared, exchange, sent_on, body_at)
     return True

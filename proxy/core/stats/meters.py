@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Outcome
-from proxy.core.stats.histogram import BUCKETS, bucket_of, joined
+from proxy.core.stats.histogram import BUCKET, BUCKETS, FINE_US, bucket_of, joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -176,7 +176,7 @@ def _count(histograms: dict[str, list[int]], key: str, us: int) -> None:
     counts = histograms.get(key)
     if counts is None:
         counts = histograms[key] = [0] * BUCKETS
-    counts[bucket_of(us)] += 1
+    counts[BUCKET[us] if 0 < us < FINE_US else bucket_of(us)] += 1
 
 
 def _join(into: dict[str, list[int]], parts: Sequence[Mapping[str, list[int]]]) -> None:
