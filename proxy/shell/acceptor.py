@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from proxy.shell.transport import ClientTls, Transport
 
 STORM_CLIENTS = 16
-"""With so many clients that have sent no request yet, others are accepted more slowly."""
+"""With so many clients that have sent no request yet, or are in their handshakes, others are accepted more slowly."""
 EVICTION_MS = 2_000
 """How long a client without a request keeps its place from one that waits for it."""
 
@@ -100,7 +100,7 @@ class Acceptor:
         return False
 
     def _is_storm(self) -> bool:
-        return len(self._engine.newcomers) >= STORM_CLIENTS
+        return len(self._engine.newcomers) + len(self._handshaking) >= STORM_CLIENTS
 
     def _reached(self) -> tuple[str, int] | None:
         """Return the setting that leaves no place for another client, and its limit; None if there is a place."""
