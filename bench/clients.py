@@ -10,6 +10,7 @@ import contextlib
 import random
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -89,13 +90,24 @@ def measure(given: argparse.Namespace) -> Found:
         for nth in range(given.rounds):
             for case in order.sample(cases, len(cases)):
                 for name in order.sample(list(running), len(running)):
-                    found.samples.add(clients.run(case, running[name], nth, given.seconds))
+                    with _left_out_if_it_fails(f"round {nth + 1}, {name}"):
+                        found.samples.add(clients.run(case, running[name], nth, given.seconds))
             print(f"round {nth + 1} of {given.rounds}", flush=True)
         for case in cases:
             for name in running.keys() & set(COUNTED):
-                if calls := clients.count(case, running[name], COUNT_SECONDS):
-                    found.calls[case.name, name] = calls
+                with _left_out_if_it_fails(f"system calls, {name}"):
+                    if calls := clients.count(case, running[name], COUNT_SECONDS):
+                        found.calls[case.name, name] = calls
     return found
+
+
+@contextlib.contextmanager
+def _left_out_if_it_fails(what: str) -> Iterator[None]:
+    """Print a failure and go on: one run of hundreds must not cost the others."""
+    try:
+        yield
+    except BenchError as error:
+        print(f"left out: {what}: {error}", flush=True)
 
 
 def _maybe_wheel(folder: Path, names: str) -> Path | None:

@@ -31,6 +31,8 @@ SUMMARY: Final = re.compile(
 )
 FIRST_RECORD_TIMEOUT_SECONDS: Final = 60
 LAST_RECORD_TIMEOUT_SECONDS: Final = 180
+_SPEED: Final = 5
+"""The column of a consumer's report with the records per second."""
 
 
 class Steady(NamedTuple):
@@ -114,9 +116,12 @@ class Client:
         return Steady(float(found["speed"]), p50_us, p99_us)
 
     def has_consumed(self) -> bool:
-        """Return whether the last report of a consumer has records: its sixth column is the records per second."""
-        lines = self._output.read_text().splitlines()
-        return bool(lines) and float(lines[-1].split(",")[5]) > 0
+        """Return whether a report of a consumer has records: its sixth column is the records per second.
+
+        Its last line may not be whole yet.
+        """
+        rows = (line.split(",") for line in self._output.read_text().splitlines())
+        return any(len(row) > _SPEED + 1 and float(row[_SPEED]) > 0 for row in rows)
 
     def fetched(self) -> tuple[int, float]:
         """Return how many records a consumer that has ended fetched, and in how many seconds: its fifth and eighth

@@ -69,6 +69,20 @@ def test_a_producer_is_read_after_its_warm_up(tmp_path: Path) -> None:
         ended.steady()
 
 
+def test_a_consumer_has_consumed_when_a_whole_report_says_so(tmp_path: Path) -> None:
+    """The last line may be cut anywhere."""
+    empty = "2026-11-27 16:20:00:000, 0, 0.0000, 0.0000, 0, 0.0000, 500, 0, 0.0, 0.0"
+    full = empty.replace("0, 0.0000, 500", "90, 180.0000, 500")
+    for said, consumed in (
+        ("", False),
+        (empty, False),
+        (full[:60], False),
+        (f"{empty}\n{full}\n2026", True),
+    ):
+        with client(tmp_path, said) as ended:
+            assert ended.has_consumed() is consumed, said
+
+
 def test_system_calls_are_those_that_perf_has_counted() -> None:
     """One that was not counted is no 0."""
     calls = parse(PERF)
