@@ -92,6 +92,9 @@ class Run:
                 if not (model.ended or model.waits):
                     session.client_gone(wire.now_ms)
                     model.client_leaves()
+            case ("client hangs up",):
+                session.client_hung_up(wire.now_ms)
+                model.client_hangs_up()
             case ("drain",):
                 if not session.request_left or session.request_mode != DROP:  # it may be muted
                     wire.drain()

@@ -131,6 +131,13 @@ class Model:
             self.passing = None
         self.end_after_replies("client_closed")
 
+    def client_hangs_up(self) -> None:
+        """The client has closed its side behind a request that is held, whose reply it would not read."""
+        if self.held is not None and not self.held[0].silent:
+            self.complete(self.held[0], "disconnected")
+            self.held = None
+            self.end_after_replies("client_closed")
+
     def client_dies(self) -> None:
         """The client's connection breaks."""
         self.end("client_reset")

@@ -246,7 +246,10 @@ def _fill(made: Script, rng: Random, *, faults: bool) -> None:
         elif not hung:
             hung, calm_ms = True, CALM_MS
             events.append(("time", HANG_MS))
-    for what, chance in (("plans are forgotten", 0.3), ("drain", 0.1 if faults else 0)):
+    often = {"plans are forgotten": 0.3}
+    if faults:
+        often |= {"drain": 0.1, "client hangs up": 0.2}
+    for what, chance in often.items():
         if rng.random() < chance:
             events.insert(rng.randrange(len(events) + 1), (what,))
     if left:
