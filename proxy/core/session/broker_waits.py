@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from proxy.core.session.link import Link
 
 TRACKED = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
+WAITS_FOR_OTHERS = frozenset((ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.SHARE_FETCH))
+"""The broker answers when the rest of a group has come, or records have: there is no telling when."""
 MAX_ANSWERS = 256
 """The most replies of one session that are made here in one turn (2 to 3 ms), so that other sessions get their turn."""
 LOOK_RARELY_MS = 60_000
@@ -330,14 +332,10 @@ def _stuck(link: Link, now_ms: int, unread_bytes: int, timeout_ms: int) -> str:
 
 
 def only_waits(link: Link) -> bool:
-    """Return whether all that is unanswered may wait at the broker without a deadline, and only it can answer."""
+    """Return whether all that is unanswered waits for others: a drain does not await that."""
     return all(
         isinstance(exchange, SwallowedExchange)
-        or (
-            isinstance(exchange, Exchange)
-            and exchange.plan.api.may_wait
-            and exchange.plan.api.key not in TRACKED  # it has a deadline, or does not wait
-        )
+        or (isinstance(exchange, Exchange) and exchange.plan.api.key in WAITS_FOR_OTHERS)
         for exchange in link.queue
     ) and not (link.reply_left or link.client.unsent_bytes)
 

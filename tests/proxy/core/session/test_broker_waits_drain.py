@@ -9,6 +9,7 @@ from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.throttled import fetch, fetch_reply
 from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, ids
+from wire.api_keys import ApiKey
 
 
 def test_a_drain_answers_each_fetch_that_waits_at_once():
@@ -50,6 +51,25 @@ def test_a_drain_awaits_the_reply_to_a_produce_or_a_fetch_that_does_not_wait(ask
     wire.broker(f.produce_reply(1))
     assert wire.to_client == f.produce_reply(1)
     assert wire.session.ended
+
+
+def test_a_drain_awaits_the_reply_to_an_administrative_request():
+    """Cut off, its client would ask again for a topic that exists by then."""
+    wire = Wire().client(f.request(ApiKey.CREATE_TOPICS, 4, 1))
+    wire.drain()
+    assert not wire.session.ended
+    wire.broker(f.reply(1))
+    assert wire.to_client == f.reply(1)
+    assert wire.session.ended
+
+
+@pytest.mark.parametrize("key", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP])
+def test_a_drain_does_not_await_the_others_of_a_group(key):
+    """There is no telling when they come; the client joins again through another proxy."""
+    wire = Wire().client(f.request(key, 3, 1))
+    wire.drain()
+    assert wire.session.ended
+    assert wire.session.reason is CloseReason.DRAINED
 
 
 def test_a_drain_lets_a_reply_that_has_begun_finish():
