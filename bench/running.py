@@ -51,6 +51,11 @@ class Running:
         """Return whether it has ended by itself."""
         return self._program is not None and self._program.process.poll() is not None
 
+    def wait_accepting(self, port: int) -> None:
+        """Wait until it accepts on another of its ports. Raises BenchError if it does not."""
+        if self._program is not None:
+            self._program.wait_accepting(port)
+
     def stop(self) -> None:
         """End it; record a wrong exit code or a traceback as a problem."""
         program, self._program = self._program, None

@@ -18,7 +18,8 @@ from typing import Final
 from bench.harness import ROOT, BenchError
 from bench.harness.ports import LOOPBACK, accepts
 
-STOP_SECONDS: Final = 3.0
+START_SECONDS: Final = 120.0
+STOP_SECONDS: Final = 20.0
 NO_CACHE: Final = "PYTHONDONTWRITEBYTECODE"
 """A Python with it would compile all modules at each start, which pip does once."""
 _POLL_SECONDS: Final = 0.001
@@ -77,7 +78,7 @@ class Program:
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
 
-    def wait_accepting(self, port: int, timeout_s: float = 30) -> float:
+    def wait_accepting(self, port: int, timeout_s: float = START_SECONDS) -> float:
         """Wait until 127.0.0.1:`port` accepts; return the seconds that took.
 
         Raises:
@@ -114,7 +115,7 @@ def wait_accepting(
     address: str,
     port: int,
     said: Callable[[], str],
-    timeout_s: float = 30,
+    timeout_s: float = START_SECONDS,
 ) -> float:
     """Wait until the process's port accepts; return the seconds that took. `said` returns its output.
 
@@ -132,7 +133,7 @@ def wait_accepting(
 
 
 def end(
-    process: subprocess.Popen[bytes], timeout_s: float = 10, *, whole_group: bool = False
+    process: subprocess.Popen[bytes], timeout_s: float = STOP_SECONDS, *, whole_group: bool = False
 ) -> int:
     """Send SIGTERM, and SIGKILL after `timeout_s`; return the exit code.
 
@@ -171,7 +172,7 @@ def _is_stopped(stat: Path) -> bool:
 
 
 @contextmanager
-def module_process(module: str, *arguments: str, timeout_s: float = 30) -> Iterator[str]:
+def module_process(module: str, *arguments: str, timeout_s: float = START_SECONDS) -> Iterator[str]:
     """Run `python -m module` and yield the first line that it prints.
 
     The module must end when its stdin is closed, which happens when the block ends. A module that ended before that

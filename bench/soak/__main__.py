@@ -69,6 +69,7 @@ def soak(bench: Bench, variant: Variant, counts: Path, seconds: float, every_s: 
         BenchError: it has ended, or does not count.
     """
     with bench.start_proxy(variant) as proxy:
+        proxy.wait_accepting(_admin_port(proxy.port))  # it opens last
         problems, _, _ = _loaded(bench, proxy, min(MAX_WARM_S, seconds * WARM_SHARE))
         before = _at_rest(counts, every_s)
         more, began_s, ended_s = _loaded(bench, proxy, seconds)
