@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
+from starlette.background import BackgroundTask
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -156,11 +157,15 @@ class Routes:
         return Response(status_code=204)
 
     async def drain(self, request: Request) -> Response:
-        """Start a drain, as SIGTERM does."""
+        """Start a drain, as SIGTERM does, once the answer is sent: without clients the process ends at once."""
         query_parameters(request, ())
         _expect_nothing(await request.body())
+        draining = answer(Draining(draining=True), 202)
+        draining.background = BackgroundTask(self._drain)
+        return draining
+
+    async def _drain(self) -> None:
         self._service.drain()
-        return answer(Draining(draining=True), 202)
 
     async def reload(self, request: Request) -> Response:
         """Reload the configuration; 422 if it is invalid."""

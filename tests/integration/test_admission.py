@@ -2,7 +2,6 @@
 
 import json
 import socket
-import statistics
 import struct
 import threading
 import time
@@ -98,10 +97,9 @@ class SlowRelay:
 
 @dataclass
 class Answers:
-    """The replies to producers, and their waiting times."""
+    """The codes of the replies to a producer."""
 
     codes: list[int] = field(default_factory=list)
-    waited_ms: list[float] = field(default_factory=list)
 
 
 @contextmanager
@@ -142,10 +140,9 @@ def crowd(bootstrap: str, topic: str, client_ids: list[str]) -> dict[str, Answer
             start.wait(120)
             for number in range(1, EACH + 1):
                 value = f"{place}-{number}".encode()
-                reply, waited_ms = talk.ask(produce(number, topic, value, client_ids[place]))
+                reply, _ = talk.ask(produce(number, topic, value, client_ids[place]))
                 (written,) = read_produce(reply)
                 mine.codes.append(written.code)
-                mine.waited_ms.append(waited_ms)
                 if written.code:
                     assert talk.socket.recv(1) == b"", "a connection ends after a shed write"
                     talk = stack.enter_context(Talk(bootstrap))
@@ -170,11 +167,11 @@ def test_a_slow_broker_never_has_more_than_the_bound(
     assert relay.most_under_way == BOUND
     assert relay.under_way == 0
     assert {code for each in answers.values() for code in each.codes} == {0}
-    values = sorted(read.value for read in topics_one.contents(topic))
+    written = [read.value for read in topics_one.contents(topic)]
     sent = [f"{place}-{number}" for place in range(CLIENTS) for number in range(1, EACH + 1)]
-    assert values == sorted(value.encode() for value in sent)
-    others = [ms for name, each in answers.items() if name != "vip" for ms in each.waited_ms]
-    assert statistics.median(answers["vip"].waited_ms) < statistics.median(others) / 2
+    assert sorted(written) == sorted(value.encode() for value in sent)
+    # Without a priority its last record would be among the last of all.
+    assert written.index(f"0-{EACH}".encode()) < len(written) / 2
 
 
 def test_a_shed_request_never_reaches_the_broker(

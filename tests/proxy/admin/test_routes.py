@@ -220,6 +220,22 @@ async def test_a_drain_is_started(room, app):
     assert (await ask(app, "/v1/drain", "POST", b'{"now": true}')).status == 400
 
 
+async def test_a_drain_begins_after_its_answer(room, app):
+    """Without clients the process ends at once, and would drop the connection of the one who asked."""
+    drained = []
+
+    async def noting(scope, receive, send):
+        async def note(message):
+            drained.append(room.drained)
+            await send(message)
+
+        await app(scope, receive, note)
+
+    await ask(noting, "/v1/drain", "POST", b"{}")
+    assert drained == [False, False]
+    assert room.drained
+
+
 async def test_the_log_level_is_read_and_set(app):
     """It applies to the whole process."""
     before = log.level()

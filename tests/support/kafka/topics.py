@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from kafka import KafkaAdminClient
 from kafka.structs import TopicPartition as PythonTopicPartition
 
+from tests.support.kafka.load import await_that
 from tests.support.kafka.python_clients import Read, read_of
 
 _serial = itertools.count(1)
@@ -30,12 +31,20 @@ class Topics:
         """The name of a new topic."""
         name = f"t{os.getpid()}-{next(_serial)}"
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        made = self._admin.create_topics(
-            [NewTopic(name, partitions, self.replicas, config=settings)]
-        )
-        made[name].result(timeout=120)
+        new = NewTopic(name, partitions, self.replicas, config=settings)
+        await_that(lambda: self._is_made(new), f"{name} to be made")
         self.await_leaders(name, partitions)
         return name
+
+    def _is_made(self, new: NewTopic) -> bool:
+        """Try to make a topic; return False while the controller fences brokers: their heartbeats are late."""
+        try:
+            self._admin.create_topics([new])[new.topic].result(timeout=120)
+        except KafkaException as refused:
+            if refused.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
 
     def contents(self, topic: str, *, committed: bool = True) -> list[Read]:
         """Every record of the topic up to its end now, partition after partition, in order within each."""
