@@ -56,7 +56,7 @@ def test_the_demo_runs_the_compiled_build_if_it_was_unpacked(
     if is_compiled:
         (tmp_path / ".stamp").touch()
     shown = subprocess.run(
-        ["make", "-n", "demo", f"COMPILED={tmp_path}"],
+        ["make", "--no-print-directory", "-n", "demo", f"COMPILED={tmp_path}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
