@@ -7,6 +7,8 @@ Rules:
   body) whole in `Link.gathered`.
 - At the end of the wait the policy is asked again at once. Its verdict is applied in a later turn of the session,
   because the waking session may be inside a read. Another Hold begins another wait.
+- A throttle that lasts then delays it too, whether the throttle began while its body arrived or during the wait. A
+  drain does not wait for the throttle.
 """
 
 from __future__ import annotations

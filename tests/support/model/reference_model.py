@@ -269,6 +269,7 @@ class Model:
                     raise PolicyRaisedError
                 if said[0] == "hold" and not self.ending:
                     self.hold(asked, said)
+                    self.begin_mute()
                     return
                 if said[0] == "hold":  # nothing is held any more
                     said = said[3]
@@ -281,6 +282,10 @@ class Model:
         assert self.coming[0] is asked
         self.coming.popleft()
         self.come_bytes -= len(asked.data)
+        self.begin_mute()
+
+    def begin_mute(self) -> None:
+        """Mute the client, if it is to be muted from this boundary on; a request that is held waits, too."""
         if self.mute_after_request:
             self.mute_after_request, self.muted = False, True
 

@@ -59,6 +59,23 @@ def test_a_request_is_held_at_once_although_sessions_wait_for_turns():
     assert_nothing_left(wire)
 
 
+@pytest.mark.parametrize("begun_bytes", [100, 1000], ids=["as it arrives", "while it is held"])
+def test_a_held_request_that_is_woken_during_a_throttle_waits_for_its_end(begun_bytes):
+    """Its policy is asked at once. Whenever the throttle came: the request had not been forwarded."""
+    asked = f.heartbeat(2, pad=200)
+    policy = Holding(FORWARD, HOLD, needs=Need.BODY, hear=lambda _: Throttle(400))
+    wire = Wire(make_engine([policy])).client(f.beat(1) + asked[:begun_bytes])
+    wire.broker(f.beat_reply(1)).client(asked[begun_bytes:])
+    assert wire.wake("key") == 1
+    assert policy.asked == [1, 2, 2]
+    wire.advance(399)
+    assert wire.to_broker == f.beat(1)
+    wire.advance(1)
+    assert wire.to_broker == f.beat(1) + asked
+    wire.broker(f.heartbeat_reply(2))
+    assert_nothing_left(wire)
+
+
 def test_a_held_fetch_is_asked_again_with_its_head_and_may_be_patched():
     """The head is complete when it is held, and still there when it is woken."""
     smaller = Forward(patches=(Patch(12, (77).to_bytes(4, "big")),))
