@@ -77,6 +77,11 @@ class Run:
             case ("time", ms):
                 if ms >= HANG_MS and model.waits:
                     return  # the order of timers within one step of this length is not specified
+                left_ms = model.throttled_until_ms - model.now_ms
+                if 0 < left_ms < ms < HANG_MS:  # a throttle ends on time, as in the event loop
+                    self.do(("time", left_ms))
+                    self.do(("time", ms - left_ms))
+                    return
                 wire.advance(ms)
                 model.time(ms, HANG_MS)
             case ("wake", key):
