@@ -439,8 +439,8 @@ def _apply(
         link.request_left = 0
         hold(link, exchange, verdict, now_ms)
     elif isinstance(verdict, Respond):
-        respond(link, exchange, verdict, now_ms)
         link.request_left, link.request_mode = whole, DROP
+        respond(link, exchange, verdict, now_ms)
     else:
         assert isinstance(verdict, Reject)  # noqa: S101 - all else is dealt with above
         link.request_left, link.request_mode = whole, DROP

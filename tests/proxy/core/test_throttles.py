@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from policies.api import FORWARD, Forward, Need, Outcome, Patch, Throttle
+from policies.api import FORWARD, Forward, Need, Outcome, Patch, Respond, Throttle
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.session.questions import inquire
 from proxy.core.turns import TURN_LABOUR_BYTES
@@ -162,6 +162,23 @@ def test_a_throttle_during_a_request_mutes_the_client_after_it():
     wire.advance(400)
     wire.broker(f.produce_reply(2))
     assert_usual_again(wire)
+
+
+def test_a_throttle_by_an_answer_of_a_policy_mutes_the_client_after_the_request():
+    """The bytes that are still to come are read and dropped; a drain waits for them, and not for the throttle."""
+    asked = f.produce(1, size_bytes=900)
+    reply = f.produce_reply(1)
+    policy = Recorder(lambda _: Respond(reply[8:]), hear=lambda _: Throttle(60_000))
+    wire = Wire(make_engine([policy])).client(asked[:300])
+    assert wire.to_client == reply[:-4] + struct.pack(">i", 60_000)
+    assert not wire.session.client.muted
+    wire.drain()
+    assert not wire.session.ended
+    wire.client(asked[300:])
+    assert wire.session.ended
+    assert wire.to_broker == b""
+    wire.release()
+    assert wire.held_bytes == 0
 
 
 def test_two_throttles_are_one_mute_until_the_later_deadline():

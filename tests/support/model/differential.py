@@ -6,7 +6,6 @@ from random import Random
 from proxy.core.errors import CloseReason
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.memory.slow_clients import ReadLimits
-from proxy.core.session.link import DROP
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.model.reference_model import Model
@@ -101,9 +100,8 @@ class Run:
                 session.client_hung_up(wire.now_ms)
                 model.client_hangs_up()
             case ("drain",):
-                if not session.request_left or session.request_mode != DROP:  # it may be muted
-                    wire.drain()
-                    model.drain()
+                wire.drain()
+                model.drain()
             case ("plans are forgotten",):
                 wire.engine.forget_plans()
             case ("client dies",):
