@@ -65,13 +65,12 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 break
             # What is kept is found before a gate or a policy is asked: if it cannot be, the general path asks them.
             kept: bytearray | bytes | None = None
-            if plan.keeps_partitions:
-                if size < frame_heads.MAX_KEPT_BYTES:
-                    kept = frame_heads.copy(buf, pos, stop)
-                else:
-                    kept = _kept(link, plan, buf, pos, stop)
-                    if kept is None:
-                        break
+            if plan.keeps_partitions and size < frame_heads.MAX_KEPT_BYTES:
+                kept = frame_heads.copy(buf, pos, stop)
+            elif plan.keeps_partitions:
+                kept = _kept(link, plan, buf, pos, stop)
+                if kept is None:
+                    break
             path = plan.request_path
             if path == paths.PASSES or (
                 path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
