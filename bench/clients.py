@@ -103,7 +103,7 @@ def measure(given: argparse.Namespace) -> Found:
 
 @contextlib.contextmanager
 def _left_out_if_it_fails(what: str) -> Iterator[None]:
-    """Print a failure and go on: one run of hundreds must not cost the others."""
+    """Print a failure and continue: one run of hundreds must not cost the others."""
     try:
         yield
     except BenchError as error:

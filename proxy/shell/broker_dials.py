@@ -121,7 +121,7 @@ class BrokerDials:
         connected: socket.socket | None,
         error: OSError | None,
     ) -> None:
-        """Give the session the broker to which it was connected; if that has failed, a task goes on."""
+        """Give the session the broker to which it was connected; if that has failed, a task tries again."""
         del self._under_way[session]
         if connected is None:
             tried = None if error is None else self._dialer.on_failed(direct, error)

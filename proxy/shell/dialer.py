@@ -8,7 +8,7 @@ Rules:
   bootstrap broker is dialled in the node's place, and asked once the client has authenticated (`broker_routes`).
   One client goes ahead; others wait SCOUT_S for what is learnt from it. In the place of a node whose address is known
   one client goes each ASK_AGAIN_S: if the node is down, more would authenticate in vain.
-- A broker whose address is known is dialled without a task (`direct_dials`); if that fails, `reach` goes on from there.
+- A broker whose address is known is dialled without a task (`direct_dials`); if that fails, `reach` tries the rest.
 - If a broker cannot be reached, the client's connection is closed. Sluice does not answer in its place.
 - With credentials of its own (`custody`) Sluice authenticates each connection, its questions' too, and then a refusal
   is not taken for a broker that has moved.

@@ -318,7 +318,7 @@ class EventLoop(Steppable):
             self.called = 1
 
     def _serve_others(self, now_ms: int, until_us: int) -> None:
-        """Accept clients, and go on with connections that are made: as many as there is time for, but at least one.
+        """Accept clients, and finish connections that are made: as many as there is time for, but at least one.
 
         No event of this step is left then. So none can be taken for one of a socket that is opened here, and has the
         number of one that this step has closed. Those that are left over come again with the next poll.

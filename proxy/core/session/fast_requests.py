@@ -2,7 +2,7 @@
 
 Rules:
 - A request is settled here or nothing is done about it: any other takes the general path (`request_stream`).
-- One that is not whole in its read begins here (`stream_usual`), and goes on in `request_stream.pass_on`.
+- One that is not whole in its read begins here (`stream_usual`), and continues in `request_stream.pass_on`.
 - Nothing is made per request but one Exchange, and nothing looked up but one Plan. What the loop calls is C in the
   compiled build. A helper for each request (`try_pass`) would read better, but costs the source half as much again.
 - A request is counted just before its policies are asked. What a policy raises is its PolicyFault; the request has

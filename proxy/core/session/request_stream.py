@@ -91,7 +91,7 @@ def stream(
 def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> int:
     """Pass on what buf[start:end] has of the request that streams; complete it with its last byte.
 
-    Return the offset after its bytes. If they are fewer than are here, the walk has taken its steps: `take` goes on.
+    Return the offset after its bytes. If they are fewer than are here, the walk has taken its steps: see `take`.
     """
     taken = min(end - start, link.request_left)
     if link.walker is not None:

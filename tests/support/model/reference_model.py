@@ -108,7 +108,7 @@ class Model:
         self.work()
 
     def drain(self) -> None:
-        """The proxy shuts down: what is held goes on at once, and the fetches that wait are answered."""
+        """The proxy shuts down: what is held is forwarded at once, and the fetches that wait are answered."""
         if self.held is not None:
             asked, _, _, then = self.held
             self.held, self.judged = None, (asked, then)
