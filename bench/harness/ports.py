@@ -2,8 +2,8 @@
 
 Ports are chosen below the kernel's ephemeral range: an outgoing connection can take a port found by binding 0 before
 its owner listens. A port is free until its owner listens, so no other process may choose it: each process has a part of
-the range of its own, as long as it holds the part's first port. The last 250 ports returned are not returned again;
-more of them would leave no long runs of free ports.
+the range of its own, as long as it holds the part's first port, and takes its ports in turn: one that was returned is
+not returned again before all others, and long runs stay free.
 """
 
 import atexit
@@ -19,8 +19,6 @@ _FIRST, _LAST = 10_101, 31_981
 _PART: Final = 684
 """There are 32: `make test` runs five suites at once, some tests start processes that choose ports, too, and others may
 test another copy of the tree."""
-_TRIES: Final = 200
-_given: deque[int] = deque(maxlen=250)
 
 
 def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
@@ -29,15 +27,15 @@ def free_ports(address: str = LOOPBACK, count: int = 1) -> int:
     Raises:
         OSError: none were found.
     """
-    lowest, highest = _own_part()
-    for _ in range(_TRIES):
-        first = random.randrange(lowest, highest - count + 1)
-        ports = range(first, first + count)
-        if not any(port in _given for port in ports) and all(
-            _is_free(address, port) for port in ports
+    ports = _own_ports()
+    for _ in range(len(ports)):
+        first, last = ports[0], ports[count - 1]
+        if last - first == count - 1 and all(
+            _is_free(address, port) for port in range(first, last + 1)
         ):
-            _given.extend(ports)
+            ports.rotate(-count)
             return first
+        ports.rotate(-1)
     raise OSError(f"no {count} consecutive free ports on {address}")
 
 
@@ -49,8 +47,9 @@ def accepts(address: str, port: int) -> bool:
 
 
 @cache
-def _own_part() -> tuple[int, int]:
-    """Return the lowest and the highest port of a part that no other process has, or of the whole range."""
+def _own_ports() -> deque[int]:
+    """Return the ports of a part that no other process has, or of the whole range, the next one first."""
+    ports = range(_FIRST, _LAST)
     for first in range(_FIRST, _LAST, _PART):
         holder = socket.socket()
         try:
@@ -59,8 +58,13 @@ def _own_part() -> tuple[int, int]:
             holder.close()
         else:
             atexit.register(holder.close)  # and held until then
-            return first + 1, first + _PART - 1
-    return _FIRST, _LAST - 1
+            ports = range(first + 1, first + _PART)
+            break
+    in_turn = deque(ports)
+    in_turn.rotate(
+        random.randrange(len(ports))
+    )  # the last owner of the part may have used its first ports
+    return in_turn
 
 
 def _is_free(address: str, port: int) -> bool:

@@ -6,15 +6,17 @@ The broker creates topics that clients ask for. The client `shy` may read some t
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError as PythonError
 
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.load import await_that
 from tests.support.kafka.one_kafka import running
 from tests.support.kafka.topics import Topics
 from tests.support.processes.sluice_process import SluiceProcess
@@ -46,9 +48,20 @@ def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]
             assert producer.flush(LONG_SECONDS) == 0
             topics.await_leaders(topic, 1)
             consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-            consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+            await_that(partial(commits, consumer, topic), f"the first offset of {group}")
             consumer.close()
         yield cluster
+
+
+def commits(consumer: Consumer, topic: str) -> bool:
+    """Try to commit; return False while the broker still loads the group's partition, which it has just made."""
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    except KafkaException as refused:
+        if refused.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+            raise
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,8 @@ def test_free_ports_are_consecutive_between_the_browsers_and_the_ephemeral_ones(
 
 def test_no_other_process_is_given_a_port_of_ours() -> None:
     """Its owner may not listen yet when another process looks for a free one."""
-    own = {free_ports() for _ in range(300)}
+    own = {free_ports() for _ in range(500)}
+    assert len(own) == 500
     code = "from bench.harness.ports import free_ports; print(*{free_ports() for _ in range(300)})"
     other = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

@@ -71,9 +71,11 @@ class Honest:
         arrived_s = self._arrival_s()
         data = receive(self.socket, len(expected))
         self.waits_s.append(time.monotonic() - began)
-        # Sluice has one thread: outside of the wait it spent no more CPU time than passed there.
+        # Sluice has one thread: outside of the wait it spent no more CPU time than passed there. Its clock is read
+        # within those times, as this process may be held up between any two readings.
+        spent_s = self.cpu_s() - busy_s
         outside_s = (sent_s - began_s) + (time.time() - arrived_s)
-        self.worst_cpu_s = max(self.worst_cpu_s, self.cpu_s() - busy_s - outside_s)
+        self.worst_cpu_s = max(self.worst_cpu_s, spent_s - outside_s)
         assert data == expected, f"{self.name} got {data!r}, not {expected!r}"
 
     def cpu_s(self) -> float:
