@@ -106,9 +106,13 @@ def extensions() -> list[Any]:
 
 
 def is_stale(folder: Path) -> bool:
-    """Return whether C files of `folder` are older than this file or a twin; Cython compares them with the others."""
+    """Return whether C files of `folder` are older than this file or a twin; Cython compares them with the others.
+
+    The C file of a module that is gone is never made again, so it does not count.
+    """
     since = max(path.stat().st_mtime for path in (Path(__file__), *(ROOT / each for each in TWINS)))
-    return any(path.stat().st_mtime < since for path in folder.rglob("*.c"))
+    made = (folder / f"{path[:-3]}.c" for path in compiled_modules())
+    return any(path.stat().st_mtime < since for path in made if path.exists())
 
 
 def drop_stale(folder: Path, fresh: Collection[str]) -> None:

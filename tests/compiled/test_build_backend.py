@@ -28,10 +28,13 @@ def backend() -> ModuleType:
 
 def test_c_files_that_an_older_backend_has_made_are_stale(backend, tmp_path):
     """The directives and flags stand in the backend, and may have been others. So may the C functions of a twin."""
-    made = tmp_path / "wire" / "made.c"
+    made = tmp_path / backend.compiled_modules()[0].replace(".py", ".c")
+    gone = made.with_name("gone.c")
     assert not backend.is_stale(tmp_path)
-    made.parent.mkdir()
+    made.parent.mkdir(parents=True)
     made.write_text("")
+    gone.write_text("")
+    os.utime(gone, (0, 0))
     sources = [ROOT / ".build/build_backend.py", *(ROOT / each for each in backend.TWINS)]
     assert len(sources) > 1
     changed_s = max(each.stat().st_mtime for each in sources)
