@@ -28,9 +28,9 @@ PAUSE_S: Final = 0.4
 CLIENTS = 2_000
 PATIENCE_S = 200
 """Longer than any machine takes for all handshakes; Sluice's own limit for one is set to this."""
-MAX_WAIT_HANDSHAKES = 32
-"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 50 ms. A crowded machine makes both
-slower.
+MAX_WAIT_HANDSHAKES = 64
+"""Of Sluice's CPU, in one wait of a client that is connected, in handshakes: about 100 ms. A crowded machine makes both
+slower. A quiet one needs 20; the broker, too, waits for a processor.
 """
 DRIPPING = scaled(200, 1_000)
 HONEST = 36
@@ -147,21 +147,21 @@ def shake(clients: list[Shaking]) -> int:
     return complete
 
 
-def listening(broker: StubBroker, directory: Path) -> tuple[SluiceProcess, ssl.SSLContext]:
+def listening(upstream: str, directory: Path) -> tuple[SluiceProcess, ssl.SSLContext]:
     """Return a Sluice that speaks TLS, and the context of its clients."""
     authority = Authority(directory / "authority")
     own = authority.issue("localhost", "127.0.0.1")
-    sluice = SluiceProcess(broker.server, directory / "sluice")
+    sluice = SluiceProcess(upstream, directory / "sluice")
     files = {"cert_file": str(own.cert_file), "key_file": str(own.key_file)}
     sluice.settings["listen"] = {"port": sluice.port, "nodes": "0-7", "tls": files}
     return sluice, ssl.create_default_context(cafile=str(authority.ca_file))
 
 
 def test_two_thousand_handshakes_at_once_delay_no_connected_client(
-    broker: StubBroker, tmp_path: Path
+    far: str, tmp_path: Path
 ) -> None:
-    """No wait of a connected client has more of Sluice's CPU than 32 handshakes, and all 2,000 are made."""
-    sluice, context = listening(broker, tmp_path)
+    """No wait of a connected client has more of Sluice's CPU than 64 handshakes, and all 2,000 are made."""
+    sluice, context = listening(far, tmp_path)
     sluice.settings["limits"] = {"tls_handshake_timeout_ms": PATIENCE_S * 1000}
     ending = threading.Event()
     with sluice, Honest(sluice.port, "calm", sluice.pid) as calm:
@@ -193,7 +193,7 @@ def test_sockets_that_drip_their_handshake_keep_no_other_client_out(
     broker: StubBroker, tmp_path: Path, kind: str
 ) -> None:
     """They come back at once when they are cut. Each honest client gets in, though all come from one address."""
-    sluice, context = listening(broker, tmp_path)
+    sluice, context = listening(broker.server, tmp_path)
     whole = hello_of(context)
     first, rest = {
         "hello": (whole[:1], whole[1:]),

@@ -29,6 +29,7 @@ RULES = [
 ]
 TOPICS, GROUPS = ["hidden-topic", "seen-topic"], ["hidden-group", "seen-group"]
 LONG_SECONDS = 60
+NOT_LOADED = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
 Listing = Callable[[str, str], list[str]]
 """Takes the bootstrap address and the client id."""
 Asking = Callable[[str, str, str], None]
@@ -54,11 +55,11 @@ def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]
 
 
 def commits(consumer: Consumer, topic: str) -> bool:
-    """Try to commit; return False while the broker still loads the group's partition, which it has just made."""
+    """Try to commit; return False until the broker has loaded the group's partition, which it has just made."""
     try:
         consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     except KafkaException as refused:
-        if refused.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
+        if refused.args[0].code() not in NOT_LOADED:
             raise
         return False
     return True
