@@ -194,9 +194,13 @@ class PolicyConfigError(ValueError):
     __module__ = "sluice"  # where others import it: a traceback says so
 
     def __init__(self, path: str, message: str) -> None:
-        super().__init__(f"{path}: {message}" if path else message)
+        super().__init__(path, message)  # as they were given, so that it can be pickled
         self.path = path
         self.message = message
+
+    def __str__(self) -> str:
+        """Return the message, after the path."""
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class Services(Protocol):

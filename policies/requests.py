@@ -36,8 +36,13 @@ class UnreadableRequestError(WireError):
     __module__ = "sluice"  # where others import it: a traceback says so
 
     def __init__(self, code: ErrorCode, words: str) -> None:
-        super().__init__(words)
+        super().__init__(code, words)  # as they were given, so that it can be pickled
         self.code = code
+        self.words = words
+
+    def __str__(self) -> str:
+        """Return why it cannot be read."""
+        return self.words
 
 
 @dataclass(frozen=True, slots=True)

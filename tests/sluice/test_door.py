@@ -6,6 +6,7 @@ import collections.abc
 import importlib
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 import typing
@@ -15,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import sluice
+from policies.validation import Problem
 from sluice import listings, messages, testing
 from tests.support.house.type_files import type_files
 
@@ -22,6 +24,13 @@ MODULES = [sluice, messages, listings, testing]
 HEAVY = {"trio", "kio", "pytest", "opentelemetry", "structlog", "starlette", "proxy"}
 INTERNAL = ("wire", "policies", "proxy")
 CONTRACT = ("Policy", "Request", "Response", "Result", "Host", "Peer", "Hold", "Throttle", "Reject")
+ERRORS = (
+    sluice.PolicyConfigError("rates[2].limit", "no good"),
+    sluice.UnreadableRequestError(sluice.ErrorCode.INVALID_RECORD, "a batch of 3 bytes"),
+    sluice.TooManyCallsError("16 calls wait"),
+    sluice.WireError("a string of -2 bytes"),
+    testing.SettingsError([Problem("listen.port", "0", "1..65535")]),
+)
 LANGUAGE = {*vars(builtins), *typing.__all__, *collections.abc.__all__}
 ALIASES = {"T", "TopicKey"}
 """Names for readers of the source: a type variable, and `str | bytes`."""
@@ -91,13 +100,34 @@ def test_the_types_of_the_contract_are_at_the_door(name: str) -> None:
     assert annotated(getattr(sluice, name)) - public - LANGUAGE <= ALIASES
 
 
+def errors() -> dict[type[BaseException], tuple[str, str]]:
+    """Return the errors at the door, each with the module and the name by which it is imported."""
+    return {
+        found: (module.__name__, name)
+        for module in MODULES
+        for name in module.__all__
+        if isinstance(found := getattr(module, name), type) and issubclass(found, BaseException)
+    }
+
+
 def test_a_traceback_names_an_error_as_it_is_imported() -> None:
     """`sluice.PolicyConfigError: ...`, and not the internal module that defines it."""
-    for module in MODULES:
-        for name in module.__all__:
-            found = getattr(module, name)
-            if isinstance(found, type) and issubclass(found, BaseException):
-                assert (found.__module__, found.__qualname__) == (module.__name__, name)
+    for found, imported in errors().items():
+        assert (found.__module__, found.__qualname__) == imported
+
+
+def test_every_error_survives_the_way_to_another_process() -> None:
+    """A pool of processes and a test runner pickle the errors of their workers: text and attributes stay the same."""
+    for error in ERRORS:
+        error.add_note("in a worker")
+        arrived = pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
+        assert (type(arrived), str(arrived), vars(arrived)) == (
+            type(error),
+            str(error),
+            vars(error),
+        )
+
+    assert {type(error) for error in ERRORS} == errors().keys()
 
 
 def test_the_module_runs_the_command() -> None:
