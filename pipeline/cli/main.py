@@ -5,9 +5,12 @@ Exit codes: 0 success; 1 the job failed; 2 invalid options or input.
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -25,6 +28,8 @@ COMMANDS: Final[dict[str, str]] = {
     "whatif": "whatif",
 }
 """The subcommands by name, each with its module in `pipeline.cli`."""
+UNWRITABLE: Final = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
+"""The numbers of the errors with which a disk or a terminal takes no more output."""
 
 
 class LazyGroup(click.Group):
@@ -49,6 +54,18 @@ class LazyGroup(click.Group):
         except PipelineError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(error.exit_code)
+
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as the base class has it
+        """Run the command. Standard output that cannot be written is one line and exit code 1, not a traceback."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.errno not in UNWRITABLE or error.filename is not None:
+                raise
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed at exit
+                click.echo(f"error: standard output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
 
 
 @click.group(

@@ -80,6 +80,7 @@ def usage(
         writer = csv.DictWriter(sys.stdout, found.columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(shown)
+        sys.stdout.flush()  # here, where a full disk or a closed pipe is handled
     else:
         print_usage(shown, columns, has_more=len(rows) > len(shown))
     if quality.line and not as_json:

@@ -9,11 +9,14 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -38,6 +41,8 @@ COMMANDS: Final = {
     "users": "edit_users",
 }
 """The commands that are not in this module, by name, each with its module of `proxy.cli`."""
+UNWRITABLE: Final = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
+"""The numbers of the errors with which a disk or a terminal takes no more output."""
 
 
 class CommandGroup(click.Group):
@@ -55,6 +60,18 @@ class CommandGroup(click.Group):
         command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101 - each module names its command so
         return command
+
+    def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as the base class has it
+        """Run the command. Standard output that cannot be written is one line and exit code 1, not a traceback."""
+        try:
+            return super().main(*args, **extra)
+        except OSError as error:
+            if error.errno not in UNWRITABLE or error.filename is not None:
+                raise
+            with suppress(OSError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed at exit
+                click.echo(f"error: standard output cannot be written: {error.strerror}", err=True)
+            sys.exit(1)
 
 
 def _print_version(context: click.Context, _option: click.Parameter, value: object) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -28,6 +29,17 @@ def test_every_subcommand_has_help() -> None:
     for name in command.COMMANDS:
         told = CliRunner().invoke(command.main, [name, "--help"])
         assert told.exit_code == 0, told.output
+
+
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    """On a full disk the command says so, and ends with exit code 1."""
+    code = "from pipeline.cli.main import main; main(['--help'])"
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-c", code]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert ended.stderr == "error: standard output cannot be written: No space left on device\n"
+    assert ended.returncode == 1
 
 
 def test_an_error_of_the_input_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

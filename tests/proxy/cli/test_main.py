@@ -110,6 +110,16 @@ def test_the_module_is_the_command() -> None:
     assert refused.returncode == 2
 
 
+@pytest.mark.parametrize("words", [["--help"], ["config", "--schema"]])
+def test_output_that_cannot_be_written_is_one_line(words: list[str]) -> None:
+    """On a full disk every command says so and ends with exit code 1, however long its output is."""
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "sluice", *words]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.stderr == "error: standard output cannot be written: No space left on device\n"
+    assert ended.returncode == 1
+
+
 def test_an_invalid_file_opens_no_port(tmp_path: Path) -> None:
     """The exit code is 2 although the port is in use: Sluice did not try to bind it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
