@@ -88,12 +88,14 @@ class Newcomers:
         self._set_deadline(owner, now_ms, now_ms, is_silent=True)
 
     def on_request(self, owner: Newcomer, now_ms: int) -> None:
-        """Note a valid request of a newcomer."""
-        deadline = self._deadlines[owner]
-        if deadline.is_silent and self.authenticates:
+        """Note a valid request of a connection, which may be a newcomer no longer."""
+        deadline = self._deadlines.get(owner)
+        if deadline is None or not deadline.is_silent:
+            return
+        if self.authenticates:
             deadline.cancel()
             self._set_deadline(owner, deadline.since_ms, now_ms, is_silent=False)
-        elif deadline.is_silent:
+        else:
             self.discard(owner)
 
     def on_sasl_begun(self, owner: Newcomer, now_ms: int) -> None:

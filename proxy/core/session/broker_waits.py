@@ -98,7 +98,8 @@ def release(link: Link) -> None:
 
 
 def _arm_at(link: Link, at_ms: int) -> None:
-    release(link)
+    if link.wait_timer is not None:
+        link.wait_timer.cancel()
     link.wait_timer = link.shared.timers.arm(at_ms, partial(_on_due, link))
     link.wait_at_ms = at_ms
 

@@ -28,7 +28,6 @@ from proxy.core.session.in_flight import (
     SWALLOWED_BYTES,
     UNCOUNTED,
     InFlight,
-    kept_bytes_of,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def on_replies(link: Link, counted: InFlight) -> None:
 
 def on_kept(link: Link, exchange: Exchange) -> None:
     """Count the kept bytes of a request of the general path, which may have arrived in many reads."""
-    kept_bytes = kept_bytes_of(exchange)
+    kept_bytes = _kept_bytes(exchange)
     if kept_bytes <= KEPT_BYTES:
         return
     counted, queue = link.in_flight, link.queue
@@ -99,7 +98,7 @@ def recount(link: Link) -> None:
     pool, before_bytes = link.shared.request_pool, counted.clear()
     for each in link.queue:
         if isinstance(each, Exchange):
-            kept_bytes = KEPT_OBJECT_BYTES * link.plans.keeps_partitions + kept_bytes_of(each)
+            kept_bytes = KEPT_OBJECT_BYTES * link.plans.keeps_partitions + _kept_bytes(each)
             size_bytes = EXCHANGE_BYTES if type(each) is Exchange else OBSERVED_BYTES
             counted.add(1, size_bytes + kept_bytes)
         else:
@@ -133,7 +132,7 @@ def _newest_bytes(link: Link, more: int) -> int:
         try:  # nearly always produces alone
             kept_bytes = sum([len(each.kept) for each in newest])  # type: ignore[union-attr,arg-type,misc] # else as below
         except (AttributeError, TypeError):
-            kept_bytes = sum(map(kept_bytes_of, islice(reversed(queue), more)))
+            kept_bytes = sum(map(_kept_bytes, islice(reversed(queue), more)))
         size_bytes += kept_bytes + more * KEPT_OBJECT_BYTES
     return size_bytes
 
@@ -141,3 +140,11 @@ def _newest_bytes(link: Link, more: int) -> int:
 def _may_be_read(link: Link, counted: InFlight) -> bool:
     max_bytes = MAX_BYTES // 2 if link.client.muted & Mute.IN_FLIGHT else MAX_BYTES
     return counted.bytes <= max_bytes and not link.shared.request_pool.is_out_of_memory()
+
+
+def _kept_bytes(exchange: object) -> int:
+    """Return the bytes that are kept of a request until the broker replies."""
+    if not isinstance(exchange, Exchange) or not exchange.plan.keeps_partitions:
+        return 0
+    kept = exchange.kept
+    return len(kept) if isinstance(kept, bytes | bytearray) else 0

@@ -31,7 +31,8 @@ cdef bint _opens(
 ) except -1
 
 @cython.locals(
-    exchange=ObservedExchange, is_shown=cython.bint, passes=cython.bint, opened=cython.bint, walker=ProduceWalker,
+    size=cython.longlong, number=cython.longlong, path=cython.longlong, exchange=ObservedExchange, passes=cython.bint,
+    opened=cython.bint, walker=ProduceWalker,
 )
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,

@@ -22,7 +22,6 @@ from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES
 from proxy.core.session.kept_produce import INDEX_BYTES, keep, keep_named, keep_tagged
 from proxy.core.session.naming_exchange import NamingExchange
-from proxy.core.session.plan import ACKS_NONE
 from proxy.core.session.policy_calls import mark_exempt
 from proxy.core.session.read_in_place import (
     MAX_FRAME_BYTES,
@@ -193,18 +192,11 @@ def _try_ask(
     Raises PolicyFault.
     """
     kind = NamingExchange if plan.shows_names else ObservedExchange
-    exchange = new_observed(
-        kind,
-        plan,
-        correlation_id,
-        stop - pos - 4,
-        link.shared.now_us,
-        now_ms,
-        link.exchange_ids + 1,
-    )
+    size, number = stop - pos - 4, link.exchange_ids + 1
+    exchange = new_observed(kind, plan, correlation_id, size, link.shared.now_us, now_ms, number)
     exchange.kept = kept
-    is_shown = plan.request_path == paths.SHOWN
-    if is_shown and not _shows(link, exchange, buf, pos, stop):
+    path = plan.request_path
+    if path == paths.SHOWN and not _shows(link, exchange, buf, pos, stop):
         return False
     walker: ProduceWalker | None = None
     if plan.counts_produced:
@@ -213,27 +205,28 @@ def _try_ask(
             return False
     opened = (
         plan.gate is not None
-        and plan.request_path == paths.ASKED  # else the caller has asked it
-        and _opens(link, plan, correlation_id, exchange.size_bytes, now_ms)
+        and path == paths.ASKED  # else the caller has asked it
+        and _opens(link, plan, correlation_id, size, now_ms)
     )
-    link.exchange_ids += 1
+    link.exchange_ids = number
     link.usage.requests += 1
-    link.usage.request_bytes += stop - pos
-    if plan.on_request is not None and not opened:
+    link.usage.request_bytes += 4 + size
+    on_request = plan.on_request
+    if on_request is not None and not opened:
         try:
-            verdict = plan.on_request(exchange, plan.peer, now_ms)
+            verdict = on_request(exchange, plan.peer, now_ms)
             passes = verdict is FORWARD or _lets_pass(link, exchange, verdict, end - stop, now_ms)
         except BaseException as error:  # as above
             raise link.calls.blame(exchange, error, now_ms) from error
         if not passes:
-            if is_shown:
+            if path == paths.SHOWN:
                 leave_read(exchange)
             return False
-    if is_shown:
+    if path == paths.SHOWN:
         pass_read(exchange, buf, pos)
     if walker is not None:
         on_produced(link.shared, link.peer.user, walker)
-    if plan.acks == ACKS_NONE:
+    if plan.silent:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
         link.queue.entries.append(exchange)

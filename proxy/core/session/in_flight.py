@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from proxy.core.session.exchange import Exchange
-
 UNCOUNTED: Final = 16
 """The most requests of a connection that may wait for replies before their memory is counted: deeper than the
 pipelines of the usual clients (Java: 5)."""
@@ -86,11 +84,3 @@ class InFlight:
                 count = 0
         self.bytes -= taken_bytes
         return taken_bytes
-
-
-def kept_bytes_of(exchange: object) -> int:
-    """Return the bytes that are kept of a request until the broker replies."""
-    if not isinstance(exchange, Exchange) or not exchange.plan.keeps_partitions:
-        return 0
-    kept = exchange.kept
-    return len(kept) if isinstance(kept, bytes | bytearray) else 0

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from policies.api import Outcome
+from policies.api import FORWARD, Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import MemoryClaim
 from proxy.core.session import paths
@@ -206,9 +206,10 @@ class Link(ScheduledSession):
         self.pending = Pending(exchange, judged)
 
     def ask(self, exchange: ObservedExchange, now_ms: int) -> Verdict:
-        """Ask the policies about a request."""
-        if exchange.plan.request_path != paths.PASSES:
-            self.judged = exchange
+        """Return the verdict of the policies on a request. Raises PolicyFault; then the request has ended."""
+        if exchange.plan.request_path == paths.PASSES:
+            return FORWARD
+        self.judged = exchange
         return self.calls.ask(exchange, now_ms)
 
     def next_exchange_id(self) -> int:

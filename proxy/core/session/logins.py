@@ -41,8 +41,3 @@ def may_keep_head(link: Link, size_bytes: int) -> bool:
     if not shared.unauthenticated.try_carry(link, size_bytes):
         raise OverloadedError(NO_ROOM)
     return True
-
-
-def on_processed(link: Link) -> None:
-    """Count the bytes of a login, or of the head of a first request, no longer."""
-    link.shared.unauthenticated.give_back(link)

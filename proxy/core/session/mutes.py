@@ -24,7 +24,6 @@ from proxy.core.purgatory.timing_wheel import NOWHERE
 from proxy.core.session.channel import STOPS_PARSING, Mute
 from proxy.core.session.channel_throttle import ChannelThrottle
 from proxy.core.session.exchange import ObservedExchange
-from proxy.core.session.plan import ACKS_NONE
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
@@ -59,12 +58,11 @@ def mute_after_request(link: Link, reason: int) -> None:
 
 
 def on_request_boundary(link: Link) -> None:
-    """Mute the client between two requests, for the reasons that waited for this boundary."""
-    if link.wanted:
-        _hold(link, link.wanted)
-        link.wanted = 0
-        look_again(link)
-        link.schedule()
+    """Mute the client between two requests, for the reasons that waited for this boundary (`Link.wanted`)."""
+    _hold(link, link.wanted)
+    link.wanted = 0
+    look_again(link)
+    link.schedule()
 
 
 def unmute(link: Link, reason: int) -> None:
@@ -116,7 +114,7 @@ def throttle_request(
 ) -> None:
     """Let this request pass and throttle its client; the reply carries the remaining time (KIP-219)."""
     until_ms = now_ms + throttle_time_ms
-    if exchange.plan.acks != ACKS_NONE:
+    if not exchange.plan.silent:
         exchange.throttle_until_ms = until_ms
         exchange.plan = exchange.plan.watched()
     throttle(link, exchange, until_ms, now_ms, why)
@@ -180,7 +178,7 @@ def try_defer(
     ):
         return False
     plan = exchange.plan
-    if plan.acks != ACKS_NONE:
+    if not plan.silent:
         exchange.throttle_until_ms = until_ms
         exchange.plan = plan.slow_variant or plan.watched()
     exchange.delayed = True

@@ -43,8 +43,9 @@ class Plan:
 
     `lead`: rewrites the first part of the replies; None if a later part must be changed, too.
     `request_path`, `reply_path`: see `paths`. `gate`: it is asked first, if there is one. `fast_bytes`: the size of the
-    longest request on the fast path; 0 under GENERAL. `shows_names`: under SHOWN, the topics and groups that requests
-    name are shown, too. `untagged_shape`: the shape in which a reply surely names no broker.
+    longest request on the fast path; 0 under GENERAL. `silent`: they get no reply (a Produce with acks=0).
+    `shows_names`: under SHOWN, the topics and groups that requests name are shown, too.
+    `untagged_shape`: the shape in which a reply surely names no broker.
     `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `is_sign_on`: they
     are part of a sign-on, and no quota counts them.
     `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
@@ -77,6 +78,7 @@ class Plan:
         "request_path",
         "rewrite",
         "shows_names",
+        "silent",
         "slow_us",
         "slow_variant",
         "stamp",
@@ -107,6 +109,7 @@ class Plan:
         self.peer = peer
         self.prefix = prefix
         self.acks = acks
+        self.silent = acks == ACKS_NONE
         self.hooks = hooks
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
@@ -164,7 +167,7 @@ class Plan:
         if hooks.need is not Need.HEADER:
             walks = hooks.need is Need.HEAD and self.api.key == ApiKey.PRODUCE
             return paths.GENERAL if walks else paths.SHOWN
-        if self.acks == ACKS_NONE:
+        if self.silent:
             return paths.ASKED
         if hooks.on_request is None and _hears_no_reply(hooks):
             return paths.ASKED if self.counts_produced else paths.PASSES
@@ -226,11 +229,6 @@ class Plan:
         self.rewrite = self.rewrite or _unchanged
         self.lead = self.untagged_shape = None
         self.reply_path = paths.HEARD
-
-    @property
-    def silent(self) -> bool:
-        """Whether these requests get no reply (a Produce with acks=0)."""
-        return self.acks == ACKS_NONE
 
 
 def _hears_no_reply(hooks: Hooks) -> bool:

@@ -38,9 +38,9 @@ from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.link import DROP, GATHER, STREAM
 from proxy.core.session.local_replies import answered, refuse_unanswered, respond
-from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head, on_processed
+from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head
 from proxy.core.session.naming_exchange import NamingExchange
-from proxy.core.session.plan import ACKS_NONE, SASL
+from proxy.core.session.plan import SASL
 from proxy.core.session.traces import add_stage, on_received, trace_of
 from proxy.core.session.whole_judgement import judging
 from proxy.core.stats.request_trace import Stage
@@ -214,7 +214,8 @@ def _on_boundary(link: Link, buf: bytearray, settled: Settled) -> None:
         link.broker.put_slice(buf, settled.start, settled.stop)
         settled.start = settled.stop
         questions.put(link)
-    mutes.on_request_boundary(link)
+    if link.wanted:
+        mutes.on_request_boundary(link)
 
 
 def _on_read_over(link: Link, buf: bytearray, settled: Settled, now_ms: int) -> None:
@@ -296,8 +297,7 @@ def _on_arrived(link: Link, exchange: ObservedExchange) -> None:
     """Count a request of the general path whose head has arrived."""
     shared, usage, plan = link.shared, link.usage, exchange.plan
     size_bytes = exchange.size_bytes
-    if link in shared.newcomers:
-        shared.newcomers.on_request(link, shared.now_ms)
+    shared.newcomers.on_request(link, shared.now_ms)
     usage.requests += 1
     usage.request_bytes += 4 + size_bytes
     if plan.is_special:
@@ -346,7 +346,7 @@ def _begin(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> int |
     if 12 + len(plan.prefix) > MAX_HEAD_BYTES:
         raise ClientProtocolError(_TOO_LONG)
     link.give_back_head()
-    on_processed(link)
+    link.shared.unauthenticated.give_back(link)
     hooks = plan.hooks
     kind = NamingExchange if hooks.need is Need.TOPICS else ObservedExchange
     exchange = kind(plan, _REQUEST(buf, pos)[2], size, link.shared.now_us, link.next_exchange_id())
@@ -454,7 +454,7 @@ def _begin_stream(
     """Begin to stream the request; return the offset from which its bytes are streamed."""
     on_sent(exchange, now_ms)
     plan = exchange.plan
-    if plan.acks == ACKS_NONE:
+    if plan.silent:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
         link.queue.entries.append(exchange)
@@ -464,7 +464,7 @@ def _begin_stream(
             exchange.head = walker_for(link.shared, exchange)
         if plan.keeps_partitions:
             exchange.kept = exchange.head
-    link.passing = None if plan.acks == ACKS_NONE else exchange
+    link.passing = None if plan.silent else exchange
     if isinstance(exchange.head, produce.ProduceWalker):
         link.walker = exchange.head
         link.request_left = whole - (body_at - pos)
@@ -571,7 +571,7 @@ def _settle_whole(link: Link, now_ms: int) -> None:
     assert frame is not None and pending is not None  # noqa: S101, PT018 - GATHER sets both
     work, link.judgement = link.judgement, None
     if work is None:
-        on_processed(link)
+        link.shared.unauthenticated.give_back(link)
         work = judging(link, frame, pending, now_ms)
     try:
         pending = next(work)
