@@ -35,10 +35,10 @@ PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)
 
 # The suites that talk to brokers and processes are idle half of the time. Those that never wait run below them (`nice`),
 # so that they delay no other; only a little, or they starve beside the work of others. The longest start first. Five at
-# once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy. Only the last has no `nice`:
-# all wait for it.
+# once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy. The longest and the last
+# have no `nice`: all wait for them.
 # The output of a suite is printed at its end.
-SUITES := check integration pipeline processes unit-rest $(if $(ALL),,unit-compiled) unit-core
+SUITES := check pipeline integration processes unit-rest $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
 	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
@@ -88,7 +88,7 @@ integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(PYTEST) tests/integration
 
 pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
-	nice -n 4 $(PYTEST) tests/pipeline
+	$(PYTEST) tests/pipeline
 
 test-compiled:  ## the core, fuzz, faults, threats and real clients against the compiled build
 	@$(MAKE) --no-print-directory unit-compiled ALL=1

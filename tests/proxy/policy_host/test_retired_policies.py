@@ -19,7 +19,7 @@ from tests.support.messages import frames as f
 
 ROUND = 21
 """Reloads until the same entries serve again."""
-RELOADS = 48 * ROUND
+ROUNDS = 10
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def settings(n: int, folder: Path) -> dict[str, object]:
     }
 
 
-async def test_a_thousand_reloads_leave_no_object_behind(tmp_path):
+async def test_hundreds_of_reloads_leave_no_object_behind(tmp_path):
     """Entries that stay, go and come back; every built-in policy; refused configurations in between."""
     reloads = Reloads(tmp_path, settings)
     with without_collector():
@@ -71,7 +71,7 @@ async def test_a_thousand_reloads_leave_no_object_behind(tmp_path):
         await reloads.refuse()
         counted()  # it keeps objects of its own
         before = counted()
-        for _ in range(RELOADS // ROUND):
+        for _ in range(ROUNDS):
             await reloads.make(ROUND)
             await reloads.refuse()
         assert grown(before) == {}
