@@ -2,7 +2,7 @@
 
 cimport cython
 
-from proxy.core.session cimport frame_heads, paths
+from proxy.core.session cimport frame_heads, paths, reply_stream
 from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
@@ -16,6 +16,9 @@ from wire.untagged_reply cimport UntaggedReply
     plan=Plan,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
+
+@cython.locals(size=cython.longlong, correlation_id=cython.longlong, exchange=Exchange)
+cpdef stream_usual(Link link, bytearray buf, long long pos, long long end)
 
 @cython.locals(plan=Plan, size=cython.longlong, shape=UntaggedReply)
 cdef bint _is_heard(

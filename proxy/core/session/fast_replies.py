@@ -1,17 +1,19 @@
-"""The fast path of replies: those that are whole in the read and usual in every way are forwarded as they came.
+"""The fast path of replies: those that are usual in every way are forwarded as they came.
 
-A reply is settled here, or nothing is done about it: any other takes the general path (`reply_stream`).
+Rules:
+- A reply is settled here, or nothing is done about it: any other takes the general path (`reply_stream`).
+- One that is not whole in its read begins here (`stream_usual`), if no policy hears of it and nothing in it may change.
+  It continues in `reply_stream.pass_on`. A consumer's replies arrive so: their head, and then the records.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.core.session import frame_heads, paths
+from proxy.core.session import frame_heads, paths, reply_stream
 from proxy.core.session.body_walk import on_fetched_whole
 from proxy.core.session.exchange import Exchange, ObservedExchange
 from proxy.core.session.local_replies import on_reply
-from proxy.core.session.reply_stream import count_reply
 from proxy.core.stats.histogram import BUCKET
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 if took_us < plan.fine_us and plan.tally is None:
                     plan.upstream[buckets[took_us]] += 1
                 else:
-                    exchange = count_reply(link.shared, exchange, size)
+                    exchange = reply_stream.count_reply(link.shared, exchange, size)
                     if isinstance(exchange, ObservedExchange):
                         link.calls.complete_replied(exchange, now_ms)
             elif path == paths.IF_UNTAGGED or not _is_heard(link, exchange, buf, pos, stop, now_ms):
@@ -48,6 +50,27 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
             pos = stop
     finally:
         link.settled = pos
+
+
+def stream_usual(link: Link, buf: bytearray, pos: int, end: int) -> None:
+    """Begin the reply at `pos`, which is usual but not whole in this read. Its bytes end at `link.settled`.
+
+    Any other is left to the general path.
+    """
+    entries = link.queue.entries
+    if not entries or end - pos < frame_heads.REPLY_BYTES:
+        return
+    size, correlation_id = frame_heads.reply_at(buf, pos)
+    exchange: Exchange = entries[0]  # type: ignore[assignment] # as above
+    if (
+        correlation_id != exchange.correlation_id
+        or exchange.plan.reply_path != paths.PASSES
+        or size < 4
+        or end - pos >= 4 + size
+    ):
+        return
+    reply_stream.begin(link, size, end - pos)
+    link.settled = end
 
 
 def _is_heard(
@@ -64,6 +87,6 @@ def _is_heard(
         on_reply(link, exchange, size, buf, pos, stop, now_ms)
     if plan.counts_fetched:
         on_fetched_whole(link.shared, exchange, buf, pos, stop)
-    exchange = count_reply(link.shared, exchange, size)
+    exchange = reply_stream.count_reply(link.shared, exchange, size)
     link.calls.complete_replied(exchange, now_ms)
     return True

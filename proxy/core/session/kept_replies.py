@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.memory.reply_reservations import SMALL_BYTES
 from proxy.core.session.channel import Mute
+from proxy.core.session.exchange import ObservedExchange, ProxyExchange
 from wire import header
+from wire.apis import ThrottleField
 from wire.errors import WireError
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _SIZE = Struct(">i").pack
 _SET_SIZE = Struct(">i").pack_into
 MAX_LEAD_BYTES = 8 << 20
 """The longest list of brokers that is accepted in a reply."""
+INSPECTED_COPIES = 4
+"""The copies of a reply while policies hear its body: frame, rewritten frame, body, and a body of a policy."""
 
 
 class KeptReply:
@@ -142,3 +146,28 @@ def rewritten(
     if spend:
         buf.clear()  # two of a large reply at a time, never three
     return bytearray().join((_SIZE(len(head) + len(body)), head, body))
+
+
+def is_kept(exchange: Exchange) -> bool:
+    """Return whether an incomplete reply must be kept: to be rewritten, or because of its last field."""
+    plan = exchange.plan
+    return plan.rewrite is not None or (
+        plan.api.throttle is ThrottleField.LAST and is_stamped(exchange)
+    )
+
+
+def how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
+    """Return whether only its first part is kept, and how many copies of all of it memory may have at once."""
+    if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
+        return False, 1
+    if exchange.plan.streamed is not None:
+        return False, INSPECTED_COPIES
+    last = exchange.plan.api.throttle is ThrottleField.LAST and is_stamped(exchange)
+    return exchange.plan.lead is not None and not last, 2
+
+
+def is_stamped(exchange: Exchange) -> bool:
+    """Return whether a throttle time is written into the reply, or may be after the policies have judged it."""
+    if not isinstance(exchange, ObservedExchange):
+        return False
+    return exchange.plan.hooks.on_response is not None or exchange.throttle_until_ms > 0

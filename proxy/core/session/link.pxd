@@ -16,8 +16,8 @@ from wire.produce cimport ProduceWalker
 cdef class Link(ScheduledSession):
     cdef public object detail, gathered, held, in_flight, judged, judgement, known_claim, peer, pending
     cdef public object questions, reason, sasl, wait_timer
-    cdef public long long exchange_ids, keep_steps, replied_ms, reply_left, request_left, request_mode, sample_left
-    cdef public long long settled, taken_bytes, taken_ms, unanswered_ms, uncounted, wait_at_ms, wanted
+    cdef public long long exchange_ids, keep_steps, replied_ms, reply_bytes, reply_left, request_left, request_mode
+    cdef public long long sample_left, settled, taken_bytes, taken_ms, unanswered_ms, uncounted, wait_at_ms, wanted
     cdef public bint diverted, draining, ended, ending, is_patient, nothing_due, samples
     cdef public Channel broker, client
     cdef public ChannelThrottle throttle

@@ -79,6 +79,7 @@ class Link(ScheduledSession):
         "queue",
         "reason",
         "replied_ms",
+        "reply_bytes",
         "reply_left",
         "request_left",
         "request_mode",
@@ -132,7 +133,8 @@ class Link(ScheduledSession):
         self.pending: Pending | None = None  # the request that begins next
         self.held: DelayedOperation | None = None  # the wait of a request that a policy holds
         # the reply that passes: `reply_stream`
-        self.reply_left = 0
+        self.reply_bytes = 0  # its size, without the four bytes that say so
+        self.reply_left = 0  # its bytes that are still to come
         # what the broker owes: `broker_waits`
         self.replied_ms = (
             shared.now_ms

@@ -1,5 +1,8 @@
 """The general path of replies: those that the fast loop of `Session.from_broker` did not handle.
 
+A reply that streams needs nothing but two slots of Link: what is left of it, and its size (`begin`, `pass_on`,
+`finish`). One that is kept, walked or discarded has a ReplyStream until its last byte.
+
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
 - A reply with broker addresses (or API ranges) is rewritten in place if they are in its first part, and that is here
@@ -14,10 +17,9 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from policies.api import Outcome
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
-from proxy.core.session import broker_waits
+from proxy.core.session import broker_waits, paths
 from proxy.core.session.body_walk import (
     maybe_fetch_walker,
     maybe_names_walker,
@@ -33,12 +35,18 @@ from proxy.core.session.exchange import (
     SwallowedExchange,
     observed,
 )
-from proxy.core.session.kept_replies import KeptReply, rewritten
+from proxy.core.session.kept_replies import (
+    INSPECTED_COPIES,
+    KeptReply,
+    how_kept,
+    is_kept,
+    is_stamped,
+    rewritten,
+)
 from proxy.core.session.lead import LEFT_ALONE, Lead
 from proxy.core.session.local_replies import on_reply, send_answers
 from proxy.core.session.traces import trace_of
-from proxy.core.stats.histogram import bucket_of
-from wire.apis import ThrottleField
+from proxy.core.stats.histogram import BUCKET, bucket_of
 
 if TYPE_CHECKING:
     from proxy.core.session.link import Link
@@ -52,21 +60,61 @@ HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
-INSPECTED_COPIES = 4
-"""The copies of a reply while policies hear its body: frame, rewritten frame, body, and a body of a policy."""
+def begin(link: Link, size: int, here_bytes: int) -> None:
+    """Begin a reply of `size` bytes after the four that say so. `here_bytes` of all of it have passed."""
+    link.reply_bytes = size
+    link.reply_left = 4 + size - here_bytes
+
+
+def pass_on(link: Link, size_bytes: int, now_ms: int) -> int:
+    """Return how many of the next `size_bytes` belong to the reply that streams; finish it with its last byte."""
+    taken = min(size_bytes, link.reply_left)
+    link.reply_left -= taken
+    if not link.reply_left:
+        finish(link, now_ms)
+    return taken
+
+
+def finish(link: Link, now_ms: int) -> None:
+    """Complete the exchange at the head, and send the replies made here that waited for it."""
+    queue, buckets = link.queue, BUCKET
+    if not queue.diverted:
+        # No reply made here waits for this one, no late reply was discarded, and the session does not end.
+        exchange: Exchange = queue.entries[0]  # type: ignore[assignment] # others count as diverted
+        del queue.entries[0]
+        plan = exchange.plan
+        took_us = link.shared.now_us - exchange.arrived_us
+        if plan.reply_path == paths.PASSES and took_us < plan.fine_us and plan.tally is None:
+            plan.upstream[buckets[took_us]] += 1  # as in `fast_replies`
+            link.usage.response_bytes += 4 + link.reply_bytes
+        else:
+            _complete(link, exchange, now_ms)
+        return
+    head = queue.pop_head()
+    if isinstance(head, SwallowedExchange):
+        broker_waits.on_late_reply(link)
+    elif isinstance(head, Exchange):
+        broker_waits.on_answer(link, head)
+        _complete(link, head, now_ms)
+    send_answers(link, 0, now_ms)
+    if link.ending:
+        link.maybe_end()
+
+
+def _complete(link: Link, exchange: Exchange, now_ms: int) -> None:
+    link.usage.response_bytes += 4 + link.reply_bytes
+    exchange = count_reply(link.shared, exchange, link.reply_bytes)
+    if isinstance(exchange, ObservedExchange):
+        link.calls.complete_replied(exchange, now_ms)
 
 
 class ReplyStream:
-    """The reply that is passing. Made when one leaves the fast loop; gone between two replies.
+    """The reply that passes, unless it only streams."""
 
-    `Link.reply_left`: how many of its bytes are still to come.
-    """
-
-    __slots__ = ("_dropped", "_kept", "_link", "_size", "_walker")
+    __slots__ = ("_dropped", "_kept", "_link", "_walker")
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._size = 0  # of all of it, without the four bytes that say so
         self._kept: KeptReply | None = None
         self._walker: FetchTopics | TopicNames | None = None  # reads along for the usage rows
         self._dropped = False  # it belongs to a request that was answered here
@@ -75,14 +123,6 @@ class ReplyStream:
     def is_plain(self) -> bool:
         """Whether the bytes of this reply are forwarded as they arrive."""
         return self._kept is None and self._walker is None and not self._dropped
-
-    def pass_on(self, size_bytes: int, now_ms: int) -> int:
-        """Return how many of the next `size_bytes` belong to this plain reply; complete it with its last byte."""
-        taken = min(size_bytes, self._link.reply_left)
-        self._link.reply_left -= taken
-        if not self._link.reply_left:
-            self._finish(now_ms)
-        return taken
 
     def release(self) -> None:
         """Release the memory of a kept reply, because the session ends."""
@@ -97,7 +137,7 @@ class ReplyStream:
         link = self._link
         start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
         while pos < end:
-            if self._link.reply_left:
+            if link.reply_left:
                 pos = self._take_body(buf, settled, pos, end, now_ms)
                 continue
             if end - pos < 8:
@@ -106,7 +146,7 @@ class ReplyStream:
             size, correlation_id = _REPLY(buf, pos)
             stop = pos + 4 + size
             exchange = self._expected(buf, pos, size, correlation_id)
-            self._size = size
+            link.reply_bytes = size
             is_led = False
             if isinstance(exchange, Exchange) and isinstance(exchange.plan.lead, Lead):
                 is_led = self._rewrite_lead(exchange, exchange.plan.lead, buf, settled, pos, end)
@@ -115,7 +155,7 @@ class ReplyStream:
             if isinstance(exchange, SwallowedExchange):
                 link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
-                self._link.reply_left, self._dropped = 4 + size, True
+                link.reply_left, self._dropped = 4 + size, True
                 continue
             if stop > end:
                 if not self._begin(exchange, buf, pos, end, now_ms, is_led=is_led):
@@ -137,7 +177,7 @@ class ReplyStream:
             if link.queue.diverted and settled.start != pos:
                 link.client.put_slice(buf, settled.start, pos)
                 settled.start = pos
-            self._finish(now_ms)
+            finish(link, now_ms)
         if link.take_uses_outboxes() or settled.start != start:
             link.client.put_slice(buf, settled.start, pos)
             return ATTENTION
@@ -156,8 +196,9 @@ class ReplyStream:
 
         It is left alone if its topics' names are read, too, or its head may have to wait for the next read.
         """
-        link, stop = self._link, pos + 4 + self._size
-        if link.shared.rewrites.wants_topic_names or (stop > end and _is_stamped(exchange)):
+        link = self._link
+        stop = pos + 4 + link.reply_bytes
+        if link.shared.rewrites.wants_topic_names or (stop > end and is_stamped(exchange)):
             return False
         if settled.start != pos:
             link.client.put_slice(buf, settled.start, pos)  # it may be overwritten
@@ -166,7 +207,7 @@ class ReplyStream:
         if begin == LEFT_ALONE:
             return False
         settled.start = settled.stop = begin
-        self._size = stop - begin - 4
+        link.reply_bytes = stop - begin - 4
         return True
 
     def _begin(
@@ -183,7 +224,8 @@ class ReplyStream:
 
         `is_led`: its first part is rewritten already, and it may pass as it is.
         """
-        link, size = self._link, self._size
+        link = self._link
+        size = link.reply_bytes
         if isinstance(exchange, ProxyExchange) and size > MAX_PROXY_REPLY_BYTES:
             expected = f"expected at most {MAX_PROXY_REPLY_BYTES}"
             raise BrokerProtocolError(f"a reply of {size} bytes to Sluice itself, {expected}")
@@ -191,23 +233,23 @@ class ReplyStream:
             max_bytes = link.shared.reply_reservations.max_bytes // INSPECTED_COPIES
             if size > max_bytes:
                 link.calls.pass_uninspected(exchange, size, max_bytes)
-        if isinstance(exchange, ProxyExchange) or (not is_led and _is_kept(exchange)):
-            leads, copies = _how_kept(exchange)
+        if isinstance(exchange, ProxyExchange) or (not is_led and is_kept(exchange)):
+            leads, copies = how_kept(exchange)
             self._kept = KeptReply(link, size, leads=leads, copies=copies)
-        elif end - pos < HEAD_BYTES and _is_stamped(exchange):
+        elif end - pos < HEAD_BYTES and is_stamped(exchange):
             link.broker.keep(bytes(memoryview(buf)[pos:end]))
             return False
         else:
             self._hear(exchange, buf, pos, end, now_ms)
             if exchange.plan.counts_fetched:
                 self._walker = maybe_fetch_walker(link.shared, exchange)
-        self._link.reply_left = 4 + self._size
+        link.reply_left = 4 + link.reply_bytes
         return True
 
     def _take_body(self, buf: bytearray, settled: Settled, pos: int, end: int, now_ms: int) -> int:
         """Take the bytes of the passing reply from buf[pos:end]; return the offset after them."""
         link, client = self._link, self._link.client
-        taken = min(self._link.reply_left, end - pos)
+        taken = min(link.reply_left, end - pos)
         if self._walker is not None:
             self._walker.feed(buf, pos, pos + taken)  # it never raises
         kept = self._kept
@@ -218,10 +260,10 @@ class ReplyStream:
         elif self._dropped:
             settled.start = pos + taken
         pos += taken
-        self._link.reply_left -= taken
+        link.reply_left -= taken
         if kept is not None and kept.leads:
             self._settle_lead(kept, now_ms)
-        if not self._link.reply_left:
+        if not link.reply_left:
             self._dropped = False
             walker, self._walker = self._walker, None
             head = link.queue[0]
@@ -233,23 +275,23 @@ class ReplyStream:
                 settled.start = pos
             if self._kept is not None:
                 self._settle_whole(self._kept, now_ms)
-            self._finish(now_ms)
+            finish(link, now_ms)
         return pos
 
     def _settle_in_place(
         self, exchange: Exchange, buf: bytearray, pos: int, stop: int, now_ms: int, *, is_led: bool
     ) -> bytearray | None:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
-        plan = exchange.plan
+        link, plan = self._link, exchange.plan
         if plan.counts_fetched:
-            on_fetched_whole(self._link.shared, exchange, buf, pos, stop)
+            on_fetched_whole(link.shared, exchange, buf, pos, stop)
         changed = None
         if plan.rewrite is not None and not is_led:
             changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
         if changed is None:
             changed = self._hear(exchange, buf, pos, stop, now_ms)
         else:
-            self._size = len(changed) - 4
+            link.reply_bytes = len(changed) - 4
             changed = self._hear(exchange, changed, 0, len(changed), now_ms) or changed
         return changed
 
@@ -269,7 +311,7 @@ class ReplyStream:
                 if head.plan.rewrite is not None:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
                     frame = frame if changed is None else changed
-                    self._size = len(frame) - 4
+                    link.reply_bytes = len(frame) - 4
                 frame = self._hear(head, frame, 0, len(frame), now_ms) or frame
         except Exception:
             link.client.pool.release(counted_bytes)
@@ -282,10 +324,10 @@ class ReplyStream:
         link = self._link
         head = link.queue[0]
         assert isinstance(head, Exchange)  # noqa: S101 - only such replies lead
-        lead = kept.maybe_lead(head, self._size, self._link.reply_left)
+        lead = kept.maybe_lead(head, link.reply_bytes, link.reply_left)
         if lead is None:
             return
-        self._size = int.from_bytes(lead[:4], "big")
+        link.reply_bytes = int.from_bytes(lead[:4], "big")
         self._hear(head, lead, 0, len(lead), now_ms)
         self._kept = None
         counted_bytes = kept.take()
@@ -303,25 +345,11 @@ class ReplyStream:
         """Tell the policies. Return the frame to send instead, if one has replaced the body; else None."""
         if not isinstance(exchange, ObservedExchange):
             return None
-        changed = on_reply(self._link, exchange, self._size, buf, pos, end, now_ms)
-        if changed is not None:
-            self._size = len(changed) - 4
-        return changed
-
-    def _finish(self, now_ms: int) -> None:
-        """Complete the exchange at the head, and send the replies made here that waited for it."""
         link = self._link
-        head = link.queue.pop_head()
-        if isinstance(head, SwallowedExchange):
-            broker_waits.on_late_reply(link)
-        elif isinstance(head, Exchange):
-            broker_waits.on_answer(link, head)
-            link.usage.response_bytes += 4 + self._size
-            exchange = count_reply(link.shared, head, self._size)
-            link.complete(exchange, Outcome.REPLIED, now_ms)
-        send_answers(link, 0, now_ms)
-        if link.ending:
-            link.maybe_end()
+        changed = on_reply(link, exchange, link.reply_bytes, buf, pos, end, now_ms)
+        if changed is not None:
+            link.reply_bytes = len(changed) - 4
+        return changed
 
     def _expected(
         self, buf: bytearray, pos: int, size: int, correlation_id: int
@@ -360,28 +388,3 @@ def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exc
     if exchange.seen is not None:
         exchange.seen.reply_bytes = size_bytes
     return exchange
-
-
-def _is_kept(exchange: Exchange) -> bool:
-    """Return whether an incomplete reply must be kept: to be rewritten, or because of its last field."""
-    plan = exchange.plan
-    return plan.rewrite is not None or (
-        plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
-    )
-
-
-def _how_kept(exchange: Exchange | ProxyExchange) -> tuple[bool, int]:
-    """Return whether only its first part is kept, and how many copies of all of it memory may have at once."""
-    if isinstance(exchange, ProxyExchange) or exchange.plan.rewrite is None:
-        return False, 1
-    if exchange.plan.streamed is not None:
-        return False, INSPECTED_COPIES
-    last = exchange.plan.api.throttle is ThrottleField.LAST and _is_stamped(exchange)
-    return exchange.plan.lead is not None and not last, 2
-
-
-def _is_stamped(exchange: Exchange) -> bool:
-    """Return whether a throttle time is written into the reply, or may be after the policies have judged it."""
-    if not isinstance(exchange, ObservedExchange):
-        return False
-    return exchange.plan.hooks.on_response is not None or exchange.throttle_until_ms > 0

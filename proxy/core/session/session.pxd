@@ -2,8 +2,8 @@
 
 cimport cython
 
-from proxy.core.session cimport broker_waits, crowding, fast_replies, fast_requests, mutes, request_stream, sampling
-from proxy.core.session.exchange_queue cimport ExchangeQueue
+from proxy.core.session cimport broker_waits, crowding, fast_replies, fast_requests, mutes, reply_stream
+from proxy.core.session cimport request_stream, sampling
 from proxy.core.session.link cimport Link
 
 
@@ -23,7 +23,7 @@ cdef class Session(Link):
     @cython.locals(due=cython.longlong)
     cdef _on_requests(self, long long now_ms)
 
-    @cython.locals(pos=cython.longlong, queue=ExchangeQueue)
+    @cython.locals(pos=cython.longlong)
     cpdef long long from_broker(
         self, bytearray buf, long long start, long long end, long long now_ms
     ) except? -2

@@ -43,6 +43,7 @@ from proxy.core.session import (
     fast_requests,
     mutes,
     questions,
+    reply_stream,
     request_stream,
     sampling,
 )
@@ -82,7 +83,7 @@ class Session(Link):
 
     def __init__(self, shared: SharedState, calls: PolicyCalls, peer: Peer) -> None:
         super().__init__(shared, calls, peer)
-        self.replies: ReplyStream | None = None  # made when a reply leaves the fast path
+        self.replies: ReplyStream | None = None  # while one does not only stream
         if shared.sasl_server is not None:
             from proxy.core.session.sasl_gate import SaslGate  # noqa: PLC0415 - others do not keep it
 
@@ -137,16 +138,15 @@ class Session(Link):
         """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
         self.settled = start
         self.replied_ms = self.node.heard_ms = now_ms
-        queue, replies = self.queue, self.replies
         try:
-            if not queue.diverted:
-                if replies is not None and replies.is_plain:
-                    self.settled += replies.pass_on(end - start, now_ms)
+            if not self.queue.diverted and self.replies is None:
+                if self.reply_left:
+                    self.settled += reply_stream.pass_on(self, end - start, now_ms)
                     if self.reply_left:
                         return end
-                    self.replies = replies = None
-                if replies is None:
-                    fast_replies.pass_usual(self, buf, self.settled, end, now_ms)
+                fast_replies.pass_usual(self, buf, self.settled, end, now_ms)
+                if self.settled != end:
+                    fast_replies.stream_usual(self, buf, self.settled, end)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, Settled(start, self.settled))
         pos = self.settled
@@ -165,7 +165,7 @@ class Session(Link):
             pos = replies.take(buf, settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, settled)
-        if not self.reply_left:
+        if not self.reply_left or replies.is_plain:
             self.replies = None
         return pos
 
