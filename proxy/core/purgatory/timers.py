@@ -130,10 +130,10 @@ class Timers:
     def next_by(self, until_ms: int) -> int:
         """Return when to `advance` next, in ms, at most `until_ms`. As `next_ms`, for a wait that ends then anyway."""
         due = self.due
-        while due and due[0].cancelled:
+        while due:
+            if not due[0].cancelled:
+                return min(until_ms, due[0].at_ms)
             due.popleft()
-        if due:
-            return min(until_ms, due[0].at_ms)
         return self._wheel.next_by(until_ms)
 
     def next_ms(self) -> int | None:

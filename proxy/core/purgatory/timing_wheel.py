@@ -159,7 +159,7 @@ class TimingWheel:
         the calls are fired in their order of time.
         """
         queue = self._queue
-        if not queue or queue[0][0] > now_ms:
+        if not queue or (expires_ms := queue[0][0]) > now_ms:
             self._time_ms = now_ms
             return _NONE_DUE
         due: list[TimerEntry] = []
