@@ -73,9 +73,10 @@ class Acceptor:
     async def serve(self, listeners: Listeners, until: trio.Event) -> None:
         """Accept clients until the event is set, then cancel what is under way for them."""
         async with trio.open_nursery() as serving:
+            admit = partial(self._admit, serving)
             listeners.start(
                 self._event_loop.endpoints,
-                partial(self._proxied.accept, serving, partial(self._admit, serving)),
+                partial(self._proxied.accept, serving, admit) if self._proxied else admit,
                 self._may_accept,
                 self._observer.on_descriptors_exhausted,
                 self._is_storm,
@@ -134,7 +135,7 @@ class Acceptor:
         """Count the client at once, so that the limit holds, then serve it."""
         host, port = peer
         try:
-            client = PlainTransport(accepted)
+            client = PlainTransport(accepted, has_options=True)
         except OSError:
             accepted.close()  # it has disconnected already
             return

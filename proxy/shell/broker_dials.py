@@ -195,7 +195,8 @@ class BrokerDials:
         engine.routes.lead(session, broker.route, confirmed=broker.confirmed)
         if session.peer.node_id is None or not broker.confirmed:
             # its health is known by its address
-            session.node = engine.topology.nodes.health(broker.transport.peer_address())
+            reached = broker.reached or broker.transport.peer_address()
+            session.node = engine.topology.nodes.health(reached)
         self._event_loop.join(session, broker.transport)
         self._versions.forget(session)
         session.excuse_broker(self._now_ms())

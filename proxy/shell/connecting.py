@@ -3,7 +3,8 @@
 Rules:
 - It leads to a socket address, so there is no name to look up, and no second address to try meanwhile.
 - The outcome is told once, unless it is cancelled: the connected socket, or the error. The socket is the caller's then.
-- An event alone is no proof of a connection: it may be one of an earlier socket of the same number.
+- An event alone is no proof of a connection: it may be one of an earlier socket of the same number. A second `connect`
+  tells the outcome of the first.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ if TYPE_CHECKING:
     """The family, and the address as `connect` takes it."""
     Done = Callable[[socket.socket | None, OSError | None], None]
 
-_UNDER_WAY: Final = frozenset({0, errno.EINPROGRESS})
+_NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)
+_UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EALREADY})
+_CONNECTED: Final = frozenset({0, errno.EISCONN})
 
 
 def socket_address(host: str, port: int) -> SocketAddress | None:
-    """Return the socket address of a host that is an IP address; None for a name, or an address with a zone."""
+    """Return the socket address, in its shortest form, of an IP address; None for a name, or one with a zone."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
-            socket.inet_pton(family, host)
+            packed = socket.inet_pton(family, host)
         except (OSError, ValueError):
             continue
-        return family, (host, port)
+        return family, (socket.inet_ntop(family, packed), port)
     return None
 
 
@@ -45,7 +48,7 @@ class Connecting(TimerEntry):
     `done(socket, None)` or `done(None, error)` tells the outcome: a TimeoutError if there is none in time.
     """
 
-    __slots__ = ("_done", "_endpoints", "_socket")
+    __slots__ = ("_address", "_done", "_endpoints", "_socket")
 
     def __init__(self, endpoints: Endpoints, to: SocketAddress, at_ms: int, done: Done) -> None:
         """Begin to connect. Raises OSError if that fails at once."""
@@ -53,6 +56,7 @@ class Connecting(TimerEntry):
         self._endpoints = endpoints
         self._done = done
         self._socket = _begin(to)
+        self._address = to[1]
         try:
             endpoints.watch(self._socket.fileno(), OUT, self._on_ready)
         except OSError:  # the user has no epoll watches left
@@ -75,26 +79,25 @@ class Connecting(TimerEntry):
         self._endpoints.unwatch(self._socket.fileno())
 
     def _on_ready(self, _now_ms: int) -> None:
-        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
+        code = self._socket.connect_ex(self._address)
+        if code in _UNDER_WAY:
+            return
+        if code in _CONNECTED:
+            self._leave()
+            self._done(self._socket, None)
+        else:
             self.cancel()
             self._done(None, OSError(code, os.strerror(code)))
-            return
-        try:
-            self._socket.getpeername()
-        except OSError:
-            return  # not connected yet
-        self._leave()
-        self._done(self._socket, None)
 
 
 def _begin(to: SocketAddress) -> socket.socket:
     """Return a socket that begins to connect. Raises OSError."""
     family, address = to
-    begun = socket.socket(family, socket.SOCK_STREAM)
-    begun.setblocking(False)
+    begun = socket.socket(family, socket.SOCK_STREAM | _NON_BLOCKING)
+    if not _NON_BLOCKING:
+        begun.setblocking(False)
     code = begun.connect_ex(address)
-    if code in _UNDER_WAY:
+    if code in _UNDER_WAY or code in _CONNECTED:
         return begun
     begun.close()
     raise OSError(code, os.strerror(code))

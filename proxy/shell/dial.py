@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 
     from proxy.shell.transport import BrokerTls, Transport
 
-    IsOwn = Callable[[socket.socket], bool]
+    IsOwn = Callable[[socket.socket, int], bool]
+    """Whether a connection, made to this port, leads to Sluice itself."""
 
 
 _OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
+_NOTSENT_LOWAT: Final[int | None] = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 
 READ_BYTES: Final = 16 << 10
 """The most that one read takes: no decrypted bytes remain after it (a TLS record)."""
@@ -46,7 +48,7 @@ class DialError(Exception):
         self.detail = detail
 
 
-def never_own(_: socket.socket) -> bool:
+def never_own(_: socket.socket, _port: int) -> bool:
     """Return False: no connection leads to a port of Sluice."""
     return False
 
@@ -100,9 +102,9 @@ def too_slow(host: str, port: int, timeout_s: float) -> DialError:
 
 def take_over(connected: socket.socket, host: str, port: int, is_own: IsOwn) -> None:
     """Prepare a connection to a broker. One that leads to a port of Sluice itself is closed, and raises DialError."""
-    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-    if is_own(connected):
+    if _NOTSENT_LOWAT is not None:
+        connected.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, UNSENT_BYTES)
+    if is_own(connected, port):
         connected.close()
         detail = f"{host_port(host, port)} is a port of Sluice itself"
         raise DialError(CloseReason.UPSTREAM_REFUSED, detail)

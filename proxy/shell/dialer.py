@@ -50,6 +50,7 @@ class Upstream(NamedTuple):
 
     `lifetime_ms`: how long Sluice's own authentication holds; 0: as long as the connection. `custody` has made that
     authentication, and renews it. Not `confirmed`: it leads to a bootstrap broker, in the place of the client's node.
+    `reached`: HOST:PORT of its socket, if that is known without a call of the system.
     """
 
     transport: Transport
@@ -57,6 +58,7 @@ class Upstream(NamedTuple):
     lifetime_ms: int = 0
     custody: Custody | None = None
     confirmed: bool = True
+    reached: str | None = None
 
     @property
     def address(self) -> str:
@@ -118,7 +120,7 @@ class Dialer:
     def on_connected(self, direct: DirectDial, connected: socket.socket) -> Upstream:
         """Return the connection that a direct dial has led to. Raises DialError if it leads to Sluice itself."""
         take_over(connected, *direct.route, self.is_own)
-        return Upstream(PlainTransport(connected), direct.route)
+        return Upstream(PlainTransport(connected), direct.route, reached=direct.reached)
 
     def has_moved(self, node_id: int | None, route: Address) -> bool:
         """Return whether this broker is known to be elsewhere by now."""

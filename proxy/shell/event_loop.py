@@ -69,6 +69,7 @@ SLOWED_READ_BYTES = 16 << 10
 STEP_US = 2_000
 EVENTS_US = 1_500
 """The time of a step, and that of its events if sessions wait for turns."""
+_UNDIALLED = UndialledTransport()
 _READ_CLOCK = -1  # no byte is left of a slice
 _NOTHING = -1  # not a mask: no event equals it
 
@@ -118,24 +119,23 @@ class EventLoop(Steppable):
 
         Raises OSError if they cannot be registered; both sockets then remain the caller's.
         """
-        broker = broker or UndialledTransport()
         from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
         a = Endpoint(client, session, session.client, session.from_client, from_client)
-        b = Endpoint(broker, session, session.broker, session.from_broker, from_broker)
+        b = Endpoint(
+            broker or _UNDIALLED, session, session.broker, session.from_broker, from_broker
+        )
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
-        registered: list[Endpoint] = []
-        try:
-            for end in (a, b):
-                if end.fd >= 0:
-                    self.endpoints.poller.register(end.fd, IN)
-                    registered.append(end)
-        except OSError:  # the user has no epoll watches left
-            for end in registered:
-                self.endpoints.poller.unregister(end.fd)
-            raise
-        for end in registered:
-            add(self.endpoints, end)
+        poller = self.endpoints.poller
+        poller.register(a.fd, IN)  # it raises if the user has no epoll watches left
+        if b.fd >= 0:
+            try:
+                poller.register(b.fd, IN)
+            except OSError:
+                poller.unregister(a.fd)
+                raise
+            add(self.endpoints, b)
+        add(self.endpoints, a)
         session.handle = a
         if session.uses_outboxes or has_pending(a) or has_pending(b):
             self._engine.schedule(session)

@@ -2,6 +2,7 @@
 
 Rules:
 - Ports are the same after every restart, because clients cache addresses.
+- What an accepted socket inherits is set once, on the socket of its port.
 - The event loop accepts clients, as it reads sockets: without a task for each. It accepts one for each event of a port,
   so one in each step, and in a storm one in each millisecond. Each client means some more events, and those of many
   would delay the events of all others.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from proxy.host_port import host_port
 from proxy.shell.poller import IN
+from proxy.shell.transport import set_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,6 +50,7 @@ class Listeners:
             for _, listening in reversed(self._bound):  # the bootstrap port last
                 _listen(listening)
                 self._places.append(listening.getsockname()[:2])
+            self._own_ports = {port for _, port in self._places}
         except OSError:
             self.close()
             raise
@@ -80,12 +83,12 @@ class Listeners:
             each.stop()
         self._accepting.clear()
 
-    def is_peer_of(self, connected: socket.socket) -> bool:
-        """Return whether this connection leads to one of these ports."""
+    def is_peer_of(self, connected: socket.socket, port: int) -> bool:
+        """Return whether this connection, which was made to `port`, leads to one of these ports."""
+        if port not in self._own_ports:
+            return False
         try:
-            host, port = connected.getpeername()[:2]
-            if not any(place[1] == port for place in self._places):
-                return False
+            host = connected.getpeername()[0]
             here = connected.getsockname()[0]
         except OSError:
             return False  # it has disconnected already
@@ -105,6 +108,7 @@ class _Listener:
 
     __slots__ = (
         "_endpoints",
+        "_family",
         "_is_storm",
         "_may_accept",
         "_node_id",
@@ -126,6 +130,7 @@ class _Listener:
     ) -> None:
         self._endpoints = endpoints
         self._socket = listening
+        self._family = int(listening.family)
         self._node_id = node_id
         self._on_accepted = on_accepted
         self._may_accept = may_accept
@@ -149,7 +154,9 @@ class _Listener:
             self._rest(now_ms, PAUSE_MS)
             return
         try:
-            accepted, address = self._socket.accept()
+            # `accept` itself looks up the enums of the listener's family and type for each client.
+            fd, address = self._socket._accept()  # type: ignore[attr-defined]  # noqa: SLF001
+            accepted = socket.socket(self._family, socket.SOCK_STREAM, 0, fd)
         except OSError as error:
             if error.errno in _OUT_OF_DESCRIPTORS:
                 self._on_exhausted(error.strerror or str(error))
@@ -174,6 +181,7 @@ def _bind(address: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
         listening.setblocking(False)
+        set_options(listening)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((address, port))
     except OSError as error:

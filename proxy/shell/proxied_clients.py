@@ -48,10 +48,12 @@ class ProxiedClients:
         self._places = places
         self._now_ms = now_ms
 
+    def __bool__(self) -> bool:
+        """Return whether there are any such clients."""
+        return bool(self._networks)
+
     def includes(self, host: str) -> bool:
         """Return whether this address must send a header."""
-        if not self._networks:
-            return False
         address = ip_address(host.partition("%")[0])
         if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped

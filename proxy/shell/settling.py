@@ -31,7 +31,7 @@ def settle(endpoints: Endpoints, end: Endpoint) -> None:
     session = end.session
     session.uses_outboxes = False
     for each in (end, end.other):
-        if each.channel.outbox and not each.closed:
+        if each.channel.outbox and each.fd >= 0 and not each.closed:
             _send_outbox(endpoints, each)
     client, broker = (end, end.other) if end.is_client else (end.other, end)
     if session.ended:

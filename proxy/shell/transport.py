@@ -122,8 +122,8 @@ class UndialledTransport:
         raise BlockingIOError
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        """See Transport. Raises BlockingIOError."""
-        raise BlockingIOError
+        """See Transport. It takes no byte."""
+        return 0
 
     def fileno(self) -> int:
         """Return -1: there is nothing to wait for."""
@@ -150,8 +150,12 @@ class PlainTransport:
     pending: ClassVar[None] = None
     security: ClassVar[None] = None
 
-    def __init__(self, connected: socket.socket) -> None:
-        prepare(connected)
+    def __init__(self, connected: socket.socket, *, has_options: bool = False) -> None:
+        """Use this socket. `has_options`: those of `set_options` hold for it already."""
+        if has_options:
+            connected.setblocking(False)
+        else:
+            prepare(connected)
         self._socket = connected
         self.recv_into: Callable[[memoryview], int] = connected.recv_into
         self.send: Callable[[bytes | bytearray | memoryview], int] = connected.send
@@ -182,7 +186,13 @@ class PlainTransport:
 
 def prepare(connected: socket.socket) -> None:
     """Make a connected socket non-blocking, without delays, and let it notice a peer that vanished."""
-    connected.setblocking(False)
+    if connected.gettimeout() != 0:  # else it is made so, and a call of the system saved
+        connected.setblocking(False)
+    set_options(connected)
+
+
+def set_options(connected: socket.socket) -> None:
+    """Let a socket send without delays, and notice a peer that vanished. Those that a port accepts inherit both."""
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # As with Kafka's own sockets.
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

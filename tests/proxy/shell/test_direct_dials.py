@@ -265,7 +265,7 @@ async def test_a_node_that_moves_while_it_is_dialled_is_dialled_where_it_is(benc
 async def test_a_broker_at_a_port_of_our_own_is_refused(bench, broker):
     """Each connection to it would be another client, which dials again."""
     async with running(bench, broker.address) as proxy:
-        proxy.dialer.is_own = lambda _: True
+        proxy.dialer.is_own = lambda _, _port: True
         client = proxy.connect(f.heartbeat(1))
         await proxy.settle()
         client.close()
@@ -307,3 +307,8 @@ def test_an_event_is_no_proof_of_a_connection(bench, full_broker):
 def test_only_an_ip_address_is_known_without_a_resolver(host, family):
     """One with a zone needs the number of its interface."""
     assert socket_address(host, 9092) == (family and (family, (host, 9092)))
+
+
+def test_an_ip_address_is_named_as_the_system_names_it():
+    """So a broker has one name, whichever way it was dialled."""
+    assert socket_address("0:0:0:0:0:0:0:1", 9092) == (socket.AF_INET6, ("::1", 9092))

@@ -147,10 +147,10 @@ def failing(bench: Bench, *errors: int) -> Iterator[None]:
     class Failing:
         fileno = whole.fileno
 
-        def accept(self):
+        def _accept(self):
             if left:
                 raise OSError(left.pop(0), "as told")
-            return whole.accept()
+            return whole._accept()
 
     port._socket = Failing()
     yield
@@ -224,12 +224,13 @@ def test_a_connection_to_one_of_the_ports_is_recognised(address: str):
     listeners = Listeners(address, [(None, port)])
     reached = "::1" if address == "::" else "127.0.0.1"
     with socket.create_connection((reached, port)) as connected:
-        assert listeners.is_peer_of(connected)
+        assert listeners.is_peer_of(connected, port)
+        assert not listeners.is_peer_of(connected, port + 1)
     listeners.close()
     with (
         socket.create_server(("127.0.0.9", port)) as other,
         socket.create_connection(("127.0.0.9", port)) as connected,
     ):
         other.accept()[0].close()
-        assert listeners.is_peer_of(connected) == (address != "127.0.0.1")
-    assert not listeners.is_peer_of(connected)
+        assert listeners.is_peer_of(connected, port) == (address != "127.0.0.1")
+    assert not listeners.is_peer_of(connected, port)

@@ -46,7 +46,7 @@ def test_an_accepted_client_has_the_options_of_its_listener(bench):
     )
     with socket.create_connection(("127.0.0.1", port)):
         bench.run()
-    client = PlainTransport(accepted.pop())
+    client = PlainTransport(accepted.pop(), has_options=True)
     assert options_set_on(client._socket) == PREPARED
     client.close()
     listeners.close()
