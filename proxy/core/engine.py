@@ -150,7 +150,7 @@ class Engine(SharedState):
         if renewal is not None:
             renewal.release()
         if session in self.sessions:
-            self.forget(session)
+            self._forget(session)
             self.usage.leave(session.usage)
             self.chain.on_disconnect(session.peer, now_ms)
             reason = session.reason or CloseReason.INTERNAL
@@ -159,13 +159,16 @@ class Engine(SharedState):
     def forget(self, session: Session) -> None:
         """Count a session off that is closed on both sides, or could not be released."""
         if session in self.sessions:
-            self.sessions.remove(session)
-            self.retirements.discard(session)
-            if (end := self._ends.pop(session, None)) is not None:
-                end.cancel()
-            self.routes.discard(session)
-            self.newcomers.discard(session)
-            self.connections.leave(session.peer)
+            self._forget(session)
+
+    def _forget(self, session: Session) -> None:
+        self.sessions.remove(session)
+        self.retirements.discard(session)
+        if (end := self._ends.pop(session, None)) is not None:
+            end.cancel()
+        self.routes.discard(session)
+        self.newcomers.discard(session)
+        self.connections.leave(session.peer)
 
     def limit_connections(self, limits: ConnectionLimits) -> None:
         """Set the limits of connections. Connections that are open already stay; deadlines that run stay too."""

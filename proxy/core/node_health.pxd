@@ -9,3 +9,11 @@ cdef class NodeHealth:
 
 cdef class ByteCount:
     cdef public long long read_bytes
+
+
+cdef class Nodes:
+    cdef public dict _nodes, traffic
+    cdef public long long _many
+
+    cpdef NodeHealth health(self, node)
+    cpdef NodeHealth _maybe(self, node)

@@ -9,10 +9,13 @@ Rules:
 
 from __future__ import annotations
 
-from weakref import WeakValueDictionary
+from typing import Final
+from weakref import ref
 
 NOTHING_OWED = -1
 """Instead of a time: the broker is not known to be silent."""
+MANY: Final = 64
+"""Brokers that have no session any more are looked for when there are so many."""
 
 
 class NodeHealth:
@@ -62,12 +65,16 @@ class ByteCount:
 
 
 class Nodes:
-    """The brokers with open sessions, by node id; those reached through the bootstrap port by address."""
+    """The brokers with open sessions, by node id; those reached through the bootstrap port by address.
 
-    __slots__ = ("_nodes", "traffic")
+    Each is held by its sessions. (A WeakValueDictionary would cost a new connection as much as its session does.)
+    """
+
+    __slots__ = ("_many", "_nodes", "traffic")
 
     def __init__(self) -> None:
-        self._nodes: WeakValueDictionary[int | str | None, NodeHealth] = WeakValueDictionary()
+        self._nodes: dict[int | str | None, ref[NodeHealth]] = {}
+        self._many = MANY
         self.traffic: dict[int | None, tuple[ByteCount, ByteCount]] = {}
         """By the node id of a port: bytes read from clients, and from the broker."""
 
@@ -81,13 +88,22 @@ class Nodes:
     def at(self, node: int | None) -> list[NodeHealth]:
         """Return the health of each broker that sessions of this node's port use (None: the bootstrap port)."""
         if node is None:
-            return [each for each in self._nodes.values() if each.address]
-        found = self._nodes.get(node)
+            known = [held() for held in self._nodes.values()]
+            return [each for each in known if each is not None and each.address]
+        found = self._maybe(node)
         return [] if found is None else [found]
 
     def health(self, node: int | str | None) -> NodeHealth:
         """Return the health record that all sessions with this broker share; it is dropped with the last of them."""
-        found = self._nodes.get(node)
+        found = self._maybe(node)
         if found is None:
-            found = self._nodes[node] = NodeHealth(node if isinstance(node, str) else "")
+            if len(self._nodes) >= self._many:
+                self._nodes = {key: held for key, held in self._nodes.items() if held() is not None}
+                self._many = max(MANY, 2 * len(self._nodes))
+            found = NodeHealth(node if isinstance(node, str) else "")
+            self._nodes[node] = ref(found)
         return found
+
+    def _maybe(self, node: int | str | None) -> NodeHealth | None:
+        held = self._nodes.get(node)
+        return None if held is None else held()

@@ -9,7 +9,7 @@ is parsed in full and gets a plan of its own.
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.api import Need
 from proxy.core.session import paths
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 
 ACKS_NONE = 0
 ACKS_ALL = -1
+# A member of an enum is found more slowly.
+_PRODUCE: Final = ApiKey.PRODUCE
+_FETCH: Final = ApiKey.FETCH
+_HEADER: Final = Need.HEADER
+_HEAD: Final = Need.HEAD
+_TOPICS: Final = Need.TOPICS
 SASL = frozenset((ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE))
 """Kept whole and listened to: see `proxy.core.session.identity`."""
 MAX_UNAUTHENTICATED_BYTES = 65536
@@ -113,7 +119,7 @@ class Plan:
         self.hooks = hooks
         self.rewrite = rewrite
         self.wait_ms = wait_ms  # when to answer here, from the arrival on; 0: never
-        self.keeps_partitions = wait_ms > 0 and api.key == ApiKey.PRODUCE
+        self.keeps_partitions = wait_ms > 0 and api.key == _PRODUCE
         self.joins: Join | None = None  # adds what was refused to a reply made here
         self.ends_at_deadline = (
             False  # in any case: a fetch with a longer wait than `GraceTimes.max_ms`
@@ -127,13 +133,13 @@ class Plan:
         self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
         # Whether bodies are walked for the usage records: what each topic costs.
-        self.counts_produced = shared.topic_usage is not None and api.key == ApiKey.PRODUCE
-        self.counts_fetched = shared.topic_usage is not None and api.key == ApiKey.FETCH
+        self.counts_produced = shared.topic_usage is not None and api.key == _PRODUCE
+        self.counts_fetched = shared.topic_usage is not None and api.key == _FETCH
         self.gate: Gate | None = None
         self.request_path = paths.GENERAL
         if not (self.is_special or captured):
             self.request_path = self._request_path(hooks)
-        self.shows_names = self.request_path == paths.SHOWN and hooks.need is Need.TOPICS
+        self.shows_names = self.request_path == paths.SHOWN and hooks.need is _TOPICS
         self.fast_bytes = 0 if self.request_path == paths.GENERAL else max_bytes
         self.body_at = 0  # from the frame's start; under SHOWN
         self.usage = usage
@@ -143,7 +149,7 @@ class Plan:
         self.upstream = self.meter.upstream
         self.tally = self.meter if shared.meters.by_key else None  # bytes are counted, too
         # A fetch may wait at the broker for what it asked for, and is not slow for that.
-        patience_us = 1000 * wait_ms if api.key == ApiKey.FETCH else 0
+        patience_us = 1000 * wait_ms if api.key == _FETCH else 0
         self.slow_us = shared.slow_us + patience_us
         self.fine_us = min(self.slow_us, FINE_US)
         self.stamp = throttle.stamper(api)  # writes a throttle time into a reply
@@ -164,8 +170,8 @@ class Plan:
 
     def _request_path(self, hooks: Hooks) -> int:
         """Return the path of these requests, if they are ordinary, and open their gate."""
-        if hooks.need is not Need.HEADER:
-            walks = hooks.need is Need.HEAD and self.api.key == ApiKey.PRODUCE
+        if hooks.need is not _HEADER:
+            walks = hooks.need is _HEAD and self.api.key == _PRODUCE
             return paths.GENERAL if walks else paths.SHOWN
         if self.silent:
             return paths.ASKED
