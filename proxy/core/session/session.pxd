@@ -11,7 +11,7 @@ cdef class Session(Link):
     cdef public object on_released, replies, route
     cdef public long long opened_ms
 
-    @cython.locals(pos=cython.longlong, counted=cython.longlong, diverted=cython.bint)
+    @cython.locals(pos=cython.longlong, counted=cython.longlong, due=cython.longlong, diverted=cython.bint)
     cpdef long long from_client(
         self, bytearray buf, long long start, long long end, long long now_ms
     ) except? -2
@@ -19,9 +19,6 @@ cdef class Session(Link):
     cdef long long _rest_of_requests(
         self, bytearray buf, settled, long long end, long long now_ms
     ) except? -2
-
-    @cython.locals(due=cython.longlong)
-    cdef _on_requests(self, long long now_ms)
 
     @cython.locals(pos=cython.longlong)
     cpdef long long from_broker(

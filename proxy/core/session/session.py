@@ -116,7 +116,12 @@ class Session(Link):
             pos = self.settled
             if diverted or pos != end or self.uses_outboxes:
                 pos = self._rest_of_requests(buf, Settled(start, pos), end, now_ms)
-        self._on_requests(now_ms)
+        due = len(self.queue.entries)
+        if due:
+            if self.wait_at_ms > now_ms + self.plans.shortest_wait_ms:
+                broker_waits.watch(self, now_ms)
+            if due > self.uncounted:
+                crowding.on_requests(self)
         return pos
 
     def _rest_of_requests(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
@@ -125,15 +130,6 @@ class Session(Link):
             return request_stream.take(self, buf, settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_request(fault, buf, settled)
-
-    def _on_requests(self, now_ms: int) -> None:
-        """Time the replies that are due, and count what is in flight if that is much."""
-        due = len(self.queue.entries)
-        if due:
-            if self.wait_at_ms > now_ms + self.plans.shortest_wait_ms:
-                broker_waits.watch(self, now_ms)
-            if due > self.uncounted:
-                crowding.on_requests(self)
 
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
