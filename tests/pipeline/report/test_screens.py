@@ -69,7 +69,7 @@ def test_the_page_fits_and_can_be_read(
 
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
     assert page.evaluate(CUT_OFF) == []
-    assert page.locator("figure svg:visible").count() == 12
+    assert page.locator("figure svg:visible").count() == page.locator("figure").count() > 0
     is_dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 20, 23)"
     assert is_dark is (scheme == "dark")
     for folded in page.locator("summary").all():
@@ -88,6 +88,6 @@ def test_print_is_light_and_whole(browser: Browser, file: Path) -> None:
 
     colours = "getComputedStyle(document.documentElement).getPropertyValue('--ground')"
     assert page.evaluate(colours) == "#ffffff"
-    assert page.locator("svg.wide:visible").count() == 12
+    assert page.locator("svg.wide:visible").count() == page.locator("figure").count() > 0
     assert page.locator("svg.narrow:visible").count() == 0
     page.close()
