@@ -251,6 +251,30 @@ def test_a_fault_at_the_end_of_a_hold_ends_the_held_session_only(how, error):
     assert_nothing_left(wire)
 
 
+@pytest.mark.parametrize("end", [raising(SystemExit(3)), lambda: Reject(44, close=True)])
+def test_a_hook_ends_its_own_session_only_after_it_has_returned(end):
+    """A reply wakes the next request of its client, whose policy ends the session; the reply is delivered first."""
+    says = [lambda: FORWARD, lambda: Hold(50, "k"), end]
+    inside = []
+
+    def say():
+        return says.pop(0)()
+
+    def hear():
+        inside.append((wire.engine.wake("k"), wire.session.ending))
+        return FORWARD
+
+    policy = faulty(say, hear=hear)
+    wire = Wire(make_engine([policy]))
+    wire.client(f.heartbeat(1) + f.heartbeat(2)).broker(f.heartbeat_reply(1))
+    assert inside[0] == (1, False)
+    assert wire.session.ended
+    assert wire.to_client.startswith(f.heartbeat_reply(1))
+    assert sorted(number for number, _ in policy.completed) == [1, 2]
+    assert wire.watcher.internal == []
+    assert_nothing_left(wire)
+
+
 def test_a_request_whose_key_can_be_hashed_once_waits_for_its_deadline():
     """The key had a hash when the verdict was checked; no wake-up finds it later."""
     says = [Hold(50, Odd())]
