@@ -28,6 +28,8 @@ _MESSAGE: Final = struct.Struct("=BBBB2s2s16s16s12xIIIII")
 _ATTRIBUTE: Final = struct.Struct("=HH")
 _ACKED_AND_RECEIVED_AT: Final = 120
 """The offset of tcpi_bytes_acked and tcpi_bytes_received, 64 bits each, in struct tcp_info."""
+_UNSENT_AT: Final = 144
+"""The offset of tcpi_notsent_bytes, 32 bits."""
 _ANSWER_BYTES: Final = 1 << 18
 
 
@@ -39,6 +41,8 @@ class TcpSocket:
     remote: tuple[str, int]
     read_bytes: int
     written_bytes: int
+    unsent_bytes: int = 0
+    """Of the written bytes those that the kernel has not sent yet."""
 
 
 def held_bytes(pid: int, client_host: str, broker: tuple[str, int]) -> list[int]:
@@ -101,13 +105,14 @@ def tcp_sockets() -> list[TcpSocket]:
 def read_message(message: bytes) -> TcpSocket:
     """Return the connection in a struct inet_diag_msg with its attributes."""
     *_, port, _, remote, _, received_queue, sent_queue, _, inode = _MESSAGE.unpack_from(message)
-    acked = received = 0
+    acked = received = unsent = 0
     at = _MESSAGE.size
     while at + _ATTRIBUTE.size <= len(message):
         size, kind = _ATTRIBUTE.unpack_from(message, at)
         if kind == _INFO:
-            place = at + _ATTRIBUTE.size + _ACKED_AND_RECEIVED_AT
-            acked, received = struct.unpack_from("=QQ", message, place)
+            info = at + _ATTRIBUTE.size
+            acked, received = struct.unpack_from("=QQ", message, info + _ACKED_AND_RECEIVED_AT)
+            (unsent,) = struct.unpack_from("=I", message, info + _UNSENT_AT)
         at += max(4, -(-size // 4) * 4)
     host = socket.inet_ntop(socket.AF_INET, remote[:4])
     return TcpSocket(
@@ -115,6 +120,7 @@ def read_message(message: bytes) -> TcpSocket:
         (host, int.from_bytes(port, "big")),
         received - received_queue,
         acked + sent_queue,
+        unsent,
     )
 
 

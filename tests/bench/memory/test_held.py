@@ -3,12 +3,13 @@
 import os
 import select
 import socket
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from bench.harness import BenchError
 from bench.memory.held import TcpSocket, pair, tcp_sockets
+from tests.support.shell.sockets import tcp_pair
 
 BROKER = ("127.0.0.1", 9092)
 CLIENT = "127.0.0.2"
@@ -39,6 +40,18 @@ def test_the_kernel_counts_read_and_written_bytes() -> None:
         assert found.remote == far.getsockname()
         assert found.read_bytes == 300
         assert found.written_bytes in (70, 71)  # a SYN may be among what was acknowledged
+
+
+def test_bytes_that_the_kernel_has_not_sent_are_told_apart() -> None:
+    """The peer reads nothing, so only a part of what was written has left."""
+    far, near = tcp_pair()
+    with far, near:
+        near.setblocking(False)
+        with suppress(BlockingIOError):
+            while near.send(bytes(1 << 16)):
+                pass
+        (found,) = [each for each in tcp_sockets() if each.inode == os.fstat(near.fileno()).st_ino]
+        assert 0 < found.unsent_bytes < found.written_bytes
 
 
 def test_clients_and_their_brokers_are_paired_in_order() -> None:
