@@ -7,11 +7,21 @@ from typing import Final
 import pytest
 
 from proxy.core.session.channel import Mute
+from proxy.core.session.kept_produce import timed_out_body
+from proxy.core.stats.topic_usage import TopicUsage
 from proxy.shell.endpoint import SLOWED, Endpoint
 from proxy.shell.event_loop import SLOWED_READ_BYTES
 from proxy.shell.loop_limits import MORE_READ_BYTES, READ_BYTES
 from proxy.shell.poller import IN, OUT
+from tests.support.core.policies import EverySecond
+from tests.support.core.sessions import make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.many_partitions import (
+    produce_many,
+    produce_many_reply,
+    produce_many_timed_out,
+)
+from tests.support.model.differential_counts import topic_rows, topics_counted
 from tests.support.shell.sockets import Bench, arrived, receive, receive_through, start_sending
 from tests.support.shell.tls import Contexts, tls_link
 
@@ -74,6 +84,35 @@ def test_a_partial_send_of_any_length_costs_one_send_more_and_two_changes_of_the
     bench.run()
     assert arrived(broker) == BEAT
     assert endpoints.slow_events == slow
+
+
+def test_a_produce_of_many_partitions_passes_in_any_two_reads_and_any_two_sends(make_bench):
+    """A gate is asked, some are sampled, topics are counted, and it can be answered here, as if it came whole."""
+    book = TopicUsage()
+    engine = make_engine([EverySecond()], keeps_traces=True, sample_every=3, topic_usage=book)
+    bench = make_bench(engine)
+    client, broker, session = bench.link()
+    sends = Sends(session.handle.other)
+    number = 7  # two topics, seven partitions, 600 bytes
+    data, reply = produce_many(number), produce_many_reply(number)
+    for taken in range(len(data) + 1):
+        cut = taken * 7 % len(data) + 1
+        got = bytearray()
+        sends.room = taken
+        client.sendall(data[:cut])
+        bench.event_loop.step(1)
+        sends.room = 1 << 20
+        client.sendall(data[cut:])
+        bench.step_until(lambda got=got: got.extend(arrived(broker)) or len(got) >= len(data))
+        assert got == data, taken
+        (exchange,) = session.queue
+        assert timed_out_body(exchange) == produce_many_timed_out(number)[9:], taken
+        broker.sendall(reply)
+        bench.step_until(lambda: not session.queue)
+        assert arrived(client) == reply, taken
+    assert bench.held_bytes == 0
+    assert not book.unread
+    assert sorted(topic_rows(book)) == topics_counted(data, len(data) + 1)
 
 
 def test_a_client_that_goes_on_sending_is_muted_in_the_poll_set_too(link):

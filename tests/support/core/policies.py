@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from policies.api import (
     FORWARD,
     Forward,
+    Gate,
     Need,
     Outcome,
     Peer,
@@ -77,3 +78,26 @@ class Silent(Recorder):
     """As Recorder, but wants no on_response: replies stay plain but for `on_complete`."""
 
     on_response = Policy.on_response
+
+
+class EverySecond(Policy):
+    """Has a gate that lets every second request pass; of the others it is asked."""
+
+    Config = dict
+
+    def __init__(self) -> None:
+        super().__init__({}, BenchHost())
+        self.asked = 0
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        self.asked += 1
+        return FORWARD
+
+    def gate(self, api_key: int, acks: int | None, peer: Peer) -> Gate:
+        passes = [False]
+
+        def opens(size_bytes: int, now_ms: int) -> bool:
+            passes[0] = not passes[0]
+            return passes[0]
+
+        return opens

@@ -11,6 +11,7 @@ from random import Random
 from proxy.cli import builds
 from proxy.core.stats.capture import Capture
 from proxy.core.stats.topic_usage import TopicUsage
+from tests.support.core.sessions import Wire, make_engine
 from tests.support.model.differential import CHUNKS, Run
 from tests.support.model.scripts import script
 
@@ -66,6 +67,16 @@ def topic_rows(book: TopicUsage) -> list[tuple[object, ...]]:
         for use in book.take()
         for flow in (use.produced, use.fetched)
     ]
+
+
+def topics_counted(data: bytes, times: int) -> list[tuple[object, ...]]:
+    """Return the usage by topic of so many requests that came whole."""
+    book = TopicUsage()
+    wire = Wire(make_engine(topic_usage=book))
+    for _ in range(times):
+        wire.client(data)
+    assert not book.unread
+    return sorted(topic_rows(book))
 
 
 def digest(first: int, last: int) -> str:

@@ -2,14 +2,14 @@
 
 import pytest
 
-from policies.api import FORWARD, Outcome, Policy, Throttle
-from policies.testing import BenchHost
+from policies.api import Outcome, Throttle
 from proxy.core.memory.announced import FAST_BYTES, SMALL_BYTES
 from proxy.core.memory.pool_limits import PoolLimits
 from proxy.core.session import request_stream
 from proxy.core.session.in_flight import KEPT_BYTES
 from proxy.core.session.kept_produce import timed_out_body
-from tests.support.core.policies import Recorder, Silent
+from proxy.core.stats.topic_usage import TopicUsage
+from tests.support.core.policies import EverySecond, Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.every_case import for_each
@@ -20,37 +20,15 @@ from tests.support.messages.many_partitions import (
     topics_of,
 )
 from tests.support.messages.waiting import asked
+from tests.support.model.differential_counts import topic_rows, topics_counted
 
 PREFIX_BYTES = 27
 """Up to the timeout of the requests here: what a plan is found by."""
 
 
-class Gated(Policy):
-    """Has a gate that lets every second request pass; of the others it is asked."""
-
-    Config = dict
-
-    def __init__(self):
-        super().__init__({}, BenchHost())
-        self.asked = 0
-
-    def on_request(self, request, peer, now_ms):
-        self.asked += 1
-        return FORWARD
-
-    def gate(self, api_key, acks, peer):
-        passes = [False]
-
-        def opens(size_bytes, now_ms):
-            passes[0] = not passes[0]
-            return passes[0]
-
-        return opens
-
-
 POLICIES = {
     "none": list,
-    "gated": lambda: [Gated()],
+    "gated": lambda: [EverySecond()],
     "asked": lambda: [Recorder()],
     "told": lambda: [Silent()],
     "throttled": lambda: [Silent(lambda _: Throttle(10))],
@@ -83,10 +61,16 @@ def general(monkeypatch):
     return reads
 
 
-@for_each([(number, kind) for number in range(4, 8) for kind in POLICIES])
-def test_a_produce_that_is_cut_anywhere_is_kept_and_counted_as_a_whole_one(number, kind):
-    """Its bytes pass, each partition can be answered here, and policies, usage and traces are told once."""
-    engine = make_engine(POLICIES[kind](), keeps_traces=True, sample_every=3)
+@for_each(
+    [(number, kind, is_counted) for number in range(4, 8) for kind in POLICIES
+     for is_counted in (False, True)]
+)  # fmt: skip
+def test_a_produce_that_is_cut_anywhere_is_kept_and_counted_as_a_whole_one(
+    number, kind, is_counted
+):
+    """Its bytes pass, each partition can be answered here; policies, usage, topics and traces are told once."""
+    book = TopicUsage() if is_counted else None
+    engine = make_engine(POLICIES[kind](), keeps_traces=True, sample_every=3, topic_usage=book)
     wire = Wire(engine)
     data, reply = produce_many(number), produce_many_reply(number)
     wire.client(data).broker(reply)
@@ -107,6 +91,9 @@ def test_a_produce_that_is_cut_anywhere_is_kept_and_counted_as_a_whole_one(numbe
     assert wire.session.is_at_rest
     assert sum(row.requests for row in wire.watcher.rows) == sent
     assert sum(row.request_bytes for row in wire.watcher.rows) == len(data) * sent
+    if book is not None:
+        assert not book.unread
+        assert sorted(topic_rows(book)) == topics_counted(data, sent)
     if kind not in {"none", "gated"}:
         (policy,) = [entry.policy for entry in engine.chain.entries]
         assert [outcome for _, outcome in policy.completed] == [Outcome.REPLIED] * sent

@@ -80,6 +80,48 @@ def test_each_client_gets_what_a_rewrite_of_its_reply_alone_would_give_it(versio
     assert wire.held_bytes == 0
 
 
+CLIENTS = st.integers(0, 2)
+STEPS = st.one_of(
+    st.tuples(st.just("asks"), CLIENTS, st.sampled_from(LISTS), st.sampled_from([0, 1, 3000])),
+    st.tuples(st.just("gets"), CLIENTS, st.integers(1, 120)),
+    st.tuples(st.just("gets"), CLIENTS, st.integers(1, 120)),
+    st.tuples(st.just("learns"), st.sampled_from(LISTS)),
+    st.tuples(st.just("wants names"), st.booleans()),
+)
+
+
+@given(st.tuples(*[st.sampled_from(VERSIONS)] * 3), st.lists(STEPS, max_size=40))
+def test_lists_that_change_between_the_reads_of_a_reply_leave_each_client_its_own(versions, steps):
+    """The replies of three clients arrive by turns and in parts; brokers move, and names are read or not, meanwhile."""
+    engine = make_engine()
+    wires = [Wire(engine) for _ in versions]
+    coming, due = [b"", b"", b""], [b"", b"", b""]
+    for number, step in enumerate(steps):
+        match step:
+            case ("asks", who, brokers, rest):
+                version = versions[who]
+                asked = f.request(f.METADATA, version, number, b"\xff" * 4, tagged=version >= 9)
+                wires[who].client(asked)
+                reply = metadata(version, number, brokers, rest)
+                coming[who] += reply
+                due[who] += rewritten(version, reply)
+            case ("gets", who, size):
+                wires[who].broker(coming[who][:size])
+                coming[who] = coming[who][size:]
+                assert due[who].startswith(wires[who].to_client)
+            case ("learns", brokers):
+                engine.topology.learn({n: (host.encode(), port) for n, host, port in brokers})
+            case ("wants names", wanted):
+                engine.rewrites.want_topic_names(wanted=wanted)
+                engine.forget_plans()
+    for wire, left, whole in zip(wires, coming, due, strict=True):
+        wire.broker(left)
+        assert wire.to_client == whole
+        assert not wire.session.ended
+        wire.release()
+    assert wires[0].held_bytes == 0
+
+
 def led(engine) -> Lead:
     api = apis.find(ApiKey.METADATA, 1)
     assert api is not None
