@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
+from proxy.core.stats.topic_usage import TopicUsage
 from tests.support.messages import frames as f
 from tests.support.model.differential import Run
-from tests.support.model.differential_counts import counted
+from tests.support.model.differential_counts import counted, sampled
 from tests.support.model.scripts import script
 
 SEEDS = int(os.environ.get("SLUICE_DIFFERENTIAL_SEEDS", "10000"))
@@ -24,7 +25,7 @@ def run(seed: int) -> None:
     rng = Random(seed)
     made = script(rng, seed)
     try:
-        Run(made, rng).go()
+        Run(made, rng, topic_usage=None if seed % 5 else TopicUsage(), **sampled(seed)).go()
     except Exception as error:
         error.add_note(f"seed {seed}")
         raise
@@ -35,7 +36,9 @@ def run(seed: int) -> None:
     [*range(QUICK), *(pytest.param(part, marks=pytest.mark.slow) for part in range(QUICK, PARTS))],
 )
 def test_a_session_does_what_the_plain_model_does(part):
-    """Any chunking and interleaving, both sides, all verdicts, small pools, brokers late, silent and lost."""
+    """Any chunking and interleaving, both sides, all verdicts, small pools, brokers late, silent and lost; requests are
+    sampled and counted by topic or not.
+    """
     first, after = (part * SEEDS // PARTS, (part + 1) * SEEDS // PARTS)
     for seed in range(first, after):
         run(seed)

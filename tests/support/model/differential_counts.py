@@ -16,6 +16,11 @@ from tests.support.model.differential import CHUNKS, Run
 from tests.support.model.scripts import script
 
 
+def sampled(seed: int) -> dict[str, object]:
+    """Return the options with which an engine keeps traces: of no request, of each, or of every second or third."""
+    return {"keeps_traces": bool(seed & 4), "sample_every": 1 + seed % 3}
+
+
 def counted(
     seed: int, chunks: tuple[int, ...], *, fast: bool, topics: bool
 ) -> tuple[dict[str, object], bytes]:
@@ -31,6 +36,7 @@ def counted(
         capture=capture,
         topic_usage=book,
         meters_by_key=bool(seed & 1),
+        **sampled(seed),
     )
     done.go()
     engine, watcher = done.wire.engine, done.wire.watcher
