@@ -19,6 +19,8 @@ cdef class Endpoint:
     cdef public Session session
     cdef public ByteCount traffic
 
+    cpdef use(self, transport)
+
 
 cdef class Endpoints:
     cdef public object brokers, poller

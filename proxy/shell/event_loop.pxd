@@ -5,6 +5,7 @@ cimport cython
 from proxy.core.memory.pool cimport MemoryPool
 from proxy.core.purgatory.timers cimport Timers
 from proxy.core.session.channel cimport Channel
+from proxy.core.session.session cimport Session
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport UsageBook
 from proxy.core.turns cimport Turns
@@ -64,3 +65,12 @@ cdef class EventLoop(Steppable):
     )
     cpdef long long _receive(self, Endpoint end, long long now_ms) except? -9
     cpdef _read_more(self, Endpoint end)
+
+    @cython.locals(a=Endpoint, b=Endpoint)
+    cpdef attach(self, Session session, client, broker=*)
+
+    @cython.locals(a=Endpoint, b=Endpoint)
+    cpdef join(self, Session session, broker)
+
+    @cython.locals(session=Session, each=Endpoint)
+    cpdef _turn(self, Endpoint end, long long now_ms)

@@ -21,7 +21,7 @@ cpdef on_fault(Endpoints endpoints, Endpoint end, error, long long now_ms)
 @cython.locals(channel=Channel)
 cdef _send_outbox(Endpoints endpoints, Endpoint end)
 
-@cython.locals(stuck=cython.bint)
+@cython.locals(to_client=Channel, to_broker=Channel)
 cdef _set_backpressure(Endpoint client, Endpoint broker)
 
 @cython.locals(channel=Channel, want=cython.longlong, before=cython.longlong, is_slow=cython.bint)

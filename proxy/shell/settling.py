@@ -3,8 +3,8 @@
 Rules:
 - Unsent bytes are sent first. Then an ended session finishes both sides; of any other, a side that has unsent bytes
   mutes the one that they come from, and each side watches for what it waits for. Its mask changes only if that does.
-- After a send that was not taken whole none follows: its side is watched for room. The poll set is told that the other
-  one is muted only when more of its bytes come.
+- After a send that was not taken whole none follows: its side is watched for room, or its broker is dialled. The poll
+  set is told that the other one is muted only when more of its bytes come.
 - A muted client that may stay so is watched for a disconnect: it frees its place and sockets.
 - An exception of a session ends that session only. Its sides are closed before the session is told.
 """
@@ -23,6 +23,7 @@ from proxy.shell.poller import IN, OUT, RDHUP
 if TYPE_CHECKING:
     from proxy.shell.endpoint import Endpoint, Endpoints
 
+_BACKPRESSURE = Mute.BACKPRESSURE
 _LASTING = Mute.THROTTLED | Mute.OUT_OF_MEMORY  # a disconnect is noticed meanwhile
 
 
@@ -54,9 +55,11 @@ def settle_rest(endpoints: Endpoints, end: Endpoint) -> None:
 def wait_for_room(endpoints: Endpoints, end: Endpoint) -> None:
     """Wait until this side takes the bytes that it has just refused, and mute the other one."""
     session, source = end.session, end.other
-    if session.ended or session.uses_outboxes or end.fd < 0 or source.closed or source.lingering:
+    if session.ended or session.uses_outboxes or source.closed or source.lingering:
         settle(endpoints, end)
         return
+    if end.fd < 0 and endpoints.brokers is not None:
+        endpoints.brokers.need(session)
     source.expect |= SLOWED
     if end.is_client:
         _set_backpressure(end, source)
@@ -116,9 +119,15 @@ def _send_outbox(endpoints: Endpoints, end: Endpoint) -> None:
 
 def _set_backpressure(client: Endpoint, broker: Endpoint) -> None:
     """Mute the side whose bytes the other one does not take, and unmute it when it has."""
-    stuck = bool(client.channel.outbox)
-    broker.channel.set_backpressure(on=stuck)
-    client.channel.set_backpressure(on=stuck or bool(broker.channel.outbox))
+    to_client, to_broker = client.channel, broker.channel
+    if to_client.outbox:
+        to_broker.mute(_BACKPRESSURE)
+    else:
+        to_broker.unmute(_BACKPRESSURE)
+    if to_client.outbox or to_broker.outbox:
+        to_client.mute(_BACKPRESSURE)
+    else:
+        to_client.unmute(_BACKPRESSURE)
 
 
 def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:

@@ -102,13 +102,6 @@ class Channel:
         """Remove a reason not to read this side; others may remain."""
         self.muted &= ~reason
 
-    def set_backpressure(self, *, on: bool) -> None:
-        """Mute this side while the other side does not take its bytes (`on`), or unmute it."""
-        if on:
-            self.muted |= Mute.BACKPRESSURE
-        else:
-            self.muted &= ~Mute.BACKPRESSURE
-
     def put(self, data: bytes | bytearray, counted_bytes: int = 0) -> None:
         """Append bytes to be written to this side. The caller must not change `data` afterwards.
 

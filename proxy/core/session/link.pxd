@@ -31,3 +31,6 @@ cdef class Link(ScheduledSession):
     cdef public Usage usage
 
     cpdef long long next_exchange_id(self)
+    cpdef end(self, reason, detail, long long now_ms)
+    cpdef end_after_replies(self, reason, detail=*)
+    cpdef maybe_end(self)

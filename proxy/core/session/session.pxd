@@ -28,3 +28,12 @@ cdef class Session(Link):
     cdef long long _rest_of_replies(
         self, bytearray buf, settled, long long end, long long now_ms
     ) except? -2
+
+    cpdef resume(self)
+    cpdef on_turn_over(self)
+    cpdef end(self, reason, detail, long long now_ms)
+    cpdef end_after_replies(self, reason, detail=*)
+    cpdef maybe_end(self)
+    cpdef client_gone(self, long long now_ms)
+    cpdef upstream_closed(self)
+    cpdef release(self, long long now_ms)

@@ -15,7 +15,7 @@ from proxy.core.errors import CloseReason
 from proxy.shell import dial as dial_module
 from proxy.shell.acceptor import Acceptor
 from proxy.shell.broker_dials import BrokerDials
-from proxy.shell.connecting import Connecting, socket_address
+from proxy.shell.connecting import Connecting
 from proxy.shell.dialer import Dialer
 from proxy.shell.direct_dials import KEPT_S, NAMED_S
 from proxy.shell.listeners import Listeners
@@ -116,6 +116,12 @@ def full_broker() -> Iterator[Broker]:
     made = Broker(full=True)
     yield made
     made.close()
+
+
+def step_until_dialled(bench: Bench) -> None:
+    """Step until a connection to a broker has begun; the event loop has not seen its outcome then."""
+    while len(bench.event_loop.endpoints.watched) < 2:  # the port, and the connection
+        bench.event_loop.step(0)
 
 
 async def test_a_broker_with_an_ip_address_is_dialled_without_a_task(bench, broker):
@@ -244,6 +250,99 @@ async def test_the_end_of_a_drain_ends_sessions_whose_brokers_are_being_dialled(
     assert [reason for reason, _ in proxy.closed] == [CloseReason.DRAINED]
 
 
+async def test_a_drain_that_begins_when_a_broker_is_reached_still_sends_it_the_request(
+    bench, broker
+):
+    """The kernel has connected, and the event loop has not seen it yet. The client gets its reply, then the end."""
+    async with running(bench, broker.address) as proxy:
+        client = proxy.connect(f.heartbeat(1))
+        step_until_dialled(bench)
+        proxy.until.set()
+        bench.engine.drain()
+        await proxy.settle()
+        far = broker.accept()
+        assert arrived(far) == f.heartbeat(1)
+        far.sendall(f.reply(1, b"\0" * 6))
+        await proxy.settle()
+        assert arrived(client) == f.reply(1, b"\0" * 6)
+        assert client.recv(1) == b""
+        client.close()
+        far.close()
+        await proxy.settle()
+        assert [reason for reason, _ in proxy.closed] == [CloseReason.DRAINED]
+        assert bench.held_bytes == bench.event_loop.open_sockets == 0
+        assert proxy.tasks == 0
+
+
+@pytest.mark.parametrize("fails", ["at once", "soon", "late"])
+async def test_a_dial_that_fails_within_a_drain_ends_its_session(bench, fails, full_broker):
+    """Whether `connect` itself fails, or an event tells, or no event comes in time. Nothing is left of it."""
+    failing = {
+        "at once": ("255.255.255.255", 9092),  # no address for TCP
+        "soon": ("127.0.0.1", free_ports()),
+        "late": full_broker.address,
+    }
+    async with running(bench, failing[fails]) as proxy:
+        client = proxy.connect(f.heartbeat(1))
+        bench.clock.now_ms += 1
+        if fails == "at once":
+            bench.event_loop.step(0)
+            bench.event_loop.step(0)
+            assert bench.event_loop.arriving == 1  # a task looks for another broker
+        else:
+            step_until_dialled(bench)
+        proxy.until.set()
+        bench.engine.drain()
+        if fails == "late":
+            await proxy.settle()
+            assert proxy.closed == []
+            bench.clock.now_ms += TIMEOUT_S * 1000
+        await proxy.settle()
+        assert client.recv(1) == b""
+        client.close()
+        await proxy.settle()
+        assert [reason for reason, _ in proxy.closed] == [CloseReason.DRAINED]
+        assert bench.held_bytes == bench.event_loop.open_sockets == 0
+
+
+async def test_who_takes_over_a_kept_address_gets_connections_until_its_time_is_over_only(
+    bench, broker, mock_clock
+):
+    """As with Kafka's own clients, whose JVM keeps it for as long. No connection to it makes it last longer."""
+    stranger = Broker()
+    route = ("localhost", broker.address[1])
+    async with running(bench, route) as proxy:
+        proxy.dialer._direct_dials.note(route, "{}:{}".format(*stranger.address))
+        for wait_s in (0, KEPT_S - 1):
+            mock_clock.jump(wait_s)
+            proxy.connect(f.heartbeat(1))
+            await proxy.settle()
+            assert arrived(stranger.accept()) == f.heartbeat(1)
+        mock_clock.jump(1)
+        proxy.connect(f.heartbeat(1))
+        while sum(each.route is not None for each in bench.engine.sessions) < 3:
+            await proxy.settle()
+        await proxy.settle()
+        assert arrived(broker.accept()) == f.heartbeat(1)
+        bench.event_loop.close_all(CloseReason.DRAINED)
+    stranger.close()
+
+
+async def test_a_client_whose_broker_is_dialled_costs_no_change_of_the_poll_set(bench, broker):
+    """It is muted meanwhile, which the poll set is told when it sends more; its bytes arrive in order."""
+    async with running(bench, broker.address) as proxy:
+        proxy.connect(f.heartbeat(1))
+        await proxy.settle()
+        assert arrived(broker.accept()) == f.heartbeat(1)
+        assert bench.event_loop.endpoints.interest_changes == 0
+        more = proxy.connect(f.heartbeat(2))
+        step_until_dialled(bench)
+        more.sendall(f.heartbeat(3))
+        await proxy.settle()
+        assert arrived(broker.accept()) == f.heartbeat(2) + f.heartbeat(3)
+        bench.event_loop.close_all(CloseReason.DRAINED)
+
+
 async def test_a_node_that_moves_while_it_is_dialled_is_dialled_where_it_is(bench, broker):
     """Nothing was sent to the first address."""
     moved = Broker()
@@ -251,8 +350,7 @@ async def test_a_node_that_moves_while_it_is_dialled_is_dialled_where_it_is(benc
     learn({0: (b"127.0.0.1", broker.address[1])})
     async with running(bench, node_id=0) as proxy:
         proxy.connect(f.heartbeat(1))
-        while not proxy.dialer._topology.nodes or len(bench.event_loop.endpoints.watched) < 2:
-            bench.event_loop.step(0)
+        step_until_dialled(bench)
         learn({0: (b"127.0.0.1", moved.address[1])})
         await proxy.settle()
         assert arrived(broker.accept()) == b""
@@ -290,25 +388,3 @@ def test_an_event_is_no_proof_of_a_connection(bench, full_broker):
     bench.clock.now_ms += 1000
     bench.run()
     assert told == []
-
-
-@pytest.mark.parametrize(
-    ("host", "family"),
-    [
-        ("127.0.0.1", socket.AF_INET),
-        ("::1", socket.AF_INET6),
-        ("kafka-1", None),
-        ("fe80::1%eth0", None),
-        ("1.2.3", None),
-        ("a\0b", None),
-        ("", None),
-    ],
-)
-def test_only_an_ip_address_is_known_without_a_resolver(host, family):
-    """One with a zone needs the number of its interface."""
-    assert socket_address(host, 9092) == (family and (family, (host, 9092)))
-
-
-def test_an_ip_address_is_named_as_the_system_names_it():
-    """So a broker has one name, whichever way it was dialled."""
-    assert socket_address("0:0:0:0:0:0:0:1", 9092) == (socket.AF_INET6, ("::1", 9092))
