@@ -36,6 +36,7 @@ TWINS: Final = frozenset(
         "proxy/shell/system_calls.pxd",
         "wire/one_partition_reads.pxd",
         "wire/produce_runs.pxd",
+        "wire/topic_runs.pxd",
     }
 )
 """Type files whose functions are C inlines in the modules that use them; their `.py` is not compiled."""

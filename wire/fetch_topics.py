@@ -1,8 +1,9 @@
 """The topics of a Fetch reply: the partitions, bytes, batches and records of each. The reply is never changed.
 
-- The reader is fed the whole frame, length included, in chunks of any size. Between chunks it keeps only the few
-  bytes of an element that was cut, never a record.
-- One generator reads: it asks for a number of bytes, or to step over a number of bytes.
+- The reader is fed the whole frame, length included, in chunks of any size. Between chunks it keeps a state, a number
+  of bytes to step over, and the few bytes of an element that was cut, never a record.
+- Ordinary topics and partitions that are whole in a chunk are counted many at once (`wire.topic_counts`), the others
+  element by element.
 - Topics have names before v13 and ids from v13 on. v12 brought compact sizes and tags.
 - A reply that is malformed or too large ends the reading and sets `broken`; the reply still passes. It is too large
   if it has more elements than the budget of a reply, or needs more than MAX_FEED_STEPS steps in one `feed`.
@@ -10,209 +11,276 @@
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from wire import produce_runs, topic_runs
 from wire.errors import BudgetError, WireError
-from wire.primitives import (
-    INT16,
-    INT32,
-    REPLY_ELEMENT_BUDGET,
-    Buffer,
-    check_tag_count,
-    spend,
-)
-from wire.produce_topics import TopicBytes
+from wire.incremental import try_size, try_string
+from wire.primitives import REPLY_ELEMENT_BUDGET, check_tag_count, spend
+from wire.record_batches import BatchCounter, new_count
+from wire.topic_counts import REPLY_SHAPES, count_partitions, count_topics
 from wire.topic_names import topic_name
-from wire.varint import UINT32_MAX
+from wire.varint import try_uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from wire.record_batches import TopicCount
 
 MAX_FEED_STEPS: Final = 32_768
-"""Values that one `feed` reads. 256 KiB of empty partitions need fewer."""
+"""Elements, and runs of ordinary ones, that one `feed` reads."""
 
-_ASK: Final = 0
-_STEP_OVER: Final = 1
-_RECORDS: Final = 2
-_TOPIC_ID_BYTES: Final = 16
-_ABORTED: Final = Struct(">qq")
-_FIXED_BYTES: Final = (
-    4 + 2 + 8 + 8 + 8
-)  # index, error, high watermark, last stable, log start offset
-
-if TYPE_CHECKING:
-    Reading = Generator[tuple[int, int], bytes, None]
-    IntReading = Generator[tuple[int, int], bytes, int]
+_LEND_BYTES: Final = 64
+_ABORTED_BYTES: Final = 16
 
 
 class FetchTopics:
     """Reads what a Fetch reply holds of each topic.
 
-    `per_topic` grows with the bytes that are fed. `done` is True after the last field, `broken` after a reply that
-    cannot be read.
+    `per_topic` grows with the bytes that are fed. `broken` is True after a reply that cannot be read.
     """
 
-    __slots__ = ("_by_id", "_carry", "_flexible", "_left", "_reader", "_version", "_wish", "broken",
-                 "done", "per_topic")  # fmt: skip
+    __slots__ = (
+        "_aborted_left",
+        "_batches",
+        "_budget",
+        "_carry",
+        "_is_in_records",
+        "_level",
+        "_partitions_left",
+        "_skip_bytes",
+        "_state",
+        "_tags_left",
+        "_topics_left",
+        "broken",
+        "per_topic",
+        "shape",
+    )
 
     def __init__(self, version: int) -> None:
-        self.per_topic: list[TopicBytes] = []
+        self.per_topic: list[TopicCount] = []
         self.broken = False
-        self.done = False
-        self._version = version
-        self._flexible = version >= 12
-        self._by_id = version >= 13
-        self._left = REPLY_ELEMENT_BUDGET
-        self._carry = bytearray()
-        self._reader = self._frame()
-        self._wish = next(self._reader)
+        self.shape = REPLY_SHAPES[version]
+        self._batches = BatchCounter()
+        self._budget = REPLY_ELEMENT_BUDGET
+        self._carry = bytearray()  # the start of an element that a chunk boundary cut
+        self._state: int = topic_runs.HEADER
+        self._level: int = topic_runs.IN_HEADER
+        self._skip_bytes = 0  # of records or of a tagged field, still to come
+        self._is_in_records = False
+        self._topics_left = 0
+        self._partitions_left = 0
+        self._aborted_left = 0
+        self._tags_left = 0
 
-    def feed(self, buf: Buffer, start: int, end: int) -> None:
+    @property
+    def done(self) -> bool:
+        """Whether the last field of the last topic was taken. What follows is not read."""
+        return self._state == topic_runs.END and not self._skip_bytes
+
+    def feed(self, buf: bytearray, start: int, end: int) -> None:
         """Take the frame's next bytes `buf[start:end]`. A malformed reply raises nothing: it sets `broken`."""
-        if self.broken or self.done:
+        if self.broken:
             return
         try:
             self._take(buf, start, end)
         except WireError:
             self.broken = True
 
-    def _take(self, buf: Buffer, start: int, end: int) -> None:
+    def _take(self, buf: bytearray, start: int, end: int) -> None:
         carry = self._carry
         steps = 0
-        while not self.done:
+        while start < end and (self._skip_bytes or self._state != topic_runs.END):
+            if self._skip_bytes:
+                step = min(self._skip_bytes, end - start)
+                if self._is_in_records:
+                    self._batches.feed(buf, start, start + step)
+                self._skip_bytes -= step
+                start += step
+                continue
             steps += 1
             if steps > MAX_FEED_STEPS:
-                raise BudgetError(
-                    f"more than {MAX_FEED_STEPS} values in one chunk of a Fetch reply"
-                )
-            kind, size_bytes = self._wish
-            if kind == _ASK:
-                lacking = size_bytes - len(carry)
-                if end - start < lacking:
+                raise BudgetError(f"more than {MAX_FEED_STEPS} steps in one chunk of a Fetch reply")
+            if carry:
+                kept = len(carry)
+                whole = carry + buf[start : min(start + max(_LEND_BYTES, kept), end)]
+                after = self._element(whole, 0, len(whole))
+                if after < 0:
+                    carry += whole[kept:]
+                    start += len(whole) - kept
+                else:
+                    carry.clear()
+                    start += after - kept
+                continue
+            after = self._run(buf, start, end)
+            if after == start:
+                after = self._element(buf, start, end)
+                if after < 0:
                     carry += buf[start:end]
                     return
-                if carry:
-                    carry += buf[start : start + lacking]
-                    got = bytes(carry)
-                    carry.clear()
-                else:
-                    got = bytes(buf[start : start + lacking])
-                start += lacking
-            else:
-                step = min(size_bytes, end - start)
-                if kind == _RECORDS:
-                    self.per_topic[-1].counter.feed(buf, start, start + step)
-                start += step
-                if step < size_bytes:
-                    self._wish = (kind, size_bytes - step)
-                    return
-                got = b""
-            try:
-                self._wish = self._reader.send(got)
-            except StopIteration:
-                self.done = True
+            start = after
 
-    # -- the fields of a reply, in order ------------------------------------------------------------
+    def _run(self, buf: bytearray, pos: int, end: int) -> int:
+        """Count the ordinary topics or partitions that are whole here; return the offset after them."""
+        counts = self.per_topic
+        if self._state == topic_runs.PARTITION:
+            left = self._partitions_left
+            pos, left = count_partitions(self.shape, counts[-1], buf, pos, end, left)
+            if left != self._partitions_left:
+                self._partitions_left = left
+                if not left:
+                    self._fields_end(topic_runs.IN_TOPIC)
+        elif self._state == topic_runs.TOPIC:
+            known = len(counts)
+            pos, self._topics_left, self._budget = count_topics(
+                self.shape, buf, pos, end, self._topics_left, self._budget, counts
+            )
+            self._budget += len(counts) - known  # the topics were paid for with their number
+            if not self.shape.by_id:
+                for count in counts[known:]:
+                    topic_name(count.topic)  # raises WireError unless it is text
+            if not self._topics_left:
+                self._state = topic_runs.END
+        return pos
 
-    def _frame(self) -> Reading:
-        yield _STEP_OVER, 8  # size and correlation id
-        if self._flexible:
-            yield from self._tags()
-        version = self._version
-        yield _STEP_OVER, (4 if version >= 1 else 0) + (6 if version >= 7 else 0)
-        for _ in range((yield from self._count())):
-            yield from self._topic()
+    # -- elements: they return the offset after them, or -1 if they are incomplete ---------------------
 
-    def _topic(self) -> Reading:
-        partition = self._compact_partition if self._flexible else self._classic_partition
-        length = _TOPIC_ID_BYTES
-        if not self._by_id:
-            length = yield from self._length()
-        name = yield _ASK, length
-        self.per_topic.append(TopicBytes(name if self._by_id else topic_name(name)))
-        for _ in range((yield from self._count())):
-            yield from partition()
-        if self._flexible:
-            yield from self._tags()
+    def _element(self, buf: bytearray, pos: int, end: int) -> int:
+        state = self._state
+        if state == topic_runs.PARTITION:
+            return self._partition(buf, pos, end)
+        if state == topic_runs.SIZE:
+            return self._size(buf, pos, end)
+        if state == topic_runs.TAG_COUNT:
+            return self._tag_count(buf, pos, end)
+        if state == topic_runs.TOPIC:
+            return self._topic(buf, pos, end)
+        if state == topic_runs.ABORTED:
+            if pos + _ABORTED_BYTES > end:
+                return -1
+            self._aborted_left -= 1
+            self._fields_end(topic_runs.IN_ABORTED)
+            return pos + _ABORTED_BYTES
+        if state == topic_runs.TAG:
+            return self._tag(buf, pos, end)
+        if state == topic_runs.START:
+            return self._start(buf, pos, end)
+        if pos + topic_runs.HEADER_BYTES > end:
+            return -1
+        self._fields_end(topic_runs.IN_HEADER)
+        return pos + topic_runs.HEADER_BYTES
 
-    def _compact_partition(self) -> Reading:
-        """Read a partition of v12 or later in as few steps as possible, because replies have many partitions."""
-        aborted = (yield _ASK, _FIXED_BYTES + 1)[-1]
-        if aborted > 1:
-            aborted = yield from self._uvarint(aborted)
-            self._left = spend(self._left, aborted - 1)
-            for _ in range(aborted - 1):
-                yield _STEP_OVER, _ABORTED.size
-                yield from self._tags()
-        size_bytes = (yield _ASK, 5)[-1]  # the preferred read replica, then the size of the records
-        if size_bytes >= 0x80:
-            size_bytes = yield from self._uvarint(size_bytes)
-        yield from self._records(size_bytes - 1)
-        yield from self._tags()
+    def _start(self, buf: bytearray, pos: int, end: int) -> int:
+        shape = self.shape
+        at = pos + shape.start_bytes - topic_runs.HEADER_BYTES - shape.compact
+        count, after = try_size(buf, at, end, shape.compact)
+        if after < 0:
+            return -1
+        self._topics_left = self._counted(count)
+        self._state = topic_runs.TOPIC if self._topics_left else topic_runs.END
+        return after
 
-    def _classic_partition(self) -> Reading:
-        version = self._version
-        # index, error, high watermark; last stable offset; log start offset
-        yield _STEP_OVER, 14 + (8 if version >= 4 else 0) + (8 if version >= 5 else 0)
-        if version >= 4:
-            aborted = yield from self._count()
-            yield _STEP_OVER, aborted * _ABORTED.size
-        if version >= 11:
-            yield _STEP_OVER, 4  # preferred read replica
-        yield from self._records((yield from self._size()))
+    def _topic(self, buf: bytearray, pos: int, end: int) -> int:
+        shape, length = self.shape, produce_runs.TOPIC_ID_BYTES
+        if not shape.by_id:
+            length, pos = try_string(buf, pos, end, shape.compact)
+            if pos < 0:
+                return -1
+            if length < 0:
+                raise WireError("topic name is null, expected 0 or more bytes")
+        count, after = try_size(buf, pos + length, end, shape.compact)
+        if after < 0:
+            return -1
+        topic = produce_runs.piece(buf, pos, pos + length)
+        if not shape.by_id:
+            topic_name(topic)  # raises WireError unless it is text
+        self.per_topic.append(new_count(topic))
+        self._topics_left -= 1
+        self._partitions_left = self._counted(count)
+        if self._partitions_left:
+            self._state = topic_runs.PARTITION
+        else:
+            self._fields_end(topic_runs.IN_TOPIC)
+        return after
 
-    def _records(self, size_bytes: int) -> Reading:
-        use = self.per_topic[-1]
-        use.partitions += 1
-        if size_bytes > 0:
-            use.size_bytes += size_bytes
-            use.counter.begin()
-            yield _RECORDS, size_bytes
+    def _partition(self, buf: bytearray, pos: int, end: int) -> int:
+        """Read the first fields of a partition, and the number of its aborted transactions."""
+        shape = self.shape
+        after = pos + shape.fixed_bytes
+        aborted = 0
+        if shape.has_aborted:
+            aborted, after = try_size(buf, after, end, shape.compact)
+        if after < 0 or after > end:
+            return -1
+        self._aborted_left = self._counted(aborted)
+        self._state = topic_runs.ABORTED if self._aborted_left else topic_runs.SIZE
+        return after
 
-    # -- values ----------------------------------------------------------------------------------
+    def _size(self, buf: bytearray, pos: int, end: int) -> int:
+        """Read the other fields of a partition, before its records."""
+        shape = self.shape
+        size, after = try_size(buf, pos + shape.replica_bytes, end, shape.compact)
+        if after < 0:
+            return -1
+        count = self.per_topic[-1]
+        count.partitions += 1
+        self._partitions_left -= 1
+        if size > 0:
+            count.size_bytes += size
+            self._batches.begin(count)
+            self._skip_bytes = size
+            self._is_in_records = True
+        self._fields_end(topic_runs.IN_PARTITION)
+        return after
 
-    def _count(self) -> IntReading:
-        """Read an array's count and spend the budget for it; a null array is empty."""
-        count = max((yield from self._size()), 0)
-        self._left = spend(self._left, count)
+    def _counted(self, count: int) -> int:
+        """Spend the budget for an array's count, and return it; a null array is empty."""
+        count = max(count, 0)
+        self._budget = spend(self._budget, count)
         return count
 
-    def _size(self) -> IntReading:
-        if self._flexible:
-            return (yield from self._uvarint()) - 1
-        return int(INT32.unpack((yield _ASK, 4))[0])
+    def _fields_end(self, level: int) -> None:
+        """End the untagged fields of a struct; in flexible versions its tags follow."""
+        self._level = level
+        if self.shape.compact:
+            self._state = topic_runs.TAG_COUNT
+        else:
+            self._struct_end()
 
-    def _length(self) -> IntReading:
-        length = (
-            (yield from self._uvarint()) - 1
-            if self._flexible
-            else int(INT16.unpack((yield _ASK, 2))[0])
-        )
-        if not 0 <= length <= 0x7FFF:
-            raise WireError(f"topic name length {length} is outside 0..{0x7FFF}")
-        return length
+    def _struct_end(self) -> None:
+        level = self._level
+        if level == topic_runs.IN_PARTITION:
+            if self._partitions_left:
+                self._state = topic_runs.PARTITION
+            else:
+                self._fields_end(topic_runs.IN_TOPIC)
+        elif level == topic_runs.IN_TOPIC:
+            self._state = topic_runs.TOPIC if self._topics_left else topic_runs.END
+        elif level == topic_runs.IN_ABORTED:
+            self._state = topic_runs.ABORTED if self._aborted_left else topic_runs.SIZE
+        else:
+            self._state = topic_runs.START
 
-    def _uvarint(self, first: int = -1) -> IntReading:
-        """Read a varint; `first` is its first byte if that was read already."""
-        byte = first if first >= 0 else (yield _ASK, 1)[0]
-        value, shift = byte & 0x7F, 7
-        while byte >= 0x80:
-            if shift == 35:
-                raise WireError("varint has more than 5 bytes, expected 1..5")
-            byte = (yield _ASK, 1)[0]
-            value |= (byte & 0x7F) << shift
-            shift += 7
-        if value > UINT32_MAX:
-            raise WireError(f"varint {value} is outside 0..{UINT32_MAX}")
-        return value
+    def _tag_count(self, buf: bytearray, pos: int, end: int) -> int:
+        count, after = try_uvarint(buf, pos, end)
+        if after < 0:
+            return -1
+        if count:
+            self._budget = spend(self._budget, check_tag_count(count))
+            self._tags_left = count
+            self._state = topic_runs.TAG
+        else:
+            self._struct_end()
+        return after
 
-    def _tags(self) -> Reading:
-        count = (yield _ASK, 1)[0]
-        if not count:
-            return
-        count = check_tag_count((yield from self._uvarint(count)))
-        self._left = spend(self._left, count)
-        for _ in range(count):
-            yield from self._uvarint()
-            yield _STEP_OVER, (yield from self._uvarint())
+    def _tag(self, buf: bytearray, pos: int, end: int) -> int:
+        _, after = try_uvarint(buf, pos, end)
+        if after < 0:
+            return -1
+        size, after = try_uvarint(buf, after, end)
+        if after < 0:
+            return -1
+        self._skip_bytes = size
+        self._is_in_records = False
+        self._tags_left -= 1
+        if not self._tags_left:
+            self._struct_end()
+        return after

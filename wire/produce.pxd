@@ -12,9 +12,9 @@ cdef class ProduceWalker:
     cdef public object acks, timeout_ms
     cdef public BatchCounter _counter
     cdef public bytearray _carry, packed
-    cdef public bint _by_id, _flexible, _transactional, reads_each
+    cdef public bint _by_id, _flexible, _transactional
     cdef public long long _budget, _last_tag, _level, _partitions_left, _skip_bytes, _state, _tags_left
-    cdef public long long _topic_at, _topics_left, steps
+    cdef public long long _topics_left, steps
 
     cpdef _topic_in(self, bytearray packed, long long pos)
 

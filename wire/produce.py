@@ -55,8 +55,7 @@ class ProduceWalker:
     """Reads topics and partitions of one Produce body, fed in chunks of any size.
 
     `acks` and `timeout_ms` are None until known. `steps` counts the steps taken. `packed` grows with the bytes that are
-    fed: the topics in the form of `wire.produce_partitions.pack_topics`. `reads_each`: a subclass reads
-    each partition, so they are not stepped over many at once.
+    fed: the topics in the form of `wire.produce_partitions.pack_topics`.
     """
 
     __slots__ = (
@@ -71,12 +70,10 @@ class ProduceWalker:
         "_skip_bytes",
         "_state",
         "_tags_left",
-        "_topic_at",
         "_topics_left",
         "_transactional",
         "acks",
         "packed",
-        "reads_each",
         "steps",
         "timeout_ms",
     )
@@ -86,7 +83,6 @@ class ProduceWalker:
         self.timeout_ms: int | None = None
         self.packed = bytearray()
         self.steps = 0
-        self.reads_each = False
         self._transactional = version >= 3
         self._flexible = version >= 9
         self._by_id = version >= 13
@@ -96,7 +92,6 @@ class ProduceWalker:
         self._skip_bytes = 0  # of records or of a tagged field, still to come
         self._carry = bytearray()  # the start of an element that a chunk boundary cut
         self._counter: BatchCounter | None = None  # reads the records that are stepped over
-        self._topic_at = 0  # where the topic that was read last begins in `packed`
         self._topics_left = 0
         self._partitions_left = 0
         self._tags_left = 0
@@ -114,11 +109,6 @@ class ProduceWalker:
             found.append((self._topic_in(packed, pos), list(unpack_from(f">{count}i", packed, at))))
             pos = at + 4 * count
         return found
-
-    @property
-    def newest_topic(self) -> str | bytes:
-        """Return the topic that was read last: its name, or the 16 bytes of its id."""
-        return self._topic_in(self.packed, self._topic_at)
 
     def _topic_in(self, packed: bytearray, pos: int) -> str | bytes:
         at = pos + _PACKED_TOPIC.size
@@ -145,9 +135,7 @@ class ProduceWalker:
                 step = min(self._skip_bytes, end - start)
                 counter = self._counter
                 if counter is not None:
-                    self.steps -= counter.batches
-                    counter.feed(data, start, start + step)
-                    self.steps += counter.batches
+                    self.steps += counter.feed(data, start, start + step)
                     if step == self._skip_bytes:
                         self._counter = None
                 self._skip_bytes -= step
@@ -170,7 +158,7 @@ class ProduceWalker:
                     start += used - kept
                     lend_bytes = _LEND_BYTES
             else:
-                if self._state == produce_runs.PARTITION and not self.reads_each:
+                if self._state == produce_runs.PARTITION:
                     after = self._take_partitions(data, start, end, limit)
                     if after != start:
                         start = after
@@ -251,9 +239,7 @@ class ProduceWalker:
             topic_name(buf[pos : pos + length])  # raises WireError unless it is text
         self._topics_left -= 1
         self._partitions_left = self._counted(count)
-        self._topic_at = len(self.packed)
-        self.packed += _PACKED_TOPIC.pack(length, count)
-        self.packed += buf[pos : pos + length]
+        produce_runs.pack_topic(self.packed, buf, pos, length, count)
         if count:
             self._state = produce_runs.PARTITION
         else:
@@ -266,7 +252,7 @@ class ProduceWalker:
         size_bytes, after = try_size(buf, pos + 4, end, self._flexible)
         if after < 0:
             return -1
-        self.packed += buf[pos : pos + 4]
+        produce_runs.pack_index(self.packed, buf, pos)
         self._skip_bytes = max(size_bytes, 0)
         self._partitions_left -= 1
         self._fields_end(produce_runs.IN_PARTITION)
@@ -276,7 +262,9 @@ class ProduceWalker:
         """Return an array's count and spend the budget for it. A null array raises `WireError`, as in Kafka."""
         if count < 0:
             raise WireError(f"array count {count} of a Produce request is outside 0..{0x7FFF_FFFF}")
-        self._budget = spend(self._budget, count)
+        self._budget -= count
+        if self._budget < 0:
+            spend(self._budget + count, count)  # raises BudgetError
         return count
 
     def _fields_end(self, level: int) -> None:

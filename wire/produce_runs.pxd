@@ -26,6 +26,7 @@ cdef enum:
     COMPACT_SINCE = 9
     TOPIC_IDS_SINCE = 13
     TOPIC_ID_BYTES = 16
+    PACKED_TOPIC_BYTES = 6
     RESPONSE_BYTES = 33
     PIECE_BYTES = 256
 
@@ -45,6 +46,11 @@ cdef inline int append(bytearray packed, const unsigned char* more, Py_ssize_t s
 
 cdef inline int int32_in(const unsigned char* at) noexcept nogil:
     return <int>((<unsigned int>at[0] << 24) | (at[1] << 16) | (at[2] << 8) | at[3])
+
+
+cdef inline bytes piece(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
+    check(buf, pos, end)
+    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(buf) + pos, max(end - pos, 0))
 
 
 cdef inline Py_ssize_t single_partition_head_end(
@@ -130,11 +136,27 @@ cdef inline (Py_ssize_t, Py_ssize_t) size_at(
     return size - 1, stop
 
 
+cdef inline int pack_topic(
+    bytearray packed, bytearray buf, Py_ssize_t name_at, Py_ssize_t length, Py_ssize_t partitions
+) except -1:
+    cdef unsigned char head[6]
+    check(buf, name_at, name_at + length)
+    head[0], head[1] = (length >> 8) & 0xFF, length & 0xFF
+    head[2], head[3] = (partitions >> 24) & 0xFF, (partitions >> 16) & 0xFF
+    head[4], head[5] = (partitions >> 8) & 0xFF, partitions & 0xFF
+    append(packed, head, 6)
+    return append(packed, <const unsigned char*>PyByteArray_AS_STRING(buf) + name_at, length)
+
+
+cdef inline int pack_index(bytearray packed, bytearray buf, Py_ssize_t pos) except -1:
+    check(buf, pos, pos + 4)
+    return append(packed, <const unsigned char*>PyByteArray_AS_STRING(buf) + pos, 4)
+
+
 cdef inline bytes pack_untagged(
     bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes
 ):
     cdef const unsigned char* data
-    cdef unsigned char head[6]
     cdef bytearray packed
     cdef Py_ssize_t topics, length, name_at, partitions, left
     cdef bint compact = version >= COMPACT_SINCE
@@ -151,11 +173,7 @@ cdef inline bytes pack_untagged(
         partitions, pos = size_at(data, pos + length, end, 0 if compact else 4)
         if length < 0 or partitions < 0 or PyByteArray_GET_SIZE(packed) + 6 + length + 4 * partitions > max_bytes:
             return None
-        head[0], head[1] = length >> 8, length & 0xFF
-        head[2], head[3] = partitions >> 24, (partitions >> 16) & 0xFF
-        head[4], head[5] = (partitions >> 8) & 0xFF, partitions & 0xFF
-        append(packed, head, 6)
-        append(packed, data + name_at, length)
+        pack_topic(packed, buf, name_at, length, partitions)
         pos, left = take_partitions(buf, pos, end, partitions, packed, compact)
         if left:
             return None

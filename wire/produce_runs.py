@@ -30,11 +30,18 @@ COMPACT_SINCE: Final = 9
 TOPIC_IDS_SINCE: Final = 13
 """The first version with topic ids instead of names."""
 TOPIC_ID_BYTES: Final = 16
+PACKED_TOPIC_BYTES: Final = 6
+"""Before the name or id of a packed topic: its length, and the number of partitions."""
 
 _INT32: Final = Struct(">i").unpack_from
 _PACKED_TOPIC: Final = Struct(">Hi").pack  # length of its name or id, number of partitions
 _RESPONSE_BYTES: Final = 33
 """An untagged partition of a response v9+: 30 bytes of numbers, no record errors, no error message."""
+
+
+def piece(buf: bytearray, pos: int, end: int) -> bytes:
+    """Return the bytes buf[pos:end]."""
+    return bytes(buf[pos:end])
 
 
 def single_partition_head_end(buf: bytearray, at: int, stop: int, version: int) -> int:
@@ -97,6 +104,19 @@ def take_partitions(
     return pos, left
 
 
+def pack_topic(
+    packed: bytearray, buf: bytearray, name_at: int, length: int, partitions: int
+) -> None:
+    """Append a topic's head to `packed`: its name or id is in buf[name_at : name_at + length]."""
+    packed += _PACKED_TOPIC(length, partitions)
+    packed += buf[name_at : name_at + length]
+
+
+def pack_index(packed: bytearray, buf: bytearray, pos: int) -> None:
+    """Append the index of the partition at `pos` to `packed`."""
+    packed += buf[pos : pos + 4]
+
+
 def pack_untagged(buf: bytearray, pos: int, end: int, version: int, max_bytes: int) -> bytes | None:
     """Return the topics of the Produce request that ends at `end`; `pos` is the offset of their array.
 
@@ -114,8 +134,7 @@ def pack_untagged(buf: bytearray, pos: int, end: int, version: int, max_bytes: i
         partitions, pos = _size_at(buf, pos + length, end, 0 if compact else 4)
         if length < 0 or partitions < 0 or len(packed) + 6 + length + 4 * partitions > max_bytes:
             return None
-        packed += _PACKED_TOPIC(length, partitions)
-        packed += buf[name_at : name_at + length]
+        pack_topic(packed, buf, name_at, length, partitions)
         pos, left = take_partitions(buf, pos, end, partitions, packed, compact)
         if left:
             return None

@@ -7,25 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wire import produce_runs
 from wire.errors import WireError
 from wire.produce import NO_STEP_LIMIT, ProduceWalker
-from wire.record_batches import BatchCounter
+from wire.record_batches import BatchCounter, new_count
+from wire.topic_counts import REQUEST_SHAPES, count_partitions
 
 if TYPE_CHECKING:
     from wire.primitives import Buffer
-
-
-class TopicBytes:
-    """The partitions, bytes, batches and records of one topic in one frame."""
-
-    __slots__ = ("counter", "partitions", "size_bytes", "topic")
-
-    def __init__(self, topic: str | bytes) -> None:
-        self.topic = topic
-        """The topic's name, or the 16 bytes of its id."""
-        self.partitions = 0
-        self.size_bytes = 0
-        self.counter = BatchCounter()
+    from wire.record_batches import TopicCount
 
 
 class ProduceTopics(ProduceWalker):
@@ -34,14 +24,15 @@ class ProduceTopics(ProduceWalker):
     With `lenient` a malformed body raises nothing: `broken` becomes True, and so does `done`.
     """
 
-    __slots__ = ("_lenient", "broken", "per_topic")
+    __slots__ = ("_batches", "_lenient", "broken", "per_topic", "shape")
 
     def __init__(self, version: int, *, lenient: bool = False) -> None:
         super().__init__(version)
-        self.reads_each = True
-        self.per_topic: list[TopicBytes] = []
+        self.per_topic: list[TopicCount] = []
         self.broken = False
+        self._batches = BatchCounter()
         self._lenient = lenient
+        self.shape = REQUEST_SHAPES[version]
 
     @property
     def done(self) -> bool:
@@ -63,18 +54,33 @@ class ProduceTopics(ProduceWalker):
             self.broken = True
             return end
 
+    def _take_partitions(self, buf: bytearray, pos: int, end: int, limit: int) -> int:
+        left = self._partitions_left
+        after = ProduceWalker._take_partitions(self, buf, pos, end, limit)  # noqa: SLF001 - its own base; `super` is slow in C
+        if after != pos:
+            count = self.per_topic[-1]
+            batches = count.batches
+            count_partitions(self.shape, count, buf, pos, after, left - self._partitions_left)
+            self.steps += count.batches - batches
+        return after
+
     def _topic(self, buf: bytearray, pos: int, end: int) -> int:
-        after = ProduceWalker._topic(self, buf, pos, end)  # noqa: SLF001 - its own base; `super` is slow in C
+        packed = len(self.packed)
+        after = ProduceWalker._topic(self, buf, pos, end)  # noqa: SLF001 - as above
         if after >= 0:
-            self.per_topic.append(TopicBytes(self.newest_topic))
+            name_at = packed + produce_runs.PACKED_TOPIC_BYTES
+            self.per_topic.append(
+                new_count(produce_runs.piece(self.packed, name_at, len(self.packed)))
+            )
         return after
 
     def _partition(self, buf: bytearray, pos: int, end: int) -> int:
         after = ProduceWalker._partition(self, buf, pos, end)  # noqa: SLF001 - as above
         if after >= 0:
-            use = self.per_topic[-1]
-            use.partitions += 1
-            use.size_bytes += self._skip_bytes
-            use.counter.begin()
-            self._counter = use.counter if self._skip_bytes else None
+            count = self.per_topic[-1]
+            count.partitions += 1
+            count.size_bytes += self._skip_bytes
+            if self._skip_bytes:
+                self._batches.begin(count)
+                self._counter = self._batches
         return after

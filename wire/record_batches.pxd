@@ -2,15 +2,28 @@
 
 cimport cython
 
+from wire cimport topic_runs
+
+
+cdef class TopicCount:
+    cdef public object owner
+    cdef public bytes topic
+    cdef public long long batches, partitions, records, size_bytes
+
+
+@cython.locals(count=TopicCount)
+cpdef TopicCount new_count(bytes topic)
+
 
 cdef class BatchCounter:
+    cdef public TopicCount _count
     cdef public bytearray _head
-    cdef public long long _skip_bytes, batches, records
+    cdef public long long _skip_bytes
 
-    cpdef begin(self)
+    cpdef begin(self, TopicCount count)
 
-    @cython.locals(step=cython.longlong, wanted=cython.longlong, head=bytearray)
-    cpdef feed(self, buf, long long start, long long end)
-
-    @cython.locals(whole_bytes=cython.longlong)
-    cpdef long long _count(self, buf, long long at) except? -2
+    @cython.locals(
+        head=bytearray, batches=cython.longlong, wanted=cython.longlong, step=cython.longlong, size=cython.longlong,
+        records=cython.longlong,
+    )
+    cpdef long long feed(self, bytearray buf, long long start, long long end) except? -2

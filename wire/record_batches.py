@@ -1,7 +1,8 @@
-"""Counts the record batches of a Produce or Fetch, and the records in them, without reading a record.
+"""Counts the record batches of a topic in a Produce or Fetch, and the records in them, without reading a record.
 
-- The counter is fed records fields in chunks of any size. Between chunks it keeps the head of one batch. Nothing is
-  decompressed: the count is in the head of the batch.
+- A BatchCounter is fed records fields in chunks of any size. Between chunks it keeps the head of one batch. Fields that
+  are whole are counted many at once (`wire.topic_runs`).
+- Nothing is decompressed: the count is in the head of the batch.
 - Magic 2 gives the number of records. Magic 0 and 1 are message sets: an entry counts as one record, and a compressed
   one hides how many it contains (Kafka 4 sends none).
 - A Fetch may cut its last batch anywhere; a batch without a whole head is not counted.
@@ -9,62 +10,77 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any
 
-from wire.primitives import Buffer, int32_at
+from wire import topic_runs
 
-_SIZE_AT: Final = 8  # after the base offset
-_SIZED_FROM: Final = 12  # the size counts the bytes from here on
-_MAGIC_AT: Final = 16
-_COUNT_AT: Final = 57
-_OLD_HEAD_BYTES: Final = 17
-"""Up to the magic, which is at the same place in every version."""
-_HEAD_BYTES: Final = 61
+
+class TopicCount:
+    """What one request or reply has of one topic. `topic`: its name, or from v13 the 16 bytes of its id."""
+
+    __slots__ = ("batches", "owner", "partitions", "records", "size_bytes", "topic")
+
+    topic: bytes
+    partitions: int
+    size_bytes: int
+    batches: int
+    records: int
+    owner: Any
+    """For whoever sums the counts up."""
+
+
+def new_count(topic: bytes) -> TopicCount:
+    """Return the count of a topic of which nothing was read yet. A constructor would be too slow."""
+    count = TopicCount.__new__(TopicCount)
+    count.topic = topic
+    count.partitions = count.size_bytes = count.batches = count.records = 0
+    count.owner = None
+    return count
 
 
 class BatchCounter:
-    """Counts batches and records. `batches` and `records` are the sums over all fields that were fed."""
+    """Counts the batches and records of one records field after the other."""
 
-    __slots__ = ("_head", "_skip_bytes", "batches", "records")
+    __slots__ = ("_count", "_head", "_skip_bytes")
 
     def __init__(self) -> None:
-        self.batches = 0
-        self.records = 0
+        self._count: TopicCount | None = None
         self._head = bytearray()  # of the batch that begins
         self._skip_bytes = 0  # of the batch that is passing
 
-    def begin(self) -> None:
-        """Begin another records field; a batch that the previous field cut is dropped."""
+    def begin(self, count: TopicCount) -> None:
+        """Begin another records field, which is counted in `count`; a batch that the previous field cut is dropped."""
+        self._count = count
         self._head.clear()
         self._skip_bytes = 0
 
-    def feed(self, buf: Buffer, start: int, end: int) -> None:
-        """Take the field's next bytes `buf[start:end]`."""
-        head = self._head
+    def feed(self, buf: bytearray, start: int, end: int) -> int:
+        """Take the field's next bytes `buf[start:end]`; return how many batches begin to count with them."""
+        head, batches = self._head, 0
         while start < end:
             if self._skip_bytes:
                 step = min(self._skip_bytes, end - start)
                 self._skip_bytes -= step
                 start += step
-            elif not head and end - start >= _HEAD_BYTES:  # nearly always
-                self._skip_bytes = self._count(buf, start)
-            else:
-                wanted = _OLD_HEAD_BYTES if len(head) < _OLD_HEAD_BYTES else _HEAD_BYTES
+                continue
+            if head:
+                wanted = topic_runs.OLD_HEAD_BYTES
+                if len(head) >= wanted:
+                    wanted = topic_runs.HEAD_BYTES
                 step = min(wanted - len(head), end - start)
                 head += buf[start : start + step]
                 start += step
-                if len(head) == _HEAD_BYTES or (
-                    len(head) == _OLD_HEAD_BYTES and head[_MAGIC_AT] < 2
-                ):
-                    self._skip_bytes = self._count(head, 0) - len(head)
-                    head.clear()
-
-    def _count(self, buf: Buffer, at: int) -> int:
-        """Count the batch whose head is at `at`. Returns its size in bytes; an impossible size counts as the head's."""
-        self.batches += 1
-        whole_bytes: int = int32_at(buf, at + _SIZE_AT)[0] + _SIZED_FROM
-        if buf[at + _MAGIC_AT] < 2:
-            self.records += 1
-            return max(whole_bytes, _OLD_HEAD_BYTES)
-        self.records += max(int32_at(buf, at + _COUNT_AT)[0], 0)
-        return max(whole_bytes, _HEAD_BYTES)
+                size, records = topic_runs.batch_at(head, 0, len(head))
+                self._skip_bytes = max(size - len(head), 0)
+            else:
+                size, records = topic_runs.batch_at(buf, start, end)
+                self._skip_bytes = size
+            if size:
+                self._count.batches += 1  # type: ignore[union-attr] # a field has begun
+                self._count.records += records  # type: ignore[union-attr] # as above
+                batches += 1
+                head.clear()
+            elif not head:
+                head += buf[start:end]
+                return batches
+        return batches

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.core.session import frame_heads, paths
 from proxy.shell import loop_limits
 from tests.support.messages.waiting import body_of
-from wire import one_partition_reads, produce_runs
+from wire import one_partition_reads, produce_runs, topic_runs
 from wire.produce import read_acks
 from wire.varint import encode_uvarint
 
@@ -71,6 +71,58 @@ def test_the_bytes_of_a_reply_are_read_alike(twins, data):
                 assert getattr(twins, name)(buf, pos) == expected
 
 
+SIZES = st.lists(st.sampled_from([0, 1, 2, 0x7F, 0x80, 0x81, 0xFF]), max_size=9).map(bytes)
+
+
+@given(SIZES)
+def test_sizes_are_read_alike(twins, data):
+    """Of two or four bytes, and compact, wherever they are cut off; and so are pieces of a buffer."""
+    buf = bytearray(data)
+    for end in range(len(buf) + 1):
+        for pos in range(end + 2):
+            for width in (0, 2, 4):
+                expected = topic_runs.size_at(buf, pos, end, width)
+                assert twins.size_at(buf, pos, end, width) == expected
+        for pos in range(end + 1):
+            assert twins.piece(buf, pos, end) == produce_runs.piece(buf, pos, end)
+
+
+BATCHES = st.lists(
+    st.builds(
+        lambda size, magic, records, more: (
+            pack(">qiibiq", 7, size, 0, magic, 0, 0) + bytes(28) + pack(">i", records) + bytes(more)
+        ),
+        st.sampled_from([49, 52, 0, -1, 1 << 30, 0x7FFF_FFFF]),
+        st.sampled_from([2, 2, 2, 0, 1, 3, -1]),
+        st.sampled_from([1, 5, 0, -1, 0x7FFF_FFFF]),
+        st.integers(0, 4),
+    ),
+    max_size=3,
+).map(b"".join)
+LAYOUTS = st.tuples(
+    st.sampled_from([4, 22, 30]), st.booleans(), st.sampled_from([0, 4]), st.booleans()
+)
+
+
+@given(st.lists(BATCHES, max_size=4), LAYOUTS, st.integers(0, 5), st.data())
+def test_partitions_are_summed_up_alike(twins, fields, layout, left, data):
+    """Of any layout, with any byte changed, and wherever the read ends."""
+    fixed_bytes, has_aborted, replica_bytes, compact = layout
+    buf = bytearray()
+    for field in fields:
+        buf += bytes(fixed_bytes)
+        if has_aborted:
+            buf += (b"\x01" if compact else bytes(4)) + bytes(replica_bytes)
+        buf += (encode_uvarint(len(field) + 1) if compact else pack(">i", len(field))) + field
+        buf += bytes(compact)
+    if data.draw(st.booleans()) and buf:
+        buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    for end in {*range(max(0, len(buf) - 70), len(buf) + 1), len(buf) // 2}:
+        expected = topic_runs.sum_partitions(buf, 0, end, left, *layout)
+        assert twins.sum_partitions(buf, 0, end, left, *layout) == expected
+        assert twins.batch_at(buf, 0, end) == topic_runs.batch_at(buf, 0, end)
+
+
 PARTITIONS = st.one_of(
     st.binary(max_size=300).map(
         lambda each: b"part" + encode_uvarint(len(each) + 1) + each + b"\0"
@@ -102,6 +154,24 @@ def test_many_partitions_are_stepped_over_alike(twins):
     expected = produce_runs.take_partitions(buf, 0, len(buf), 250, packed, compact=True)
     assert twins.take_partitions(buf, 0, len(buf), 250, in_c, True) == expected == (len(buf), 40)
     assert in_c == packed == b"".join(pack(">i", each) for each in range(210))
+
+
+@given(st.binary(min_size=4, max_size=400), st.integers(0, 0x7FFF_FFFF), st.data())
+def test_topics_and_indexes_are_appended_alike(twins, data, partitions, draws):
+    """From any place of the buffer; what is not inside it is an error."""
+    buf, packed, in_c = bytearray(data), bytearray(b"x"), bytearray(b"x")
+    at = draws.draw(st.integers(0, len(buf) - 4))
+    length = draws.draw(st.integers(0, len(buf) - at))
+    produce_runs.pack_topic(packed, buf, at, length, partitions)
+    produce_runs.pack_index(packed, buf, at)
+    twins.pack_topic(in_c, buf, at, length, partitions)
+    twins.pack_index(in_c, buf, at)
+    assert in_c == packed
+    for pos in (-1, len(buf) - 3):
+        with pytest.raises(IndexError):
+            twins.pack_topic(in_c, buf, pos, 4, 1)
+        with pytest.raises(IndexError):
+            twins.pack_index(in_c, buf, pos)
 
 
 NAMES = st.sampled_from([b"", b"t", b"n" * 127, b"n" * 250])

@@ -2,7 +2,7 @@
 
 from proxy.core.session cimport frame_heads, paths
 from proxy.shell cimport loop_limits, system_calls
-from wire cimport one_partition_reads, produce_runs
+from wire cimport one_partition_reads, produce_runs, topic_runs
 
 
 def request_at(bytearray buf, Py_ssize_t pos):
@@ -29,8 +29,33 @@ def single_partition_head_end(bytearray buf, Py_ssize_t at, Py_ssize_t stop, Py_
     return produce_runs.single_partition_head_end(buf, at, stop, version)
 
 
+def piece(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
+    return produce_runs.piece(buf, pos, end)
+
+
 def take_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, bytearray packed, bint compact):
     return produce_runs.take_partitions(buf, pos, end, left, packed, compact)
+
+
+def pack_topic(bytearray packed, bytearray buf, Py_ssize_t name_at, Py_ssize_t length, Py_ssize_t partitions):
+    produce_runs.pack_topic(packed, buf, name_at, length, partitions)
+
+
+def pack_index(bytearray packed, bytearray buf, Py_ssize_t pos):
+    produce_runs.pack_index(packed, buf, pos)
+
+
+def size_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t width):
+    return topic_runs.size_at(buf, pos, end, width)
+
+
+def batch_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
+    return topic_runs.batch_at(buf, pos, end)
+
+
+def sum_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, *layout):
+    fixed_bytes, has_aborted, replica_bytes, compact = layout
+    return topic_runs.sum_partitions(buf, pos, end, left, fixed_bytes, has_aborted, replica_bytes, compact)
 
 
 def pack_untagged(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes):

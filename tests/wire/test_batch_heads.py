@@ -112,8 +112,7 @@ def test_the_heads_are_those_that_a_walker_finds(
         assert not is_whole
         return
     assert is_whole
-    counters = [each.counter for each in walker.per_topic]
-    assert len(heads) == sum(counter.batches for counter in counters)
+    assert len(heads) == sum(count.batches for count in walker.per_topic)
     known = sum(max(head.records, 0) if head.magic == 2 else 1 for head in heads)
     if all(head.magic <= 2 for head in heads):
-        assert known == sum(counter.records for counter in counters)
+        assert known == sum(count.records for count in walker.per_topic)

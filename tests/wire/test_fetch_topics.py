@@ -38,7 +38,13 @@ def read(version: int, frame: bytes, cuts=()) -> FetchTopics:
 
 def uses(reader: FetchTopics) -> list[tuple]:
     return [
-        (use.topic, use.partitions, use.size_bytes, use.counter.batches, use.counter.records)
+        (
+            use.topic if reader.shape.by_id else use.topic.decode(),
+            use.partitions,
+            use.size_bytes,
+            use.batches,
+            use.records,
+        )
         for use in reader.per_topic
     ]
 
@@ -76,7 +82,7 @@ def test_damage_raises_nothing(version, data):
     pieces = read(version, bytes(frame), range(len(frame)))
 
     assert (pieces.done, pieces.broken) == (whole.done, whole.broken)
-    assert uses(pieces) == uses(whole)
+    assert whole.broken or uses(pieces) == uses(whole)
 
 
 def flexible_partition(index: int, field: bytes | None, tags: bytes = b"\x00") -> bytes:

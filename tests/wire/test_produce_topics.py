@@ -27,7 +27,13 @@ def walked(walker, body: bytes, cuts=()):
 
 def uses(walker: ProduceTopics) -> list[tuple]:
     return [
-        (use.topic, use.partitions, use.size_bytes, use.counter.batches, use.counter.records)
+        (
+            use.topic if walker.shape.by_id else use.topic.decode(),
+            use.partitions,
+            use.size_bytes,
+            use.batches,
+            use.records,
+        )
         for use in walker.per_topic
     ]
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.messages.record_batches import GZIP, batch
-from wire.record_batches import BatchCounter
+from wire.record_batches import BatchCounter, new_count
 
 
 def counted(field: bytes, cuts=()) -> tuple[int, int]:
     """Return the batches and records of a field cut at these places."""
-    counter = BatchCounter()
-    counter.begin()
+    counter, count = BatchCounter(), new_count(b"t")
+    counter.begin(count)
     for start, end in pairwise(sorted({0, len(field), *cuts})):
         counter.feed(bytearray(b"\x00" + field[start:end] + b"stale"), 1, 1 + end - start)
-    return counter.batches, counter.records
+    return count.batches, count.records
 
 
 @given(sizes=st.lists(st.integers(1, 9), max_size=5), data=st.data())
@@ -54,12 +54,12 @@ def test_a_batch_cut_in_its_head_is_not_counted():
     assert counted(field[: first + 60]) == (1, 3)
     assert counted(field[: first + 61]) == (2, 8)
 
-    counter = BatchCounter()
+    counter, count = BatchCounter(), new_count(b"t")
     for field in (batch(3)[:70], batch(2)[:10], batch(4)):
-        counter.begin()
-        counter.feed(field, 0, len(field))
+        counter.begin(count)
+        counter.feed(bytearray(field), 0, len(field))
 
-    assert (counter.batches, counter.records) == (2, 7)
+    assert (count.batches, count.records) == (2, 7)
 
 
 @given(st.binary(max_size=400), st.sets(st.integers(0, 400), max_size=8))

@@ -88,7 +88,13 @@ def reading_whole_head(
 def on_produced(shared: SharedState, user: str, walker: ProduceWalker) -> None:
     """Count a Produce that streamed, after its last byte, for `user`."""
     if shared.topic_usage is not None:
-        shared.topic_usage.produced(user, walker, shared.rewrites.topics)
+        shared.topic_usage.produced(user, walker)
+
+
+def on_fed(shared: SharedState, user: str, walker: ProduceWalker | FetchTopics) -> None:
+    """Look up the topics that a walker has read meanwhile: very many are not looked up all at once."""
+    if shared.topic_usage is not None:
+        shared.topic_usage.fed(user, walker)
 
 
 def on_unread(shared: SharedState) -> None:
@@ -104,7 +110,7 @@ def on_produced_whole(
     plan = exchange.plan
     if shared.topic_usage is not None:
         user, version = plan.peer.user, plan.api.version
-        shared.topic_usage.produced_whole(user, version, frame, body_at, shared.rewrites.topics)
+        shared.topic_usage.produced_whole(user, version, frame, body_at)
 
 
 def maybe_fetch_walker(shared: SharedState, exchange: Exchange) -> FetchTopics | None:
@@ -129,6 +135,20 @@ def maybe_names_walker(
     return walker
 
 
+def feed_reply(
+    shared: SharedState,
+    exchange: Exchange,
+    walker: FetchTopics | TopicNames,
+    buf: bytearray,
+    start: int,
+    end: int,
+) -> None:
+    """Let the walker of a reply take its next bytes buf[start:end]. It never raises."""
+    walker.feed(buf, start, end)
+    if not isinstance(walker, TopicNames):
+        on_fed(shared, exchange.plan.peer.user, walker)
+
+
 def on_walked(shared: SharedState, exchange: Exchange, walker: FetchTopics | TopicNames) -> None:
     """Take the results of the walker of a reply, after its last byte."""
     if isinstance(walker, TopicNames):
@@ -136,7 +156,7 @@ def on_walked(shared: SharedState, exchange: Exchange, walker: FetchTopics | Top
         shared.rewrites.learn(walker.names)
         shared.rewrites.names_unread += walker.is_incomplete
     elif shared.topic_usage is not None:
-        shared.topic_usage.fetched(exchange.plan.peer.user, walker, shared.rewrites.topics)
+        shared.topic_usage.fetched(exchange.plan.peer.user, walker)
 
 
 def on_fetched_whole(
@@ -145,6 +165,4 @@ def on_fetched_whole(
     """Count a Fetch reply that is whole in buf[pos:stop]."""
     plan = exchange.plan
     if shared.topic_usage is not None and plan.api.key == ApiKey.FETCH:
-        shared.topic_usage.fetched_whole(
-            plan.peer.user, plan.api, buf, pos, stop, shared.rewrites.topics
-        )
+        shared.topic_usage.fetched_whole(plan.peer.user, plan.api, buf, pos, stop)

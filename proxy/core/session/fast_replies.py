@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.core.session import frame_heads, paths, reply_stream
-from proxy.core.session.body_walk import on_fetched_whole
 from proxy.core.session.exchange import Exchange, ObservedExchange
 from proxy.core.session.local_replies import on_reply
 from proxy.core.stats.histogram import BUCKET
@@ -36,9 +35,14 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
             if path == paths.PASSES or (
                 path == paths.IF_UNTAGGED and plan.untagged_shape.matches(buf, pos, stop)  # type: ignore[union-attr] # it has one
             ):
+                if plan.counts_fetched:
+                    plan.topics.fetched(buf, pos, stop)  # type: ignore[union-attr] # there is one
                 took_us = now_us - exchange.arrived_us
-                if took_us < plan.fine_us and plan.tally is None:
+                if took_us < plan.fine_us:
                     plan.upstream[buckets[took_us]] += 1
+                    if plan.tally is not None:
+                        plan.tally.request_bytes += 4 + exchange.size_bytes
+                        plan.tally.response_bytes += 4 + size
                 else:
                     exchange = reply_stream.count_reply(link.shared, exchange, size)
                     if isinstance(exchange, ObservedExchange):
@@ -65,6 +69,7 @@ def stream_usual(link: Link, buf: bytearray, pos: int, end: int) -> None:
     if (
         correlation_id != exchange.correlation_id
         or exchange.plan.reply_path != paths.PASSES
+        or exchange.plan.counts_fetched
         or size < 4
         or end - pos >= 4 + size
     ):
@@ -86,7 +91,7 @@ def _is_heard(
     if isinstance(exchange, ObservedExchange):
         on_reply(link, exchange, size, buf, pos, stop, now_ms)
     if plan.counts_fetched:
-        on_fetched_whole(link.shared, exchange, buf, pos, stop)
+        plan.topics.fetched(buf, pos, stop)  # type: ignore[union-attr] # there is one
     exchange = reply_stream.count_reply(link.shared, exchange, size)
     link.calls.complete_replied(exchange, now_ms)
     return True

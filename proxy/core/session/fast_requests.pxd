@@ -8,12 +8,13 @@ from proxy.core.session.kept_produce cimport keep
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.stats.usage cimport Usage
-from wire.produce cimport ProduceWalker
+from wire.record_batches cimport TopicCount
 
 
 @cython.locals(
     plans=dict, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong, kind=cython.longlong,
     correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan, exchange=Exchange,
+    counts=list,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
@@ -32,11 +33,11 @@ cdef bint _opens(
 
 @cython.locals(
     size=cython.longlong, number=cython.longlong, path=cython.longlong, exchange=ObservedExchange, passes=cython.bint,
-    opened=cython.bint, walker=ProduceWalker,
+    opened=cython.bint,
 )
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,
-    long long end, kept, long long now_ms
+    long long end, kept, list counts, long long now_ms
 ) except -1
 
 cdef bint _lets_pass(
@@ -47,7 +48,7 @@ cdef bint _shows(
     Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop
 ) except -1
 
-@cython.locals(plan=Plan, walker=ProduceWalker, after=cython.longlong)
-cdef _walked(Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop)
+@cython.locals(counts=list, count=TopicCount)
+cdef list _counted(Link link, Plan plan, bytearray buf, long long pos, long long stop)
 
 cdef bint _may_read(Link link, long long size) except -1

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.verdicts import check_request
 from proxy.core.session import frame_heads, mutes, paths, request_stream, sampling
-from proxy.core.session.body_walk import on_produced, walker_for
 from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
 from proxy.core.session.in_flight import CROWDED, KEPT_BYTES
 from proxy.core.session.kept_produce import INDEX_BYTES, keep, keep_named, keep_tagged
@@ -31,13 +30,12 @@ from proxy.core.session.read_in_place import (
     show_in_place,
 )
 from proxy.core.turns import TURN_LABOUR_BYTES
-from wire.errors import WireError
 
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
-    from wire.produce import ProduceWalker
+    from wire.record_batches import TopicCount
 
 MAX_KEEP_STEPS: Final = 4096
 """Topics, partitions and tagged fields of Produce requests that are visited in one read. A read cannot hold so many
@@ -70,6 +68,11 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 kept = _kept(link, plan, buf, pos, stop)
                 if kept is None:
                     break
+            counts: list[TopicCount] | None = None
+            if plan.counts_produced:
+                counts = _counted(link, plan, buf, pos, stop)
+                if counts is None:
+                    break
             path = plan.request_path
             if path == paths.PASSES or (
                 path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
@@ -84,7 +87,11 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 entries.append(exchange)
                 usage.requests += 1
                 usage.request_bytes += 4 + size
-            elif not _try_ask(link, plan, correlation_id, buf, pos, stop, end, kept, now_ms):
+                if counts is not None:
+                    plan.topics.produced(counts)  # type: ignore[union-attr] # it counts them
+            elif not _try_ask(
+                link, plan, correlation_id, buf, pos, stop, end, kept, counts, now_ms
+            ):
                 break
             pos = stop
     finally:
@@ -148,9 +155,9 @@ def _may_stream(link: Link, whole: int, here_bytes: int) -> bool:
 def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytearray | bytes | None:
     """Return what is kept of a long Produce for a reply made here; None if it has too many parts for one read.
 
-    b"": that is found when it is read for a policy, or for the usage of topics.
+    b"": that is found when it is read for a policy.
     """
-    if plan.shows_names or plan.counts_produced:
+    if plan.shows_names:
         return b""
     kept = keep(plan, buf, pos, stop, link.keep_steps)
     if kept is None:
@@ -185,6 +192,7 @@ def _try_ask(
     stop: int,
     end: int,
     kept: bytearray | bytes | None,
+    counts: list[TopicCount] | None,
     now_ms: int,
 ) -> bool:
     """Ask the policies about a request; return whether it has passed. Else the general path takes it.
@@ -198,11 +206,6 @@ def _try_ask(
     path = plan.request_path
     if path == paths.SHOWN and not _shows(link, exchange, buf, pos, stop):
         return False
-    walker: ProduceWalker | None = None
-    if plan.counts_produced:
-        walker = _walked(link, exchange, buf, pos, stop)
-        if walker is None:
-            return False
     opened = (
         plan.gate is not None
         and path == paths.ASKED  # else the caller has asked it
@@ -224,8 +227,8 @@ def _try_ask(
             return False
     if path == paths.SHOWN:
         pass_read(exchange, buf, pos)
-    if walker is not None:
-        on_produced(link.shared, link.peer.user, walker)
+    if counts is not None:
+        plan.topics.produced(counts)  # type: ignore[union-attr] # it counts them
     if plan.silent:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
@@ -272,24 +275,15 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
     return True
 
 
-def _walked(
-    link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, stop: int
-) -> ProduceWalker | None:
-    """Return a walker that has read this Produce; None if it has too many parts for one read, or is malformed."""
-    plan, shared = exchange.plan, link.shared
-    walker = walker_for(shared, exchange)
-    try:
-        after = walker.feed(buf, pos + plan.body_at, stop, max(link.keep_steps, 1))
-    except WireError:
-        return None
-    link.keep_steps -= walker.steps
-    if after != stop or not walker.done:
-        return None
-    if exchange.kept == b"":
-        exchange.kept = bytes(walker.packed)
-        if len(walker.packed) > KEPT_BYTES:
-            link.uncounted = CROWDED
-    return walker
+def _counted(
+    link: Link, plan: Plan, buf: bytearray, pos: int, stop: int
+) -> list[TopicCount] | None:
+    """Return what a Produce has of each topic; None if it is not ordinary, or has too many parts for one read."""
+    counts = plan.topics.read(buf, pos, stop, link.keep_steps)  # type: ignore[union-attr] # it counts them
+    if counts is not None:
+        for count in counts:
+            link.keep_steps -= 1 + count.partitions + count.batches
+    return counts
 
 
 def _may_read(link: Link, size: int) -> bool:

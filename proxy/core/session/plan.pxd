@@ -2,6 +2,7 @@
 
 from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
+from proxy.core.stats.topic_usage cimport TopicCounter
 from wire.untagged_reply cimport UntaggedReply
 
 
@@ -13,5 +14,6 @@ cdef class Plan:
     cdef public bint shows_names, silent
     cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms
     cdef public Meter meter, tally
+    cdef public TopicCounter topics
     cdef public UntaggedReply untagged_shape
     cdef public list upstream

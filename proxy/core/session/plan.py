@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from policies.chain import Hooks
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
+    from proxy.core.stats.topic_usage import TopicCounter
     from proxy.core.stats.usage import Usage
     from wire.apis import Api
 
@@ -90,6 +91,7 @@ class Plan:
         "stamp",
         "streamed",
         "tally",
+        "topics",
         "untagged_shape",
         "upstream",
         "usage",
@@ -132,9 +134,14 @@ class Plan:
         audited = shared.observer.receives_audit and api.key in ADMINISTRATIVE
         self.is_special = audited or api.key in SIGN_ON
         captured = shared.capture is not None and shared.capture.open
-        # Whether bodies are walked for the usage records: what each topic costs.
+        # Whether bodies are read for the usage records: what each topic costs.
         self.counts_produced = shared.topic_usage is not None and api.key == _PRODUCE
         self.counts_fetched = shared.topic_usage is not None and api.key == _FETCH
+        self.topics: TopicCounter | None = None
+        if shared.topic_usage is not None and (self.counts_produced or self.counts_fetched):
+            # In a Produce they follow the timeout, which the prefix has only with ACKS_ALL.
+            topics_at = 12 + len(prefix) + (0 if acks == ACKS_ALL else 4)
+            self.topics = shared.topic_usage.counter(peer.user, api, topics_at)
         self.gate: Gate | None = None
         self.request_path = paths.GENERAL
         if not (self.is_special or captured):
@@ -158,7 +165,7 @@ class Plan:
             self.lead = shared.rewrites.lead_for(api)
         self.untagged_shape = addresses.quick_check(api) if rewrite is not None else None
         self.reply_path = paths.HEARD
-        if _hears_no_reply(hooks) and not (captured or self.counts_fetched):
+        if _hears_no_reply(hooks) and not captured:
             if rewrite is None:
                 self.reply_path = paths.PASSES
             elif self.untagged_shape is not None:
@@ -176,10 +183,10 @@ class Plan:
         if self.silent:
             return paths.ASKED
         if hooks.on_request is None and _hears_no_reply(hooks):
-            return paths.ASKED if self.counts_produced else paths.PASSES
+            return paths.PASSES
         if hooks.open_gate is not None:
             self.gate = hooks.open_gate(self.api.key, self.acks, self.peer)
-        return paths.ASKED if self.gate is None or self.counts_produced else paths.GATED
+        return paths.ASKED if self.gate is None else paths.GATED
 
     def watched(self) -> Plan:
         """Return the variant for a request whose reply must be looked at, so that it cannot pass."""

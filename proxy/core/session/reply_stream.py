@@ -21,6 +21,7 @@ from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session import broker_waits, paths
 from proxy.core.session.body_walk import (
+    feed_reply,
     maybe_fetch_walker,
     maybe_names_walker,
     on_fetched_whole,
@@ -84,8 +85,11 @@ def finish(link: Link, now_ms: int) -> None:
         del queue.entries[0]
         plan = exchange.plan
         took_us = link.shared.now_us - exchange.arrived_us
-        if plan.reply_path == paths.PASSES and took_us < plan.fine_us and plan.tally is None:
+        if plan.reply_path == paths.PASSES and took_us < plan.fine_us:
             plan.upstream[buckets[took_us]] += 1  # as in `fast_replies`
+            if plan.tally is not None:
+                plan.tally.request_bytes += 4 + exchange.size_bytes
+                plan.tally.response_bytes += 4 + link.reply_bytes
             link.usage.response_bytes += 4 + link.reply_bytes
         else:
             _complete(link, exchange, now_ms)
@@ -250,8 +254,9 @@ class ReplyStream:
         """Take the bytes of the passing reply from buf[pos:end]; return the offset after them."""
         link, client = self._link, self._link.client
         taken = min(link.reply_left, end - pos)
-        if self._walker is not None:
-            self._walker.feed(buf, pos, pos + taken)  # it never raises
+        head = link.queue[0]
+        if self._walker is not None and isinstance(head, Exchange):
+            feed_reply(link.shared, head, self._walker, buf, pos, pos + taken)
         kept = self._kept
         if kept is not None:
             client.put_slice(buf, settled.start, pos)
@@ -266,7 +271,6 @@ class ReplyStream:
         if not link.reply_left:
             self._dropped = False
             walker, self._walker = self._walker, None
-            head = link.queue[0]
             if walker is not None and isinstance(head, Exchange):
                 on_walked(link.shared, head, walker)
             settled.stop = pos

@@ -3,6 +3,7 @@
 cimport cython
 
 from proxy.core.session cimport crowding, mutes, sampling
+from proxy.core.session.body_walk cimport on_fed, on_produced, walker_for
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue

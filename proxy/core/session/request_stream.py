@@ -27,6 +27,7 @@ from proxy.core.memory.claim import HEAD_BYTES
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session import crowding, mutes, questions, sampling
 from proxy.core.session.body_walk import (
+    on_fed,
     on_produced,
     on_unread,
     read_head,
@@ -35,6 +36,7 @@ from proxy.core.session.body_walk import (
 from proxy.core.session.channel import ATTENTION, STOPS_PARSING
 from proxy.core.session.exchange import ObservedExchange, Pending
 from proxy.core.session.held_request import hold
+from proxy.core.session.in_flight import KEPT_BYTES
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.link import DROP, GATHER, STREAM
 from proxy.core.session.local_replies import answered, refuse_unanswered, respond
@@ -45,15 +47,15 @@ from proxy.core.session.traces import add_stage, on_received, trace_of
 from proxy.core.session.whole_judgement import judging
 from proxy.core.stats.request_trace import Stage
 from proxy.core.turns import LABOUR_BEGUN_BYTES, LABOUR_STEP_BYTES, LABOUR_WALK_BYTES, labour_of
-from wire import header, produce
+from wire import header
 from wire.apis import SIGN_ON
 from wire.errors import WireError
+from wire.produce import ProduceWalker
 
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.session.link import Link
     from proxy.core.session.settled import Settled
-    from wire.produce import ProduceWalker
 
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from
@@ -464,12 +466,12 @@ def _begin_stream(
         link.queue.entries.append(exchange)
     link.request_mode = STREAM
     if plan.keeps_partitions or plan.counts_produced:
-        if not isinstance(exchange.head, produce.ProduceWalker):
+        if not isinstance(exchange.head, ProduceWalker):
             exchange.head = walker_for(link.shared, exchange)
         if plan.keeps_partitions:
             exchange.kept = exchange.head
     link.passing = None if plan.silent else exchange
-    if isinstance(exchange.head, produce.ProduceWalker):
+    if isinstance(exchange.head, ProduceWalker):
         link.walker = exchange.head
         link.request_left = whole - (body_at - pos)
         return body_at
@@ -503,6 +505,8 @@ def _walk(
     passing = link.passing
     try:
         stop = walker.feed(buf, pos, stop, link.shared.turns.walk_steps)
+        if link.shared.topic_usage is not None:
+            on_fed(link.shared, link.peer.user, walker)
     except WireError:
         if passing is None or passing.plan.hooks.need is not Need.HEADER:
             raise
@@ -525,7 +529,8 @@ def _on_walked(link: Link, walker: ProduceWalker, now_ms: int) -> None:
         leave_to_broker(passing)
     elif passing is not None:
         on_streamed(passing, walker, now_ms)
-        crowding.on_kept(link, passing)
+        if len(walker.packed) > KEPT_BYTES:
+            crowding.on_kept(link, passing)
 
 
 # -- a request that is kept whole ------------------------------------------------------------------

@@ -102,6 +102,8 @@ class SharedState(StepTime):
         self.graces = options.graces
         self.expired = Expired()
         self.rewrites = Rewrites(topology, options.pass_unknown)
+        if self.topic_usage is not None:
+            self.topic_usage.names = self.rewrites.topics
         limits = options.pool_limits
         self.slow_client_limits = limits.read_limits
         self.request_pool = self._pool(

@@ -5,6 +5,9 @@ Rules:
   forwarded all the same, and counted in `unread`.
 - A request or reply counts when its last byte was forwarded.
 - After MAX_KEYS pairs of user and topic in a second, all further pairs share one, OTHER.
+- What a frame has of a topic is added to the pair of user and topic, which is known by the bytes of the topic's name or
+  id. Pairs stay known from second to second, so that a frame of very many topics finds them at once. Those of a frame
+  that streams are looked up while it does (`look_up`).
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.stats.usage import OTHER
-from wire.fetch_topics import FetchTopics
+from wire.fetch_topics import MAX_FEED_STEPS, FetchTopics
 from wire.produce_topics import ProduceTopics
+from wire.topic_counts import REPLY_SHAPES, REQUEST_SHAPES, count_reply, count_request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +26,8 @@ if TYPE_CHECKING:
     from wire.apis import Api
     from wire.primitives import Buffer
     from wire.produce import ProduceWalker
-    from wire.produce_topics import TopicBytes
+    from wire.record_batches import TopicCount
+    from wire.topic_counts import TopicShape
 
 MAX_KEYS: Final = 10_000
 
@@ -39,13 +44,13 @@ class Flow:
         self.batches = 0
         self.records = 0
 
-    def add(self, seen: TopicBytes) -> None:
+    def add(self, count: TopicCount) -> None:
         """Add the part of one frame that belongs to the topic."""
         self.frames += 1
-        self.partitions += seen.partitions
-        self.size_bytes += seen.size_bytes
-        self.batches += seen.counter.batches
-        self.records += seen.counter.records
+        self.partitions += count.partitions
+        self.size_bytes += count.size_bytes
+        self.batches += count.batches
+        self.records += count.records
 
 
 class TopicUse:
@@ -60,71 +65,216 @@ class TopicUse:
         self.fetched = Flow()
 
 
-class TopicUsage:
-    """Counts topic usage. `unread` is the number of frames that could not be parsed."""
+class Pair:
+    """A user and a topic, and their usage in the last second that had any. `era`: see `TopicUsage.take`."""
 
-    __slots__ = ("_uses", "unread")
+    __slots__ = ("era", "second", "topic", "use", "user")
+
+    use: TopicUse
+    """Made when `second` is set."""
+
+    def __init__(self, user: str, topic: str, era: int) -> None:
+        self.user = user
+        self.topic = topic
+        self.era = era
+        self.second = -1
+
+
+class UserTopics:
+    """The pairs of one user, by the bytes of the topic's name, of its id, and of an id without a name."""
+
+    __slots__ = ("by_id", "by_name", "unnamed")
+
+    def __init__(self) -> None:
+        self.by_name: dict[bytes, Pair] = {}
+        self.by_id: dict[bytes, Pair] = {}
+        self.unnamed: dict[bytes, Pair] = {}
+
+
+class TopicCounter:
+    """Counts the Produces, or the Fetch replies, of one user and one version.
+
+    `topics_at`: where the topics of a request begin, from the frame's start.
+    """
+
+    __slots__ = ("_api", "_shape", "_topics_at", "_usage", "_user")
+
+    def __init__(self, usage: TopicUsage, user: str, api: Api, topics_at: int) -> None:
+        self._usage = usage
+        self._user = user
+        self._api = api
+        self._shape = REQUEST_SHAPES[api.version]
+        self._topics_at = topics_at
+
+    def read(self, buf: bytearray, pos: int, stop: int, most: int) -> list[TopicCount] | None:
+        """Return what the whole Produce in buf[pos:stop] has of each topic.
+
+        None: it is not ordinary, or has more than `most` topics and partitions.
+        """
+        return count_request(self._shape, buf, pos + self._topics_at, stop, most)
+
+    def produced(self, counts: list[TopicCount]) -> None:
+        """Count a Produce that was forwarded and has these topics."""
+        self._usage.add_produced(self._user, self._shape, counts)
+
+    def fetched(self, buf: bytearray, start: int, stop: int) -> None:
+        """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
+        self._usage.fetched_whole(self._user, self._api, buf, start, stop)
+
+
+class TopicUsage:
+    """Counts topic usage. `unread` is the number of frames that could not be parsed. `names`: topics by their ids."""
+
+    __slots__ = ("_era", "_other", "_pairs", "_second", "_users", "_uses", "names", "unread")
 
     def __init__(self) -> None:
         self.unread = 0
-        self._uses: dict[tuple[str, str], TopicUse] = {}
+        self.names: Mapping[bytes, str] = {}
+        self._uses: list[TopicUse] = []  # of the current second
+        self._users: dict[str, UserTopics] = {}
+        self._pairs = 0
+        self._second = 0
+        self._era = 0
+        self._other = Pair(OTHER, OTHER, 0)
+
+    def counter(self, user: str, api: Api, topics_at: int) -> TopicCounter:
+        """Return what counts the requests of this user and API that are alike, or the replies to them."""
+        return TopicCounter(self, user, api, topics_at)
+
+    def fed(self, user: str, walker: ProduceWalker | FetchTopics) -> None:
+        """Look up the topics that the walker of a frame that streams has read meanwhile."""
+        if isinstance(walker, ProduceTopics | FetchTopics):
+            self.look_up(user, walker.shape, walker.per_topic)
+
+    # -- requests --------------------------------------------------------------------------------
 
     def walker(self, version: int, *, lenient: bool) -> ProduceTopics:
         """Return a parser for a streamed Produce body; `lenient` if no other code needs the parsed body."""
         return ProduceTopics(version, lenient=lenient)
 
-    def produced(self, user: str, walker: ProduceWalker, names: Mapping[bytes, str]) -> None:
+    def produced(self, user: str, walker: ProduceWalker) -> None:
         """Count a streamed Produce request whose last byte was forwarded."""
         if isinstance(walker, ProduceTopics):
             if walker.broken or not walker.done:
                 self.unread += 1
-                return
-            for seen in walker.per_topic:
-                self._use(user, seen.topic, names).produced.add(seen)
+            else:
+                self.add_produced(user, walker.shape, walker.per_topic)
 
-    def produced_whole(
-        self, user: str, version: int, frame: Buffer, body_at: int, names: Mapping[bytes, str]
-    ) -> None:
+    def produced_whole(self, user: str, version: int, frame: Buffer, body_at: int) -> None:
         """Count a Produce request that was buffered whole and forwarded."""
         walker = self.walker(version, lenient=True)
         walker.feed(frame, body_at, len(frame))
-        self.produced(user, walker, names)
+        self.produced(user, walker)
+
+    def add_produced(self, user: str, shape: TopicShape, counts: list[TopicCount]) -> None:
+        """Count a Produce request that has these topics."""
+        if not self.look_up(user, shape, counts):
+            self.unread += 1
+            return
+        for count in counts:
+            self._use(count.owner).produced.add(count)
+
+    # -- replies ---------------------------------------------------------------------------------
 
     def fetch_walker(self, api: Api) -> FetchTopics:
         """Return a parser for a streamed Fetch reply; feed it the whole frame."""
         return FetchTopics(api.version)
 
-    def fetched(self, user: str, walker: FetchTopics, names: Mapping[bytes, str]) -> None:
+    def fetched(self, user: str, walker: FetchTopics) -> None:
         """Count a streamed Fetch reply whose last byte was forwarded."""
         if walker.broken or not walker.done:
             self.unread += 1
-            return
-        for seen in walker.per_topic:
-            self._use(user, seen.topic, names).fetched.add(seen)
+        else:
+            self._add_fetched(user, walker.shape, walker.per_topic)
 
-    def fetched_whole(
-        self, user: str, api: Api, buf: Buffer, start: int, stop: int, names: Mapping[bytes, str]
-    ) -> None:
+    def fetched_whole(self, user: str, api: Api, buf: bytearray, start: int, stop: int) -> None:
         """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
+        shape = REPLY_SHAPES[api.version]
+        counts = count_reply(shape, buf, start, stop, MAX_FEED_STEPS)
+        if counts is not None:
+            self._add_fetched(user, shape, counts)
+            return
         walker = self.fetch_walker(api)
         walker.feed(buf, start, stop)
-        self.fetched(user, walker, names)
+        self.fetched(user, walker)
+
+    def _add_fetched(self, user: str, shape: TopicShape, counts: list[TopicCount]) -> None:
+        if not self.look_up(user, shape, counts):
+            self.unread += 1
+            return
+        for count in counts:
+            self._use(count.owner).fetched.add(count)
+
+    # -- pairs -----------------------------------------------------------------------------------
+
+    def look_up(self, user: str, shape: TopicShape, counts: list[TopicCount]) -> bool:
+        """Find the pairs of the newest of these topics. False: the name of one is not text."""
+        topics = self._users.get(user)
+        for count in reversed(counts):
+            if count.owner is not None:
+                break
+            pair: Pair | None = None
+            if topics is not None:
+                pair = (topics.by_id if shape.by_id else topics.by_name).get(count.topic)
+            if pair is None:
+                try:
+                    pair = self._named(user, count.topic, shape)
+                except UnicodeDecodeError:
+                    return False
+                topics = self._users.get(user)
+            count.owner = pair
+        return True
+
+    def _named(self, user: str, topic: bytes, shape: TopicShape) -> Pair:
+        """Return the pair of a name or id that is not known yet, and know it from now on."""
+        if not shape.by_id:
+            return self._pair(user, topic.decode())
+        topics, name = self._users.get(user), self.names.get(topic)
+        if not name:
+            # The id in Kafka's notation; a Metadata reply nearly always gave the name before.
+            if topics is not None and topic in topics.unnamed:
+                return topics.unnamed[topic]
+            name = urlsafe_b64encode(topic).decode().rstrip("=")
+        pair = self._pair(user, name)
+        if pair is not self._other:
+            topics = self._users[user]
+            (topics.by_id if self.names.get(topic) else topics.unnamed)[topic] = pair
+        return pair
+
+    def _pair(self, user: str, topic: str) -> Pair:
+        topics, name = self._users.get(user), topic.encode()
+        pair = None if topics is None else topics.by_name.get(name)
+        if pair is None:
+            if self._pairs >= 2 * MAX_KEYS:
+                return self._other
+            if topics is None:
+                topics = self._users[user] = UserTopics()
+            pair = topics.by_name[name] = Pair(user, topic, self._era)
+            self._pairs += 1
+        return pair
+
+    def _use(self, pair: Pair) -> TopicUse:
+        """Return the usage of a pair in this second."""
+        if pair.second != self._second:
+            if pair.era != self._era:
+                return self._use(self._pair(pair.user, pair.topic))
+            if len(self._uses) >= MAX_KEYS and pair is not self._other:
+                return self._use(self._other)
+            pair.second = self._second
+            pair.use = TopicUse(pair.user, pair.topic)
+            self._uses.append(pair.use)
+        return pair.use
 
     def take(self) -> Sequence[TopicUse]:
-        """Return the usage since the last call."""
-        uses, self._uses = self._uses, {}
-        return tuple(uses.values())
+        """Return the usage since the last call. If there are many pairs, forget them, because most may be idle.
 
-    def _use(self, user: str, topic: str | bytes, names: Mapping[bytes, str]) -> TopicUse:
-        if isinstance(topic, bytes):
-            # Without a name, the id in Kafka's notation; a Metadata reply nearly always gave the name before.
-            topic = names.get(topic) or urlsafe_b64encode(topic).decode().rstrip("=")
-        key = (user, topic)
-        use = self._uses.get(key)
-        if use is None:
-            if len(self._uses) >= MAX_KEYS:
-                key = (OTHER, OTHER)
-                use = self._uses.get(key)
-            if use is None:
-                use = self._uses[key] = TopicUse(*key)
-        return use
+        A frame that passes meanwhile may know pairs of an earlier era. They are looked up again.
+        """
+        uses, self._uses = self._uses, []
+        self._second += 1
+        if self._pairs > MAX_KEYS:
+            self._users = {}
+            self._pairs = 0
+            self._era += 1
+            self._other.era = self._era
+        return uses

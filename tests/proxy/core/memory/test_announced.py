@@ -5,11 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.api import Need, Throttle
-from proxy.core.memory.announced import SMALL_BYTES
+from proxy.core.memory.announced import SMALL_BYTES, STREAMS
 from proxy.core.memory.claim import PROBE_MS
+from proxy.core.memory.pool_limits import PoolLimits
+from proxy.core.memory.pool_part import ORDINARY_BYTES
 from proxy.core.session.channel import Mute
 from tests.support.core.policies import Recorder
-from tests.support.core.sessions import Wire
+from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages.announced import (
     BOUND,
@@ -173,3 +175,24 @@ def test_all_requests_arrive_for_any_sizes_and_reads(sizes, chunk, bound, need, 
         wire.release()
     assert engine.announced.bytes_of(1) == 0
     assert engine.request_pool.used_bytes == 0
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(SMALL_BYTES + 1, 3 << 20), st.integers(1, 64 << 10)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_a_request_that_may_begin_streams_at_once(requests):
+    """`may_begin` says what `begin` does; but nothing of one that is larger than ordinary ones."""
+    engine = make_engine(pool_limits=PoolLimits(announced_bytes=2 << 20))
+    announced = engine.announced
+    for number, (whole_bytes, here_bytes) in enumerate(requests, 1):
+        claim = Wire(engine).session.claim
+        assert claim.is_free
+        may_begin = announced.may_begin(None, whole_bytes, here_bytes)
+        begins = announced.begin(claim, number, whole_bytes, here_bytes)
+        assert claim.is_free == (begins != STREAMS and claim.line is None)
+        if whole_bytes <= ORDINARY_BYTES or may_begin:
+            assert may_begin == (begins == STREAMS)

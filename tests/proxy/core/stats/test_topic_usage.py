@@ -38,9 +38,9 @@ def test_requests_and_replies_add_up_by_user_and_topic() -> None:
     """Two produces and a fetch add to what each user sent to and read from each topic; a new second starts at 0."""
     book = TopicUsage()
     for user, topic in (("alice", "orders"), ("alice", "orders"), ("bob", "paid")):
-        book.produced_whole(user, 3, f.produce(1, topic=topic), BODY_AT, {})
-    frame = fetched(b"orders", batch(3) + batch(4))
-    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), b"x" + frame, 1, 1 + len(frame), {})
+        book.produced_whole(user, 3, bytearray(f.produce(1, topic=topic)), BODY_AT)
+    frame = bytearray(b"x" + fetched(b"orders", batch(3) + batch(4)))
+    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), frame, 1, len(frame))
 
     counted = flows(book)
 
@@ -58,7 +58,7 @@ def test_a_streamed_body_is_counted_piece_by_piece() -> None:
     body = f.produce(1)[BODY_AT:]
     for start, end in pairwise([*range(0, len(body), 7), len(body)]):
         walker.feed(body, start, end)
-    book.produced("alice", walker, {})
+    book.produced("alice", walker)
 
     assert flows(book)["alice", "t"][0][:3] == (1, 1, 50)
 
@@ -69,8 +69,8 @@ def test_a_topic_id_is_shown_by_its_name_once_it_is_known(name: str) -> None:
     book = TopicUsage()
     topic_id = bytes(range(16))
     frame = asked(13, [(topic_id, [(0, b"r")])])
-    names = {topic_id: name} if name == "orders" else {}
-    book.produced_whole("a", 13, frame, BODY_AT + 1, names)
+    book.names = {topic_id: name} if name == "orders" else {}
+    book.produced_whole("a", 13, bytearray(frame), BODY_AT + 1)
 
     assert list(flows(book)) == [("a", name)]
 
@@ -79,9 +79,9 @@ def test_a_topic_id_is_shown_by_its_name_once_it_is_known(name: str) -> None:
 def test_a_malformed_body_adds_nothing(cut: int) -> None:
     """An incomplete or random body is counted as unreadable and raises nothing."""
     book = TopicUsage()
-    book.produced_whole("alice", 3, f.produce(1)[: BODY_AT + cut], BODY_AT, {})
-    book.produced_whole("alice", 3, b"\xff" * 60, 0, {})
-    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), b"\x7f" * 60, 0, 60, {})
+    book.produced_whole("alice", 3, bytearray(f.produce(1)[: BODY_AT + cut]), BODY_AT)
+    book.produced_whole("alice", 3, bytearray(b"\xff" * 60), 0)
+    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), bytearray(b"\x7f" * 60), 0, 60)
 
     assert flows(book) == {}
     assert book.unread == 3
@@ -92,9 +92,41 @@ def test_a_walker_made_before_the_book_counts_nothing() -> None:
     from wire.produce import ProduceWalker  # noqa: PLC0415 - only here
 
     book = TopicUsage()
-    book.produced("alice", ProduceWalker(3), {})
+    book.produced("alice", ProduceWalker(3))
 
     assert (book.unread, flows(book)) == (0, {})
+
+
+def test_a_frame_that_passes_while_pairs_are_forgotten_is_counted_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its topics were looked up before that, and have one row with those of later frames."""
+    monkeypatch.setattr(topic_usage, "MAX_KEYS", 1)
+    book = TopicUsage()
+    walker = book.walker(3, lenient=True)
+    request = bytearray(f.produce(1)[BODY_AT:])
+    walker.feed(request, 0, len(request))
+    book.fed("alice", walker)
+    book.produced_whole("bob", 3, request, 0)
+    assert list(flows(book)) == [("bob", "t")]  # and two pairs are too many
+
+    book.produced("alice", walker)
+    book.produced_whole("alice", 3, request, 0)
+
+    assert flows(book)["alice", "t"][0][:3] == (2, 2, 100)
+
+
+def test_pairs_that_are_known_have_a_row_in_each_second_with_usage() -> None:
+    """And in no other; what was taken is not changed any more."""
+    book = TopicUsage()
+    request = bytearray(f.produce(1))
+    book.produced_whole("alice", 3, request, BODY_AT)
+    (first,) = book.take()
+    assert flows(book) == {}
+    for _ in range(2):
+        book.produced_whole("alice", 3, request, BODY_AT)
+    assert flows(book)["alice", "t"][0][:3] == (2, 2, 100)
+    assert first.produced.frames == 1
 
 
 def test_topics_over_the_bound_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +134,7 @@ def test_topics_over_the_bound_share_one_row(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(topic_usage, "MAX_KEYS", 3)
     book = TopicUsage()
     for number in range(10):
-        book.produced_whole("alice", 3, f.produce(1, topic=f"t{number}"), BODY_AT, {})
+        book.produced_whole("alice", 3, bytearray(f.produce(1, topic=f"t{number}")), BODY_AT)
 
     counted = flows(book)
 

@@ -128,7 +128,8 @@ def test_each_user_and_topic_has_a_row() -> None:
     """A topic row has both directions, and `seq` counts the rows."""
     book = TopicUsage()
     for topic in ("orders", "paid"):
-        book.produced_whole("alice", 3, f.produce(1, topic=topic, size_bytes=200), 19, {})
+        request = bytearray(f.produce(1, topic=topic, size_bytes=200))
+        book.produced_whole("alice", 3, request, 19)
 
     rows = list(topic_rows(Sequencer("a", "b"), 7000, book.take()))
 

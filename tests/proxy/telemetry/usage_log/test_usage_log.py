@@ -191,7 +191,7 @@ def test_topics_have_rows(tmp_path: Path) -> None:
     book = TopicUsage()
     recording = Recording(tmp_path, ("topic",), topic_usage=book)
     wire = Wire(recording.engine)
-    book.produced_whole("alice", 3, f.produce(1)[19:], 0, {})
+    book.produced_whole("alice", 3, bytearray(f.produce(1)[19:]), 0)
     wire.advance(1000)
     recording.stop()
 

@@ -1,0 +1,13 @@
+# Types of body_walk.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from proxy.core.session.exchange cimport Exchange
+from proxy.core.session.plan cimport Plan
+from wire.produce cimport ProduceWalker
+
+
+@cython.locals(plan=Plan)
+cpdef ProduceWalker walker_for(shared, Exchange exchange)
+cpdef on_fed(shared, str user, walker)
+cpdef on_produced(shared, str user, ProduceWalker walker)

@@ -1,0 +1,74 @@
+# Types of topic_usage.py for the compiled build. The rules are in the .py file.
+
+cimport cython
+
+from wire.fetch_topics cimport FetchTopics
+from wire.produce cimport ProduceWalker
+from wire.record_batches cimport TopicCount
+from wire.topic_counts cimport TopicShape, count_reply, count_request
+
+
+cdef class TopicUsage
+
+
+cdef class Flow:
+    cdef public long long batches, frames, partitions, records, size_bytes
+
+    cpdef add(self, TopicCount count)
+
+
+cdef class TopicUse:
+    cdef public str topic, user
+    cdef public Flow fetched, produced
+
+
+cdef class Pair:
+    cdef public str topic, user
+    cdef public TopicUse use
+    cdef public long long era, second
+
+
+cdef class UserTopics:
+    cdef public dict by_id, by_name, unnamed
+
+
+cdef class TopicCounter:
+    cdef public object _api
+    cdef public str _user
+    cdef public long long _topics_at
+    cdef public TopicShape _shape
+    cdef public TopicUsage _usage
+
+    cpdef list read(self, bytearray buf, long long pos, long long stop, long long most)
+    cpdef produced(self, list counts)
+    cpdef fetched(self, bytearray buf, long long start, long long stop)
+
+
+cdef class TopicUsage:
+    cdef public object names
+    cdef public dict _users
+    cdef public list _uses
+    cdef public Pair _other
+    cdef public long long _era, _pairs, _second, unread
+
+    cpdef produced(self, str user, ProduceWalker walker)
+
+    @cython.locals(count=TopicCount)
+    cpdef add_produced(self, str user, TopicShape shape, list counts)
+    cpdef fed(self, str user, walker)
+    cpdef fetched(self, str user, FetchTopics walker)
+
+    @cython.locals(shape=TopicShape, counts=list)
+    cpdef fetched_whole(self, str user, api, bytearray buf, long long start, long long stop)
+
+    @cython.locals(count=TopicCount)
+    cpdef _add_fetched(self, str user, TopicShape shape, list counts)
+
+    @cython.locals(count=TopicCount, pair=Pair, topics=UserTopics)
+    cpdef bint look_up(self, str user, TopicShape shape, list counts) except -1
+    @cython.locals(pair=Pair, topics=UserTopics)
+    cpdef Pair _named(self, str user, bytes topic, TopicShape shape)
+
+    @cython.locals(pair=Pair, topics=UserTopics)
+    cpdef Pair _pair(self, str user, str topic)
+    cpdef TopicUse _use(self, Pair pair)

@@ -1,0 +1,108 @@
+# The functions of topic_runs.py in C, for the compiled build. The bounds are checked as in Python.
+
+from cpython.bytearray cimport PyByteArray_AS_STRING
+
+from wire.produce_runs cimport check, int32_in
+
+cdef enum:
+    HEADER = 0
+    START = 1
+    TOPIC = 2
+    PARTITION = 3
+    ABORTED = 4
+    SIZE = 5
+    TAG_COUNT = 6
+    TAG = 7
+    END = 8
+
+cdef enum:
+    IN_HEADER = 0
+    IN_TOPIC = 1
+    IN_PARTITION = 2
+    IN_ABORTED = 3
+
+cdef enum:
+    HEADER_BYTES = 8
+    OLD_HEAD_BYTES = 17
+    HEAD_BYTES = 61
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) size_in(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t width
+) noexcept nogil:
+    cdef Py_ssize_t value = 0, shift = 0
+    if width:
+        if pos + width > end:
+            return -2, pos
+        if width == 2:
+            return <short>((data[pos] << 8) | data[pos + 1]), pos + 2
+        return int32_in(data + pos), pos + 4
+    while pos < end and shift < 28:
+        value |= <Py_ssize_t>(data[pos] & 0x7F) << shift
+        pos += 1
+        if data[pos - 1] < 0x80:
+            return value - 1, pos
+        shift += 7
+    return -2, pos
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) batch_in(const unsigned char* data, Py_ssize_t left) noexcept nogil:
+    cdef Py_ssize_t size, records
+    if left < OLD_HEAD_BYTES:
+        return 0, 0
+    size = <Py_ssize_t>int32_in(data + 8) + 12
+    if data[16] < 2:
+        return size if size > OLD_HEAD_BYTES else OLD_HEAD_BYTES, 1
+    if left < HEAD_BYTES:
+        return 0, 0
+    records = int32_in(data + 57)
+    return size if size > HEAD_BYTES else HEAD_BYTES, records if records > 0 else 0
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) size_at(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t width
+) except *:
+    if pos >= end:
+        return -2, pos
+    check(buf, pos, end)
+    return size_in(<const unsigned char*>PyByteArray_AS_STRING(buf), pos, end, width)
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) batch_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end) except *:
+    check(buf, pos, end)
+    return batch_in(<const unsigned char*>PyByteArray_AS_STRING(buf) + pos, end - pos)
+
+
+cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_partitions(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t fixed_bytes, bint has_aborted,
+    Py_ssize_t replica_bytes, bint compact
+) except *:
+    cdef const unsigned char* data
+    cdef Py_ssize_t size_bytes = 0, batches = 0, records = 0, at, stop, size, count
+    cdef Py_ssize_t width = 0 if compact else 4
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    while left:
+        at = pos + fixed_bytes
+        if has_aborted:
+            size, at = size_in(data, at, end, width)
+            if size > 0 or size < -1:
+                break
+            at += replica_bytes
+        size, at = size_in(data, at, end, width)
+        if size < -1:
+            break
+        stop = at + size if size > 0 else at
+        if stop + compact > end or (compact and data[stop]):
+            break
+        size_bytes += stop - at
+        while at < stop:
+            size, count = batch_in(data + at, stop - at)
+            if not size:
+                break
+            batches += 1
+            records += count
+            at += size
+        pos = stop + compact
+        left -= 1
+    return pos, left, size_bytes, batches, records

@@ -1,0 +1,121 @@
+"""Sums up the partitions of a topic in a Produce request or a Fetch reply, many in one call.
+
+The compiled build has the same functions in C (`topic_runs.pxd`); `tests/compiled/test_twins.py` compares them.
+
+Rules:
+- Nothing is raised, and no record is read: the head of each batch has its size and its number of records.
+- A partition that is cut off, has tagged fields or aborted transactions, or records of 256 MiB and more, is left to
+  another reader.
+- Bytes at and after `end` are old, but look valid. Each offset is compared with `end` before its byte is read.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+HEADER: Final = 0
+START: Final = 1
+TOPIC: Final = 2
+PARTITION: Final = 3
+ABORTED: Final = 4
+SIZE: Final = 5
+TAG_COUNT: Final = 6
+TAG: Final = 7
+END: Final = 8
+"""The element of a Fetch reply that the next bytes hold: the states of `wire.fetch_topics.FetchTopics`."""
+IN_HEADER: Final = 0
+IN_TOPIC: Final = 1
+IN_PARTITION: Final = 2
+IN_ABORTED: Final = 3
+"""The struct whose fields, and then tags, end next."""
+
+HEADER_BYTES: Final = 8
+"""The size and the correlation id of a reply."""
+_INT16: Final = Struct(">h").unpack_from
+_INT32: Final = Struct(">i").unpack_from
+_SIZE_AT: Final = 8  # after the base offset
+_SIZED_FROM: Final = 12  # the size counts the bytes from here on
+_MAGIC_AT: Final = 16
+_COUNT_AT: Final = 57
+OLD_HEAD_BYTES: Final = 17
+"""Up to the magic of a batch, which is at the same place in every version."""
+HEAD_BYTES: Final = 61
+
+
+def size_at(buf: bytearray, pos: int, end: int, width: int) -> tuple[int, int]:
+    """Return the size at `pos`, in `width` bytes (0: compact), and the offset after it.
+
+    -1: it is null. -2: it is cut off, or longer than four compact bytes.
+    """
+    if width:
+        if pos + width > end:
+            return -2, pos
+        return (_INT16 if width == 2 else _INT32)(buf, pos)[0], pos + width
+    value = shift = 0
+    while pos < end and shift < 28:
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value - 1, pos
+        shift += 7
+    return -2, pos
+
+
+def batch_at(buf: bytearray, pos: int, end: int) -> tuple[int, int]:
+    """Return the size in bytes of the batch at `pos`, and its number of records; 0: its head is not whole before `end`.
+
+    An impossible size counts as the head's. A message of an old format counts as one record.
+    """
+    if end - pos < OLD_HEAD_BYTES:
+        return 0, 0
+    size: int = _INT32(buf, pos + _SIZE_AT)[0] + _SIZED_FROM
+    if buf[pos + _MAGIC_AT] < 2:
+        return max(size, OLD_HEAD_BYTES), 1
+    if end - pos < HEAD_BYTES:
+        return 0, 0
+    return max(size, HEAD_BYTES), max(_INT32(buf, pos + _COUNT_AT)[0], 0)
+
+
+def sum_partitions(
+    buf: bytearray,
+    pos: int,
+    end: int,
+    left: int,
+    fixed_bytes: int,
+    has_aborted: bool,  # noqa: FBT001 - a C function has no keywords
+    replica_bytes: int,
+    compact: bool,  # noqa: FBT001 - as above
+) -> tuple[int, int, int, int, int]:
+    """Sum up at most `left` partitions from `pos` on. The layout is that of a `wire.topic_counts.TopicShape`.
+
+    Return the offset after the last one that is whole and ordinary, how many are left, and the bytes, batches and
+    records of the others. The last batch of a partition may be cut: then it counts if its head is whole.
+    """
+    size_bytes = batches = records = 0
+    width = 0 if compact else 4
+    while left:
+        at = pos + fixed_bytes
+        if has_aborted:
+            size, at = size_at(buf, at, end, width)
+            if size > 0 or size < -1:
+                break
+            at += replica_bytes
+        size, at = size_at(buf, at, end, width)
+        if size < -1:
+            break
+        stop = at + max(size, 0)
+        if stop + compact > end or (compact and buf[stop]):
+            break
+        size_bytes += stop - at
+        while at < stop:
+            size, count = batch_at(buf, at, stop)
+            if not size:
+                break
+            batches += 1
+            records += count
+            at += size
+        pos = stop + compact
+        left -= 1
+    return pos, left, size_bytes, batches, records
