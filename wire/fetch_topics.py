@@ -233,7 +233,8 @@ class FetchTopics:
 
     def _counted(self, count: int) -> int:
         """Spend the budget for an array's count, and return it; a null array is empty."""
-        count = max(count, 0)
+        if count <= 0:
+            return 0
         self._budget = spend(self._budget, count)
         return count
 
@@ -260,6 +261,9 @@ class FetchTopics:
             self._state = topic_runs.START
 
     def _tag_count(self, buf: bytearray, pos: int, end: int) -> int:
+        if buf[pos] == 0:  # nearly always; `pos` is before `end`
+            self._struct_end()
+            return pos + 1
         count, after = try_uvarint(buf, pos, end)
         if after < 0:
             return -1

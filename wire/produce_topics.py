@@ -37,7 +37,7 @@ class ProduceTopics(ProduceWalker):
     @property
     def done(self) -> bool:
         """Whether the body's last byte was taken, or a lenient walker has met a malformed one."""
-        return self.broken or super().done
+        return self.broken or (self._state == produce_runs.END and not self._skip_bytes)
 
     def feed(self, buf: Buffer, start: int, end: int, max_steps: int = NO_STEP_LIMIT) -> int:
         """Take the next body bytes, as `ProduceWalker.feed` does. The head of a record batch is a step too.

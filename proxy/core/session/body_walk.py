@@ -16,6 +16,7 @@ from wire.apis import ApiKey
 from wire.fetch import read_head as read_fetch_head
 from wire.fetch import read_share_head
 from wire.produce import ProduceWalker
+from wire.produce_topics import ProduceTopics
 from wire.topic_names import TopicNames
 
 if TYPE_CHECKING:
@@ -87,14 +88,14 @@ def reading_whole_head(
 
 def on_produced(shared: SharedState, user: str, walker: ProduceWalker) -> None:
     """Count a Produce that streamed, after its last byte, for `user`."""
-    if shared.topic_usage is not None:
-        shared.topic_usage.produced(user, walker)
+    if isinstance(walker, ProduceTopics):
+        shared.topic_usage.produced(user, walker)  # type: ignore[union-attr] # it has made the walker
 
 
-def on_fed(shared: SharedState, user: str, walker: ProduceWalker | FetchTopics) -> None:
-    """Look up the topics that a walker has read meanwhile: very many are not looked up all at once."""
-    if shared.topic_usage is not None:
-        shared.topic_usage.fed(user, walker)
+def on_fed(shared: SharedState, user: str, walker: ProduceWalker) -> None:
+    """Look up the topics that a walker has read meanwhile."""
+    if isinstance(walker, ProduceTopics):
+        shared.topic_usage.fed(user, walker)  # type: ignore[union-attr] # as above
 
 
 def on_unread(shared: SharedState) -> None:
@@ -113,14 +114,6 @@ def on_produced_whole(
         shared.topic_usage.produced_whole(user, version, frame, body_at)
 
 
-def maybe_fetch_walker(shared: SharedState, exchange: Exchange) -> FetchTopics | None:
-    """Return a walker for a Fetch reply that is not whole in this read; None if no topics are counted in it."""
-    api = exchange.plan.api
-    if shared.topic_usage is None or api.key != ApiKey.FETCH:
-        return None
-    return shared.topic_usage.fetch_walker(api)
-
-
 def maybe_names_walker(
     shared: SharedState, exchange: Exchange, frame: bytearray
 ) -> TopicNames | None:
@@ -136,7 +129,6 @@ def maybe_names_walker(
 
 
 def feed_reply(
-    shared: SharedState,
     exchange: Exchange,
     walker: FetchTopics | TopicNames,
     buf: bytearray,
@@ -144,9 +136,10 @@ def feed_reply(
     end: int,
 ) -> None:
     """Let the walker of a reply take its next bytes buf[start:end]. It never raises."""
-    walker.feed(buf, start, end)
-    if not isinstance(walker, TopicNames):
-        on_fed(shared, exchange.plan.peer.user, walker)
+    if isinstance(walker, TopicNames):
+        walker.feed(buf, start, end)
+    else:
+        exchange.plan.topics.feed(walker, buf, start, end)  # type: ignore[union-attr] # it has made the walker
 
 
 def on_walked(shared: SharedState, exchange: Exchange, walker: FetchTopics | TopicNames) -> None:
@@ -155,14 +148,5 @@ def on_walked(shared: SharedState, exchange: Exchange, walker: FetchTopics | Top
         walker.close()
         shared.rewrites.learn(walker.names)
         shared.rewrites.names_unread += walker.is_incomplete
-    elif shared.topic_usage is not None:
-        shared.topic_usage.fetched(exchange.plan.peer.user, walker)
-
-
-def on_fetched_whole(
-    shared: SharedState, exchange: Exchange, buf: bytearray, pos: int, stop: int
-) -> None:
-    """Count a Fetch reply that is whole in buf[pos:stop]."""
-    plan = exchange.plan
-    if shared.topic_usage is not None and plan.api.key == ApiKey.FETCH:
-        shared.topic_usage.fetched_whole(plan.peer.user, plan.api, buf, pos, stop)
+    elif exchange.plan.topics is not None:
+        exchange.plan.topics.walked(walker)

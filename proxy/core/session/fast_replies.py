@@ -41,8 +41,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 if took_us < plan.fine_us:
                     plan.upstream[buckets[took_us]] += 1
                     if plan.tally is not None:
-                        plan.tally.request_bytes += 4 + exchange.size_bytes
-                        plan.tally.response_bytes += 4 + size
+                        plan.tally.count_bytes(4 + exchange.size_bytes, 4 + size)
                 else:
                     exchange = reply_stream.count_reply(link.shared, exchange, size)
                     if isinstance(exchange, ObservedExchange):
@@ -69,12 +68,11 @@ def stream_usual(link: Link, buf: bytearray, pos: int, end: int) -> None:
     if (
         correlation_id != exchange.correlation_id
         or exchange.plan.reply_path != paths.PASSES
-        or exchange.plan.counts_fetched
         or size < 4
         or end - pos >= 4 + size
     ):
         return
-    reply_stream.begin(link, size, end - pos)
+    reply_stream.begin(link, exchange.plan, size, buf, pos, end)
     link.settled = end
 
 

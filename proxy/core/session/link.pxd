@@ -10,6 +10,7 @@ from proxy.core.session.policy_calls cimport PolicyCalls
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport Usage
 from proxy.core.turns cimport ScheduledSession
+from wire.fetch_topics cimport FetchTopics
 from wire.produce cimport ProduceWalker
 
 
@@ -22,6 +23,7 @@ cdef class Link(ScheduledSession):
     cdef public Channel broker, client
     cdef public ChannelThrottle throttle
     cdef public ExchangeQueue queue
+    cdef public FetchTopics reply_topics
     cdef public NodeHealth node
     cdef public ObservedExchange passing
     cdef public PlanBook plans

@@ -7,13 +7,14 @@ from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
-from proxy.core.stats.meters cimport Meter
+from wire.fetch_topics cimport FetchTopics
 
 
-cpdef begin(Link link, long long size, long long here_bytes)
+@cython.locals(topics=FetchTopics)
+cpdef begin(Link link, Plan plan, long long size, bytearray buf, long long pos, long long end)
 
-@cython.locals(taken=cython.longlong)
-cpdef long long pass_on(Link link, long long size_bytes, long long now_ms) except? -1
+@cython.locals(taken=cython.longlong, topics=FetchTopics, exchange=Exchange)
+cpdef long long pass_on(Link link, bytearray buf, long long start, long long end, long long now_ms) except? -1
 
 @cython.locals(queue=ExchangeQueue, buckets=bytes, exchange=Exchange, plan=Plan, took_us=cython.longlong)
 cpdef finish(Link link, long long now_ms)
@@ -26,5 +27,5 @@ cdef class ReplyStream:
     cdef public bint _dropped
 
 
-@cython.locals(plan=Plan, tally=Meter, took_us=cython.longlong)
+@cython.locals(plan=Plan, took_us=cython.longlong)
 cpdef count_reply(shared, Exchange exchange, long long size_bytes)

@@ -20,13 +20,7 @@ from typing import TYPE_CHECKING
 from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session import broker_waits, paths
-from proxy.core.session.body_walk import (
-    feed_reply,
-    maybe_fetch_walker,
-    maybe_names_walker,
-    on_fetched_whole,
-    on_walked,
-)
+from proxy.core.session.body_walk import feed_reply, maybe_names_walker, on_walked
 from proxy.core.session.channel import ATTENTION
 from proxy.core.session.exchange import (
     MAX_PROXY_REPLY_BYTES,
@@ -51,6 +45,7 @@ from proxy.core.stats.histogram import BUCKET, bucket_of
 
 if TYPE_CHECKING:
     from proxy.core.session.link import Link
+    from proxy.core.session.plan import Plan
     from proxy.core.session.settled import Settled
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
@@ -61,16 +56,27 @@ HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
-def begin(link: Link, size: int, here_bytes: int) -> None:
-    """Begin a reply of `size` bytes after the four that say so. `here_bytes` of all of it have passed."""
+def begin(link: Link, plan: Plan, size: int, buf: bytearray, pos: int, end: int) -> None:
+    """Begin a reply of `size` bytes after the four that say so, which only streams: buf[pos:end] of it pass."""
     link.reply_bytes = size
-    link.reply_left = 4 + size - here_bytes
+    link.reply_left = 4 + size - (end - pos)
+    if plan.counts_fetched:
+        topics = plan.topics.walker()  # type: ignore[union-attr] # it counts them
+        plan.topics.feed(topics, buf, pos, end)  # type: ignore[union-attr] # as above
+        link.reply_topics = topics
 
 
-def pass_on(link: Link, size_bytes: int, now_ms: int) -> int:
-    """Return how many of the next `size_bytes` belong to the reply that streams; finish it with its last byte."""
-    taken = min(size_bytes, link.reply_left)
+def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> int:
+    """Return how many bytes of buf[start:end] belong to the reply that streams; finish it with its last byte."""
+    taken = min(end - start, link.reply_left)
     link.reply_left -= taken
+    topics = link.reply_topics
+    if topics is not None:
+        exchange: Exchange = link.queue.entries[0]  # type: ignore[assignment] # others count as diverted
+        exchange.plan.topics.feed(topics, buf, start, start + taken)  # type: ignore[union-attr] # as in `begin`
+        if not link.reply_left:
+            exchange.plan.topics.walked(topics)  # type: ignore[union-attr] # as above
+            link.reply_topics = None
     if not link.reply_left:
         finish(link, now_ms)
     return taken
@@ -88,8 +94,7 @@ def finish(link: Link, now_ms: int) -> None:
         if plan.reply_path == paths.PASSES and took_us < plan.fine_us:
             plan.upstream[buckets[took_us]] += 1  # as in `fast_replies`
             if plan.tally is not None:
-                plan.tally.request_bytes += 4 + exchange.size_bytes
-                plan.tally.response_bytes += 4 + link.reply_bytes
+                plan.tally.count_bytes(4 + exchange.size_bytes, 4 + link.reply_bytes)
             link.usage.response_bytes += 4 + link.reply_bytes
         else:
             _complete(link, exchange, now_ms)
@@ -120,7 +125,9 @@ class ReplyStream:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._kept: KeptReply | None = None
-        self._walker: FetchTopics | TopicNames | None = None  # reads along for the usage rows
+        # Reads along for the usage rows.
+        self._walker: FetchTopics | TopicNames | None = link.reply_topics
+        link.reply_topics = None
         self._dropped = False  # it belongs to a request that was answered here
 
     @property
@@ -246,7 +253,7 @@ class ReplyStream:
         else:
             self._hear(exchange, buf, pos, end, now_ms)
             if exchange.plan.counts_fetched:
-                self._walker = maybe_fetch_walker(link.shared, exchange)
+                self._walker = exchange.plan.topics.walker()  # type: ignore[union-attr] # as above
         link.reply_left = 4 + link.reply_bytes
         return True
 
@@ -256,7 +263,7 @@ class ReplyStream:
         taken = min(link.reply_left, end - pos)
         head = link.queue[0]
         if self._walker is not None and isinstance(head, Exchange):
-            feed_reply(link.shared, head, self._walker, buf, pos, pos + taken)
+            feed_reply(head, self._walker, buf, pos, pos + taken)
         kept = self._kept
         if kept is not None:
             client.put_slice(buf, settled.start, pos)
@@ -288,7 +295,7 @@ class ReplyStream:
         """Return the reply that is whole in buf[pos:stop], rewritten; None: it is forwarded as it is. Report it."""
         link, plan = self._link, exchange.plan
         if plan.counts_fetched:
-            on_fetched_whole(link.shared, exchange, buf, pos, stop)
+            plan.topics.fetched(buf, pos, stop)  # type: ignore[union-attr] # as above
         changed = None
         if plan.rewrite is not None and not is_led:
             changed = rewritten(exchange, plan.rewrite, buf, pos, stop)
@@ -311,7 +318,7 @@ class ReplyStream:
                 frame.clear()
             elif isinstance(head, Exchange):
                 if head.plan.counts_fetched:
-                    on_fetched_whole(link.shared, head, frame, 0, len(frame))
+                    head.plan.topics.fetched(frame, 0, len(frame))  # type: ignore[union-attr] # as above
                 if head.plan.rewrite is not None:
                     changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
                     frame = frame if changed is None else changed
@@ -337,7 +344,7 @@ class ReplyStream:
         counted_bytes = kept.take()
         self._walker = maybe_names_walker(link.shared, head, kept.frame)
         if head.plan.counts_fetched and self._walker is None:
-            self._walker = maybe_fetch_walker(link.shared, head)
+            self._walker = head.plan.topics.walker()  # type: ignore[union-attr] # as above
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))
         link.client.put(lead, counted_bytes)
@@ -378,10 +385,8 @@ def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exc
     plan = exchange.plan
     took_us = shared.now_us - exchange.arrived_us
     plan.upstream[bucket_of(took_us)] += 1
-    tally = plan.tally
-    if tally is not None:
-        tally.request_bytes += 4 + exchange.size_bytes
-        tally.response_bytes += 4 + size_bytes
+    if plan.tally is not None:
+        plan.tally.count_bytes(4 + exchange.size_bytes, 4 + size_bytes)
     if took_us >= plan.slow_us and shared.keeps_traces:
         exchange = observed(exchange)
         trace = trace_of(shared, exchange)

@@ -138,7 +138,7 @@ class Session(Link):
         try:
             if not self.queue.diverted and self.replies is None:
                 if self.reply_left:
-                    self.settled += reply_stream.pass_on(self, end - start, now_ms)
+                    self.settled += reply_stream.pass_on(self, buf, start, end, now_ms)
                     if self.reply_left:
                         return end
                 fast_replies.pass_usual(self, buf, self.settled, end, now_ms)

@@ -9,6 +9,7 @@ cdef class Meter:
     cdef public list upstream
     cdef public long long request_bytes, response_bytes
 
+    cpdef count_bytes(self, long long request_bytes, long long response_bytes)
     cpdef count_wait(self, str stage, long long us)
 
 

@@ -74,6 +74,11 @@ class Meter:
         """Return how many requests ended with this outcome."""
         return self.replied if outcome is Outcome.REPLIED else self.outcomes[outcome]
 
+    def count_bytes(self, request_bytes: int, response_bytes: int) -> None:
+        """Count the bytes of a request that was replied to, and of its reply."""
+        self.request_bytes += request_bytes
+        self.response_bytes += response_bytes
+
     def count_wait(self, stage: str, us: int) -> None:
         """Count a wait of `us` microseconds in `stage`, one of STAGES."""
         _count(self.waits, stage, us)

@@ -3,7 +3,7 @@
 cimport cython
 
 from wire.fetch_topics cimport FetchTopics
-from wire.produce cimport ProduceWalker
+from wire.produce_topics cimport ProduceTopics
 from wire.record_batches cimport TopicCount
 from wire.topic_counts cimport TopicShape, count_reply, count_request
 
@@ -33,15 +33,19 @@ cdef class UserTopics:
 
 
 cdef class TopicCounter:
-    cdef public object _api
     cdef public str _user
-    cdef public long long _topics_at
-    cdef public TopicShape _shape
+    cdef public long long _topics_at, _version
+    cdef public TopicShape _replies, _requests
     cdef public TopicUsage _usage
 
     cpdef list read(self, bytearray buf, long long pos, long long stop, long long most)
     cpdef produced(self, list counts)
+
+    @cython.locals(counts=list, walker=FetchTopics)
     cpdef fetched(self, bytearray buf, long long start, long long stop)
+    cpdef feed(self, FetchTopics walker, bytearray buf, long long start, long long end)
+    cpdef FetchTopics walker(self)
+    cpdef walked(self, FetchTopics walker)
 
 
 cdef class TopicUsage:
@@ -51,18 +55,16 @@ cdef class TopicUsage:
     cdef public Pair _other
     cdef public long long _era, _pairs, _second, unread
 
-    cpdef produced(self, str user, ProduceWalker walker)
+    cpdef fed(self, str user, ProduceTopics walker)
+    cpdef produced(self, str user, ProduceTopics walker)
 
     @cython.locals(count=TopicCount)
     cpdef add_produced(self, str user, TopicShape shape, list counts)
-    cpdef fed(self, str user, walker)
+    cpdef feed(self, str user, FetchTopics walker, bytearray buf, long long start, long long end)
     cpdef fetched(self, str user, FetchTopics walker)
 
-    @cython.locals(shape=TopicShape, counts=list)
-    cpdef fetched_whole(self, str user, api, bytearray buf, long long start, long long stop)
-
     @cython.locals(count=TopicCount)
-    cpdef _add_fetched(self, str user, TopicShape shape, list counts)
+    cpdef add_fetched(self, str user, TopicShape shape, list counts)
 
     @cython.locals(count=TopicCount, pair=Pair, topics=UserTopics)
     cpdef bint look_up(self, str user, TopicShape shape, list counts) except -1

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from wire.apis import Api
     from wire.primitives import Buffer
-    from wire.produce import ProduceWalker
     from wire.record_batches import TopicCount
     from wire.topic_counts import TopicShape
 
@@ -97,13 +96,14 @@ class TopicCounter:
     `topics_at`: where the topics of a request begin, from the frame's start.
     """
 
-    __slots__ = ("_api", "_shape", "_topics_at", "_usage", "_user")
+    __slots__ = ("_replies", "_requests", "_topics_at", "_usage", "_user", "_version")
 
     def __init__(self, usage: TopicUsage, user: str, api: Api, topics_at: int) -> None:
         self._usage = usage
         self._user = user
-        self._api = api
-        self._shape = REQUEST_SHAPES[api.version]
+        self._version = api.version
+        self._requests = REQUEST_SHAPES[api.version]
+        self._replies = REPLY_SHAPES[api.version]
         self._topics_at = topics_at
 
     def read(self, buf: bytearray, pos: int, stop: int, most: int) -> list[TopicCount] | None:
@@ -111,15 +111,33 @@ class TopicCounter:
 
         None: it is not ordinary, or has more than `most` topics and partitions.
         """
-        return count_request(self._shape, buf, pos + self._topics_at, stop, most)
+        return count_request(self._requests, buf, pos + self._topics_at, stop, most)
 
     def produced(self, counts: list[TopicCount]) -> None:
         """Count a Produce that was forwarded and has these topics."""
-        self._usage.add_produced(self._user, self._shape, counts)
+        self._usage.add_produced(self._user, self._requests, counts)
 
     def fetched(self, buf: bytearray, start: int, stop: int) -> None:
         """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
-        self._usage.fetched_whole(self._user, self._api, buf, start, stop)
+        counts = count_reply(self._replies, buf, start, stop, MAX_FEED_STEPS)
+        if counts is not None:
+            self._usage.add_fetched(self._user, self._replies, counts)
+        else:
+            walker = self.walker()
+            walker.feed(buf, start, stop)
+            self.walked(walker)
+
+    def walker(self) -> FetchTopics:
+        """Return a parser for a Fetch reply that streams; feed it the whole frame."""
+        return FetchTopics(self._version)
+
+    def feed(self, walker: FetchTopics, buf: bytearray, start: int, end: int) -> None:
+        """Let the walker of a reply take its next bytes buf[start:end]."""
+        self._usage.feed(self._user, walker, buf, start, end)
+
+    def walked(self, walker: FetchTopics) -> None:
+        """Count a Fetch reply that streamed, after its last byte."""
+        self._usage.fetched(self._user, walker)
 
 
 class TopicUsage:
@@ -141,24 +159,22 @@ class TopicUsage:
         """Return what counts the requests of this user and API that are alike, or the replies to them."""
         return TopicCounter(self, user, api, topics_at)
 
-    def fed(self, user: str, walker: ProduceWalker | FetchTopics) -> None:
-        """Look up the topics that the walker of a frame that streams has read meanwhile."""
-        if isinstance(walker, ProduceTopics | FetchTopics):
-            self.look_up(user, walker.shape, walker.per_topic)
-
     # -- requests --------------------------------------------------------------------------------
 
     def walker(self, version: int, *, lenient: bool) -> ProduceTopics:
         """Return a parser for a streamed Produce body; `lenient` if no other code needs the parsed body."""
         return ProduceTopics(version, lenient=lenient)
 
-    def produced(self, user: str, walker: ProduceWalker) -> None:
+    def fed(self, user: str, walker: ProduceTopics) -> None:
+        """Look up the topics that a walker has read meanwhile: very many are not looked up all at once."""
+        self.look_up(user, walker.shape, walker.per_topic)
+
+    def produced(self, user: str, walker: ProduceTopics) -> None:
         """Count a streamed Produce request whose last byte was forwarded."""
-        if isinstance(walker, ProduceTopics):
-            if walker.broken or not walker.done:
-                self.unread += 1
-            else:
-                self.add_produced(user, walker.shape, walker.per_topic)
+        if walker.broken or not walker.done:
+            self.unread += 1
+        else:
+            self.add_produced(user, walker.shape, walker.per_topic)
 
     def produced_whole(self, user: str, version: int, frame: Buffer, body_at: int) -> None:
         """Count a Produce request that was buffered whole and forwarded."""
@@ -176,29 +192,20 @@ class TopicUsage:
 
     # -- replies ---------------------------------------------------------------------------------
 
-    def fetch_walker(self, api: Api) -> FetchTopics:
-        """Return a parser for a streamed Fetch reply; feed it the whole frame."""
-        return FetchTopics(api.version)
+    def feed(self, user: str, walker: FetchTopics, buf: bytearray, start: int, end: int) -> None:
+        """Let the walker of a reply take its next bytes buf[start:end], and look up the topics in them."""
+        walker.feed(buf, start, end)
+        self.look_up(user, walker.shape, walker.per_topic)
 
     def fetched(self, user: str, walker: FetchTopics) -> None:
         """Count a streamed Fetch reply whose last byte was forwarded."""
         if walker.broken or not walker.done:
             self.unread += 1
         else:
-            self._add_fetched(user, walker.shape, walker.per_topic)
+            self.add_fetched(user, walker.shape, walker.per_topic)
 
-    def fetched_whole(self, user: str, api: Api, buf: bytearray, start: int, stop: int) -> None:
-        """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
-        shape = REPLY_SHAPES[api.version]
-        counts = count_reply(shape, buf, start, stop, MAX_FEED_STEPS)
-        if counts is not None:
-            self._add_fetched(user, shape, counts)
-            return
-        walker = self.fetch_walker(api)
-        walker.feed(buf, start, stop)
-        self.fetched(user, walker)
-
-    def _add_fetched(self, user: str, shape: TopicShape, counts: list[TopicCount]) -> None:
+    def add_fetched(self, user: str, shape: TopicShape, counts: list[TopicCount]) -> None:
+        """Count a Fetch reply that has these topics."""
         if not self.look_up(user, shape, counts):
             self.unread += 1
             return

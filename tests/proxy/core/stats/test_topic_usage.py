@@ -40,7 +40,7 @@ def test_requests_and_replies_add_up_by_user_and_topic() -> None:
     for user, topic in (("alice", "orders"), ("alice", "orders"), ("bob", "paid")):
         book.produced_whole(user, 3, bytearray(f.produce(1, topic=topic)), BODY_AT)
     frame = bytearray(b"x" + fetched(b"orders", batch(3) + batch(4)))
-    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), frame, 1, len(frame))
+    book.counter("alice", api_of(ApiKey.FETCH, 4), 0).fetched(frame, 1, len(frame))
 
     counted = flows(book)
 
@@ -81,20 +81,10 @@ def test_a_malformed_body_adds_nothing(cut: int) -> None:
     book = TopicUsage()
     book.produced_whole("alice", 3, bytearray(f.produce(1)[: BODY_AT + cut]), BODY_AT)
     book.produced_whole("alice", 3, bytearray(b"\xff" * 60), 0)
-    book.fetched_whole("alice", api_of(ApiKey.FETCH, 4), bytearray(b"\x7f" * 60), 0, 60)
+    book.counter("alice", api_of(ApiKey.FETCH, 4), 0).fetched(bytearray(b"\x7f" * 60), 0, 60)
 
     assert flows(book) == {}
     assert book.unread == 3
-
-
-def test_a_walker_made_before_the_book_counts_nothing() -> None:
-    """Its body was begun before topic usage was switched on."""
-    from wire.produce import ProduceWalker  # noqa: PLC0415 - only here
-
-    book = TopicUsage()
-    book.produced("alice", ProduceWalker(3))
-
-    assert (book.unread, flows(book)) == (0, {})
 
 
 def test_a_frame_that_passes_while_pairs_are_forgotten_is_counted_once(
