@@ -52,6 +52,7 @@ class SessionPlay:
         self._from_broker = _pass_all if idle else session.from_broker
         self._requests = _pieces(case.frames.request * case.batch, case.reads)
         self._replies = _pieces(case.frames.reply * case.batch, case.reply_reads)
+        self._is_rewritten = case.is_rewritten
         self._now_ms = 1000
 
     def once(self) -> int:
@@ -63,7 +64,9 @@ class SessionPlay:
             passed += self._read_client(piece)
             while self._engine.turns.queue:
                 passed += self._serve()
-        for piece in self._replies:
+        for reply in self._replies:
+            # A session rewrites it in place.
+            piece = bytearray(reply) if self._is_rewritten else reply
             client, broker = self._session.client, self._session.broker
             passed += self._read(piece, self._from_broker, broker, client)
         return passed
@@ -190,7 +193,7 @@ def warm_play(case: Case) -> Iterator[Play]:
     with closing(play):
         for _ in range(WARM_PLAYS):
             passed = play.once()
-            if passed != size and not case.is_rewritten:
+            if passed != size and not (case.is_rewritten and passed > len(case.frames.request)):
                 raise RuntimeError(f"{case.name}: {passed:,} of {size:,} bytes were passed on")
         yield play
 

@@ -62,6 +62,13 @@ def test_a_play_whose_bytes_do_not_all_pass_is_an_error() -> None:
         pass
 
 
+def test_a_reply_that_is_rewritten_in_place_comes_anew_in_each_play() -> None:
+    """Else the second play would measure how a session ends."""
+    (case,) = (case for case in CASES if case.is_rewritten)
+    with warm_play(case) as play:
+        assert play.once() == play.once() > len(case.frames.request)
+
+
 def test_ceilings_are_written_a_little_above_what_was_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
