@@ -1,6 +1,7 @@
 """The general path of requests: odd heads, bodies that are kept, refusals, and invalid bytes."""
 
 import struct
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -121,14 +122,17 @@ def test_a_produce_head_fills_as_the_body_streams_by(chunk):
 
 
 def test_policies_see_the_newest_client_id():
-    """The peer is replaced when the client id changes."""
+    """The peer is replaced when the client id changes; all else that is known of it stays."""
     watcher = Silent()
     wire = Wire(make_engine([watcher]), node_id=2)
+    known = replace(wire.session.peer, user="alice", principal_source="sasl")
+    others = [each for each in fields(known) if each.name != "client_id"]
+    assert all(getattr(known, each.name) != each.default for each in others)
+    wire.session.become(known)
     wire.client(
         f.heartbeat(1, client_id="one") + f.heartbeat(2, client_id="two") + f.heartbeat(3, None)
     )
-    assert [peer.client_id for peer in watcher.peers] == ["one", "two", ""]
-    assert {peer.node_id for peer in watcher.peers} == {2}
+    assert watcher.peers == [replace(known, client_id=each) for each in ("one", "two", "")]
     assert watcher.asked == [1, 2, 3]
 
 
