@@ -43,7 +43,7 @@ ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
 	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
 else
-test: $(STAMP)-test $(STAMP)-tools
+test:  # packages of Python and of the system are installed side by side
 	@$(MAKE) --no-print-directory -j5 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) $(SUITES)
 	$(if $(ALL),,@echo 'The deselected tests are left to `make test-all`.')
 endif
