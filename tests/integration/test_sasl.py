@@ -338,12 +338,13 @@ EXCHANGES: dict[str, tuple[Callable[[Talk, World], object], Outcome]] = {
 def test_sluice_and_the_broker_agree_on_the_principal(world: World, name: str) -> None:
     """The witness knows the user exactly as the broker does, from its success on and not before."""
     exchange, outcome = EXCHANGES[name]
+    earlier = len(world.seen.all())
     with Talk(world.sluice.port) as talk:
         exchange(talk, world)
         token = talk.who()
         assert (token.owner if token is not None else None) == outcome.owner
         assert outcome.owner is not None or talk.is_closed()
-        seen = world.seen.of_port(talk.own_port)
+        seen = world.seen.of_port(talk.own_port, earlier)
     heard = [each.principal for each in seen]
     before = heard.count(ANONYMOUS)
     assert heard == [ANONYMOUS] * before + [outcome.principal] * (len(heard) - before)

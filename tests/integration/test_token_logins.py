@@ -50,6 +50,7 @@ def spoken_as(setup: SetUp, witnessed: Witnessed, files: Files, token: Token) ->
     """
     until = time.monotonic() + SECONDS
     while True:
+        earlier = len(witnessed.seen.all())
         with Talk(witnessed.sluice.port, context=setup.context(files)) as talk:
             answer = talk.scram(login_by(token))
             assert answer is not None
@@ -58,7 +59,7 @@ def spoken_as(setup: SetUp, witnessed: Witnessed, files: Files, token: Token) ->
                 continue
             assert answer.error_code == 0
             assert talk.metadata()
-            heard = witnessed.seen.of_port(talk.own_port)
+            heard = witnessed.seen.of_port(talk.own_port, earlier)
             (spoken,) = {each.principal for each in heard if each.api == "Metadata"}
             return spoken
 

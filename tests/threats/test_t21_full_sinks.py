@@ -156,6 +156,7 @@ def test_sighup_after_logrotate_opens_the_files_again(start, broker, tmp_path):
     }
     sluice = start(broker.server, variables=variables)
     assert is_served(sluice.port)
+    await_that(lambda: "ready" in sluice.said(), "the first lines, which a thread writes")
     before = sluice.log.rename(tmp_path / "log.1")
     traces.rename(tmp_path / "traces.jsonl.1")
     os.kill(sluice.pid, signal.SIGHUP)

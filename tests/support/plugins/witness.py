@@ -86,9 +86,12 @@ class Sightings:
         lines = self.file.read_bytes().splitlines()
         return [msgspec.json.decode(line, type=Sighting) for line in lines]
 
-    def of_port(self, port: int) -> list[Sighting]:
-        """Return the lines of the client at this local port."""
-        return [each for each in self.all() if each.port == port]
+    def of_port(self, port: int, since: int) -> list[Sighting]:
+        """Return the lines of the client at this local port, without the first `since` of all.
+
+        An earlier client may have had the same port.
+        """
+        return [each for each in self.all()[since:] if each.port == port]
 
     def of_client(self, client_id: str) -> list[Sighting]:
         """Return the lines of this client id."""
