@@ -13,10 +13,9 @@ from tests.support.kafka.load import await_that
 from tests.support.messages import frames as f
 from tests.support.messages.raw import receive_until_closed
 
-SHORT = {
-    "SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000",
-    "SLUICE_UPSTREAM_SOCKET_CONNECTION_SETUP_TIMEOUT_MS": "300",  # the question where the node is, too
-}
+TIMEOUT = {"SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "1000"}
+SETUP_TIMEOUT = {"SLUICE_UPSTREAM_SOCKET_CONNECTION_SETUP_TIMEOUT_MS": "300"}
+"""For the question where a node is, too."""
 HEARTBEAT = b"\0\x0c"
 
 
@@ -52,7 +51,7 @@ def test_a_silent_broker_ends_the_connection_at_the_request_timeout(start) -> No
         return None if request[4:6] == HEARTBEAT else stub.usual(request)
 
     with StubBroker(answer) as stub:
-        sluice = start(stub.server, variables=SHORT)
+        sluice = start(stub.server, variables=TIMEOUT)
         for port in (sluice.port, sluice.node_port(NODE)):
             answered, seconds = wait_for_the_end(port, f.heartbeat(1))
             assert answered == b""
@@ -63,7 +62,7 @@ def test_a_silent_broker_ends_the_connection_at_the_request_timeout(start) -> No
 def test_brokers_that_say_nothing_at_all_are_no_place_for_a_node(start) -> None:
     """Where no bootstrap broker tells where a node is, its clients end with the dial; none is led elsewhere."""
     with StubBroker(lambda _: None) as mute:
-        sluice = start(mute.server, variables=SHORT)
+        sluice = start(mute.server, variables=TIMEOUT | SETUP_TIMEOUT)
         answered, _ = wait_for_the_end(sluice.node_port(NODE), f.heartbeat(1))
         assert answered == b""
     closed = re.compile(rf"session_closed .* node={NODE} reason=upstream_dial_timeout")
@@ -77,7 +76,7 @@ def test_only_the_unanswered_connection_ends(start) -> None:
         return None if b"mute" in request else stub.usual(request)
 
     with StubBroker(answer) as stub:
-        sluice = start(stub.server, variables={"SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "500"})
+        sluice = start(stub.server, variables={"SLUICE_UPSTREAM_REQUEST_TIMEOUT_MS": "3000"})
         with Honest(sluice.port) as other, Honest(sluice.port, "mute") as unheard:
             other.ask()
             request, _ = unheard.next_request()

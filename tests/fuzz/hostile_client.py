@@ -31,6 +31,8 @@ STANDING_MAX: Final = 40
 FRAMES_MAX: Final = (1 << CLIENT_SHIFT) - 1
 TALK_SECONDS: Final = 1.0
 QUIET_SECONDS: Final = 0.02
+PATIENCE_SECONDS: Final = 120.0
+"""For a first reply, where a crowded machine leaves most of them for later than QUIET_SECONDS."""
 RST: Final = struct.pack("ii", 1, 0)
 
 
@@ -55,9 +57,11 @@ class Hostile(threading.Thread):
         corpus = [each for name in conversations.names() for each in conversations.read(name)]
         for conversation in corpus if self._wild else ():
             self._talk(b"".join(line.data for line in conversation if line.by_client), Answered())
-        while time.monotonic() < self.until and not self.problems:
+        until = self.until
+        while time.monotonic() < until and not self.problems:
             answered = Answered()
             self._talk(b"".join(self._frames(answered)), answered)
+            until = self.until if self.replies else self.until + PATIENCE_SECONDS
         for each in self._standing:
             each.close()
 
