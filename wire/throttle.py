@@ -5,6 +5,7 @@
 - Where it is the last field, a classic body ends with it. A flexible body has a tag section after it (which may hold
   broker addresses), so those four APIs are walked from the front.
 - Of the broker's figure and Sluice's the larger counts; a throttle is never shortened.
+- The client reads the broker's figure as it is. Sluice itself follows at most `MAX_BROKER_MS` of it.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ Stamp: TypeAlias = "Callable[[bytearray, int, int, int], int]"
 """(buf, frame start, frame end, throttle_time_ms) -> the reply's new value in ms."""
 _STAMPERS: Final[dict[tuple[int, int], Stamp]] = {}
 _INT32_MAX: Final = 0x7FFF_FFFF
+MAX_BROKER_MS: Final = 600_000
+"""As long as a Kafka broker keeps a connection that says nothing, throttled or not (connections.max.idle.ms). A muted
+client is not read, so one that has left would be kept for 24 days on the word of a broker that lies.
+"""
 _BY_NAME: Final = UntaggedReply(9)  # v9 to v12 look alike
 _BY_ID: Final = UntaggedReply(TOPIC_IDS_SINCE)
 

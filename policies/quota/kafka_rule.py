@@ -20,6 +20,7 @@ from policies.api import EXEMPT, FORWARD, Forward, Throttle
 from policies.quota.fetch_limit import limit_fetch
 from policies.quota.rate import MAX_THROTTLE_MS, throttle_time_ms
 from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
+from wire.throttle import MAX_BROKER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +132,7 @@ class KafkaRule:
         now_ms: int,
     ) -> Forward | Throttle:
         """Return one delay for both, and for the broker's own; each is recorded in its bucket's sensor."""
-        first_ms = max(byte_ms, response.throttle_time_ms)
+        first_ms = max(byte_ms, min(response.throttle_time_ms, MAX_BROKER_MS))
         judged_ms = now_ms
         if self._sequential:
             if first_ms and bucket is not None:

@@ -5,7 +5,8 @@ Everything is on: a quota, metrics, traces into a file, a usage log, topic names
 - The process lives, its log has no traceback, its metrics count no internal error and no policy's.
 - Each honest client gets exactly its own replies, all the time.
 - No host but ours stands in what the hostile ones receive.
-- Afterwards connections, descriptors, pools and parked requests are where they were, and the process is idle.
+- Afterwards only clients are left that the broker throttles. When it closes its connections, too, connections,
+  descriptors, pools and parked requests are where they were, and the process is idle.
 
 How long an honest request took is told (`Outcome`), and judged by `make fuzz` only: no test depends on the machine.
 """
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -106,6 +108,15 @@ class Fuzzed:
         """Return the sum of each family's samples, for gauges and counters."""
         return metrics_of(self._admin)
 
+    def await_throttled(self) -> None:
+        """Wait until the only connections are those that are throttled: on the word of the broker that may be long."""
+
+        def are_throttled() -> bool:
+            muted = metrics_of(self._admin, reason="throttled").get("sluice_connections_muted", 0)
+            return self.metrics()["sluice_connections"] <= muted
+
+        await_that(are_throttled, "the end of all but throttled connections")
+
     def descriptors(self) -> int:
         """Return how many descriptors are open."""
         return self._process.num_fds()
@@ -170,7 +181,10 @@ def attack(port: int, seed: int, wild: float, seconds: float) -> dict[str, int]:
 
 def fuzz(directory: Path, seed: int, seconds: float, *, wild: float, lies: float) -> Outcome:
     """Attack a new Sluice; `wild` is the share of mutated requests, `lies` that of wrong replies."""
-    with module_process("tests.fuzz.lying_broker", str(seed), str(lies)) as upstream:
+    with ExitStack() as broker:
+        upstream = broker.enter_context(
+            module_process("tests.fuzz.lying_broker", str(seed), str(lies))
+        )
         fuzzed = Fuzzed(upstream, directory)
         sluice = fuzzed.sluice
         try:
@@ -185,6 +199,8 @@ def fuzz(directory: Path, seed: int, seconds: float, *, wild: float, lies: float
                 growth_bytes=fuzzed.rss_bytes() - rss,
                 **told,
             )
+            fuzzed.await_throttled()
+            broker.close()  # as a broker that has heard nothing for long
             fuzzed.await_rest(descriptors)
             fuzzed.check()
             return outcome

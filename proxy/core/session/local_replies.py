@@ -22,6 +22,7 @@ from proxy.core.session.traces import on_refused
 from wire import large_refusals
 from wire.apis import ApiKey
 from wire.errors import WireError
+from wire.throttle import MAX_BROKER_MS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -49,8 +50,8 @@ def on_reply(
     """Prepare a reply of `size` bytes, of which buf[pos:end] has arrived, for its client.
 
     The policies are told of it, and the remaining throttle time is written into it (KIP-219). A larger figure of the
-    broker stays, and throttles the client here, too. Returns the frame to send instead, if a policy has replaced the
-    body; else None. Raises PolicyFault; WireError if the field cannot be found.
+    broker stays, and throttles the client here, too (ten minutes of it at most). Returns the frame to send instead,
+    if a policy has replaced the body; else None. Raises PolicyFault; WireError if the field cannot be found.
     """
     plan = exchange.plan
     until_ms = known_ms = exchange.throttle_until_ms
@@ -73,7 +74,7 @@ def on_reply(
     if until_ms > now_ms:
         own_ms = 0 if plan.api.key == _UNTOLD else until_ms - now_ms
         said_ms = plan.stamp(buf, pos, end, own_ms)
-        until_ms = max(until_ms, now_ms + said_ms)
+        until_ms = max(until_ms, now_ms + min(said_ms, MAX_BROKER_MS))
         if until_ms > known_ms:  # else the client is throttled until then already
             mutes.throttle(link, exchange, until_ms, now_ms, why)
     return changed

@@ -244,6 +244,7 @@ def test_the_brokers_own_delay_comes_before_sluices():
     assert answered(made, throttle_time_ms=2050) == 2050 + 150
     made.advance(1)
     assert answered(made, throttle_time_ms=12_000) == 12_000
+    assert answered(made, throttle_time_ms=0x7FFF_FFFF) == 600_000  # the most that is followed
 
 
 def test_a_request_without_acks_is_exempt_but_its_bytes_are_not():

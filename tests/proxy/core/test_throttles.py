@@ -124,6 +124,19 @@ def test_the_brokers_larger_throttle_time_stays_and_extends_the_mute(name, needs
     assert wire.to_broker == kind.ask(1) + kind.ask(2)
 
 
+@for_each(product(STAMPED, Need))
+def test_a_client_is_kept_ten_minutes_on_the_word_of_a_broker_at_most(name, needs):
+    """It is told the broker's value. One that has left would else be kept for 24 days: a muted client is not read."""
+    kind = KINDS[name]
+    wire = throttled(kind, needs)
+    wire.broker(kind.reply(1, 0x7FFF_FFFF))
+    assert wire.to_client == kind.seen(1, 0x7FFF_FFFF)
+    wire.advance(599_999)
+    assert wire.to_broker == kind.ask(1)
+    wire.advance(1)
+    assert wire.to_broker == kind.ask(1) + kind.ask(2)
+
+
 # -- a reply is throttled -------------------------------------------------------------------------
 
 

@@ -48,12 +48,13 @@ def counted_work() -> Iterator[Work]:
         sys.settrace(before)
 
 
-def metrics_of(admin: str) -> dict[str, float]:
-    """Return the sum of each family's samples on the metrics page of HOST:PORT."""
+def metrics_of(admin: str, **labels: str) -> dict[str, float]:
+    """Return the sum of each family's samples, of those with these labels, on the metrics page of HOST:PORT."""
     with urllib.request.urlopen(f"http://{admin}/metrics", timeout=120) as reply:
         page = reply.read().decode()
     found: dict[str, float] = {}
     for family in read_metrics(page):
         for sample in family.samples:
-            found[sample.name] = found.get(sample.name, 0) + sample.value
+            if labels.items() <= sample.labels.items():
+                found[sample.name] = found.get(sample.name, 0) + sample.value
     return found
