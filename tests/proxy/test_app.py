@@ -277,6 +277,7 @@ async def test_a_client_is_closed_without_a_reply_when_its_broker_refuses(proxie
     """Sluice answers nothing in the broker's place."""
     await proxies.start(upstream=UpstreamSettings(bootstrap_servers=(f"127.0.0.1:{free_ports()}",)))
     client = await trio.open_tcp_stream("127.0.0.1", proxies.port)
+    await client.send_all(f.produce(3))  # no broker is dialled for a client that sent nothing
     with suppress(trio.BrokenResourceError):  # a reset is a closed connection too
         assert await client.receive_some() == b""
     await client.aclose()
