@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.core.errors import CloseReason
-from proxy.core.purgatory.timing_wheel import TimerEntry
+from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry
 
 if TYPE_CHECKING:
     from proxy.core.connection_limits import ConnectionCounts
@@ -45,7 +45,7 @@ class _Deadline(TimerEntry):
     def __init__(
         self, newcomers: Newcomers, owner: Newcomer, since_ms: int, *, is_silent: bool
     ) -> None:
-        super().__init__(since_ms)
+        self.at_ms, self.bucket = since_ms, NOWHERE  # as in TimerEntry
         self._newcomers = newcomers
         self.owner = owner
         self.since_ms = since_ms

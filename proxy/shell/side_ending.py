@@ -13,7 +13,7 @@ Rules:
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from proxy.core.errors import CloseReason
 from proxy.shell.endpoint import remove
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LINGER_MS = 2_000  # how long an ended side may take to close
 FLUSH_MS = 30_000  # how long an ended side may take to accept its unsent bytes
+_INTERNAL: Final = CloseReason.INTERNAL  # a member of an enum is found more slowly
 
 
 def lose(endpoints: Endpoints, end: Endpoint, now_ms: int, error: OSError | None) -> None:
@@ -90,7 +91,7 @@ def close(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:
         endpoints.closed.append(end)
         _release(endpoints, end.session, now_ms)
     else:
-        end.session.end(CloseReason.INTERNAL, "", now_ms)
+        end.session.end(_INTERNAL, "", now_ms)
 
 
 def abandon(endpoints: Endpoints, end: Endpoint, now_ms: int) -> None:

@@ -16,3 +16,4 @@ cdef class Channel:
     cpdef keep(self, bytes data)
     cpdef bytes take(self)
     cpdef clear(self)
+    cpdef _empty(self, long long held_bytes)

@@ -145,19 +145,17 @@ class Channel:
         self.sent_bytes += size_bytes
         outbox = self.outbox
         begun = at = self.head_at + size_bytes
+        if outbox and not self.unsent_bytes:
+            self._empty(begun)
+            return
         done = 0
         while done < len(outbox) and at >= len(outbox[done]):
             at -= len(outbox[done])
             done += 1
         self.head_at = at
         if done:
-            if done < len(outbox):
-                del outbox[:done]
-            else:
-                self.outbox = _NOTHING
+            del outbox[:done]
             self.pool.release(begun - at)
-            if self.room is not None and not self.outbox:
-                self.room.one_less()
 
     def keep(self, data: bytes) -> None:
         """Carry the beginning of a frame over to the next read."""
@@ -174,11 +172,16 @@ class Channel:
 
     def clear(self) -> None:
         """Discard all bytes of this side, because its connection is gone, and release their memory."""
-        held_bytes, waits = self.unsent_bytes + self.head_at, bool(self.outbox)
+        if self.outbox:
+            held_bytes, self.unsent_bytes = self.unsent_bytes + self.head_at, 0
+            self._empty(held_bytes)
+        if self.carry:
+            self.take()
+
+    def _empty(self, held_bytes: int) -> None:
+        """Drop the outbox, which has held so many bytes of the pool."""
         self.outbox = _NOTHING
         self.head_at = 0
-        self.unsent_bytes = 0
         self.pool.release(held_bytes)
-        if self.room is not None and waits:
+        if self.room is not None:
             self.room.one_less()
-        self.take()

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from wire.topic_names import TopicNames
 
 _REPLY = Struct(">ii").unpack_from
+_ANSWERED = (Exchange, SwallowedExchange, ProxyExchange)
+"""A union of types that is written in place is made anew by each call."""
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
@@ -368,7 +370,7 @@ class ReplyStream:
         """Return the exchange this reply belongs to. Raises BrokerProtocolError if it belongs to none."""
         queue = self._link.queue
         head = queue[0] if queue else None
-        if size >= 4 and isinstance(head, Exchange | SwallowedExchange | ProxyExchange):
+        if size >= 4 and isinstance(head, _ANSWERED):
             if head.correlation_id == correlation_id:
                 return head
             expected = f"correlation id {head.correlation_id} was due"

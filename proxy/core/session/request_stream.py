@@ -64,6 +64,9 @@ _BODY: Final = Need.BODY
 _HEAD: Final = Need.HEAD
 _TOPICS: Final = Need.TOPICS
 
+_NEEDS_NO_BYTES: Final = (Hold, Respond)
+"""A union of types that is written in place is made anew by each call."""
+
 MIN_FRAME_BYTES = 10
 """The size of the shortest request: key, version, correlation id and a null client id."""
 MAX_REFUSED_BYTES = 16 << 20
@@ -424,7 +427,7 @@ def _apply(
     if (
         needs_whole
         or begins == GATHERS
-        or not (ends is FORWARD or too_large or isinstance(ends, Hold | Respond))
+        or not (ends is FORWARD or too_large or isinstance(ends, _NEEDS_NO_BYTES))
     ):
         # A slow body, patches, a new body, an error reply that echoes it, or a policy that needs it again.
         begun = _keep_whole(link, Pending(exchange, ends), pos, end)
