@@ -9,6 +9,7 @@ one. A drain ends the acceptor, and not the dials: requests that were taken are 
 
 from __future__ import annotations
 
+import socket
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,6 @@ from proxy.shell.proxied_clients import ProxiedClients
 from proxy.shell.transport import HandshakeError, PeerGoneError, PlainTransport
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable, Sequence
 
     from proxy.core.engine import Engine
@@ -130,7 +130,7 @@ class Acceptor:
         self._event_loop.drop(oldest.handle, now_ms)
 
     def _admit(
-        self, serving: trio.Nursery, accepted: socket.socket, node_id: int | None, peer: Address
+        self, serving: trio.Nursery, accepted: socket.SocketType, node_id: int | None, peer: Address
     ) -> None:
         """Count the client at once, so that the limit holds, then serve it."""
         host, port = peer
@@ -148,7 +148,9 @@ class Acceptor:
             handshake = trio.CancelScope()
             self._handshaking[handshake] = self._now_ms()
             self._engine.connections.join_handshake(host)
-            serving.start_soon(self._secure, self._tls, handshake, accepted, host, port, node_id)
+            whole = socket.socket(accepted.family, accepted.type, 0, accepted.detach())
+            whole.setblocking(False)
+            serving.start_soon(self._secure, self._tls, handshake, whole, host, port, node_id)
 
     async def _secure(
         self,

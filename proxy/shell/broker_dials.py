@@ -118,7 +118,7 @@ class BrokerDials:
         nursery: trio.Nursery,
         session: Session,
         direct: DirectDial,
-        connected: socket.socket | None,
+        connected: socket.SocketType | None,
         error: OSError | None,
     ) -> None:
         """Give the session the broker to which it was connected; if that has failed, a task tries again."""
@@ -128,21 +128,27 @@ class BrokerDials:
             self._start(nursery, session, tried)
             return
         if session.handle is None or session.ended:
-            connected.close()
+            self._close(connected)
             return
         try:
             broker = self._dialer.on_connected(direct, connected)
             if self._dialer.has_moved(session.peer.node_id, direct.route):
-                broker.close()
+                self._close(connected)
                 self.need(session)
             else:
                 self._join(session, broker)
         except DialError as refused:
+            self._close(connected)
             self._start(nursery, session, FailedDial(direct.route, refused))
         except Exception as fault:  # noqa: BLE001 - a fault ends one client only
             self._observer.on_internal_error(fault)
-            connected.close()
+            self._close(connected)
             self._end(session, CloseReason.INTERNAL)
+
+    def _close(self, connected: socket.SocketType) -> None:
+        """Close a connection that the event loop has made, and that no session gets."""
+        self._event_loop.endpoints.unwatch(connected.fileno())
+        connected.close()
 
     def cancel(self, session: Session) -> None:
         """Cancel the dial of a session that has ended."""

@@ -2,7 +2,9 @@
 
 Rules:
 - It leads to a socket address, so there is no name to look up, and no second address to try meanwhile.
-- The outcome is told once, unless it is cancelled: the connected socket, or the error. The socket is the caller's then.
+- The outcome is told once, unless it is cancelled: the connected socket, or the error. The socket is the caller's then,
+  and still watched: the event loop reads from it without another registration (`EventLoop.join`), or the caller ends
+  the watch before it closes the socket.
 - An event alone is no proof of a connection: it may be one of an earlier socket of the same number. A second `connect`
   tells the outcome of the first.
 """
@@ -14,7 +16,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Final
 
-from proxy.core.purgatory.timing_wheel import TimerEntry
+from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry
 from proxy.shell.poller import OUT
 
 if TYPE_CHECKING:
@@ -24,9 +26,10 @@ if TYPE_CHECKING:
 
     SocketAddress = tuple[socket.AddressFamily, tuple[str, int]]
     """The family, and the address as `connect` takes it."""
-    Done = Callable[[socket.socket | None, OSError | None], None]
+    Done = Callable[[socket.SocketType | None, OSError | None], None]
 
 _NON_BLOCKING: Final = getattr(socket, "SOCK_NONBLOCK", 0)
+_KIND: Final = socket.SOCK_STREAM | _NON_BLOCKING
 _UNDER_WAY: Final = frozenset({errno.EINPROGRESS, errno.EALREADY})
 _CONNECTED: Final = frozenset({0, errno.EISCONN})
 
@@ -52,7 +55,7 @@ class Connecting(TimerEntry):
 
     def __init__(self, endpoints: Endpoints, to: SocketAddress, at_ms: int, done: Done) -> None:
         """Begin to connect. Raises OSError if that fails at once."""
-        super().__init__(at_ms)
+        self.at_ms, self.bucket = at_ms, NOWHERE  # as in TimerEntry
         self._endpoints = endpoints
         self._done = done
         self._socket = _begin(to)
@@ -66,7 +69,8 @@ class Connecting(TimerEntry):
 
     def cancel(self) -> None:
         """Close the socket, and tell nothing."""
-        self._leave()
+        super().cancel()
+        self._endpoints.unwatch(self._socket.fileno())
         self._socket.close()
 
     def fire(self, _now_ms: int) -> None:
@@ -74,26 +78,22 @@ class Connecting(TimerEntry):
         self.cancel()
         self._done(None, TimeoutError())
 
-    def _leave(self) -> None:
-        super().cancel()
-        self._endpoints.unwatch(self._socket.fileno())
-
     def _on_ready(self, _now_ms: int) -> None:
         code = self._socket.connect_ex(self._address)
         if code in _UNDER_WAY:
             return
         if code in _CONNECTED:
-            self._leave()
+            super().cancel()
             self._done(self._socket, None)
         else:
             self.cancel()
             self._done(None, OSError(code, os.strerror(code)))
 
 
-def _begin(to: SocketAddress) -> socket.socket:
+def _begin(to: SocketAddress) -> socket.SocketType:
     """Return a socket that begins to connect. Raises OSError."""
     family, address = to
-    begun = socket.socket(family, socket.SOCK_STREAM | _NON_BLOCKING)
+    begun = socket.SocketType(family, _KIND)
     if not _NON_BLOCKING:
         begun.setblocking(False)
     code = begun.connect_ex(address)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from proxy.shell.transport import BrokerTls, Transport
 
-    IsOwn = Callable[[socket.socket, int], bool]
+    IsOwn = Callable[[socket.SocketType, int], bool]
     """Whether a connection, made to this port, leads to Sluice itself."""
 
 
@@ -48,7 +48,7 @@ class DialError(Exception):
         self.detail = detail
 
 
-def never_own(_: socket.socket, _port: int) -> bool:
+def never_own(_: socket.SocketType, _port: int) -> bool:
     """Return False: no connection leads to a port of Sluice."""
     return False
 
@@ -68,7 +68,11 @@ async def dial(
         raise too_slow(host, port, timeout_s) from None
     # The event loop's from here on: a plain socket with the same descriptor.
     connected = socket.socket(fileno=stream.socket.detach())
-    take_over(connected, host, port, is_own)
+    try:
+        take_over(connected, host, port, is_own)
+    except DialError:
+        connected.close()
+        raise
     if tls is None:
         return PlainTransport(connected)
     try:
@@ -100,12 +104,11 @@ def too_slow(host: str, port: int, timeout_s: float) -> DialError:
     return DialError(CloseReason.UPSTREAM_DIAL_TIMEOUT, detail)
 
 
-def take_over(connected: socket.socket, host: str, port: int, is_own: IsOwn) -> None:
-    """Prepare a connection to a broker. One that leads to a port of Sluice itself is closed, and raises DialError."""
+def take_over(connected: socket.SocketType, host: str, port: int, is_own: IsOwn) -> None:
+    """Prepare a connection to a broker. Raises DialError for one that leads to a port of Sluice itself."""
     if _NOTSENT_LOWAT is not None:
         connected.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, UNSENT_BYTES)
     if is_own(connected, port):
-        connected.close()
         detail = f"{host_port(host, port)} is a port of Sluice itself"
         raise DialError(CloseReason.UPSTREAM_REFUSED, detail)
 

@@ -117,8 +117,10 @@ class Dialer:
             route = self._bootstrap[0] if self._bootstrap else None
         return None if route is None else self._direct_dials.find(route)
 
-    def on_connected(self, direct: DirectDial, connected: socket.socket) -> Upstream:
-        """Return the connection that a direct dial has led to. Raises DialError if it leads to Sluice itself."""
+    def on_connected(self, direct: DirectDial, connected: socket.SocketType) -> Upstream:
+        """Return the connection that a direct dial has led to. Raises DialError if it leads to Sluice itself; then it
+        remains the caller's.
+        """
         take_over(connected, *direct.route, self.is_own)
         return Upstream(PlainTransport(connected), direct.route, reached=direct.reached)
 

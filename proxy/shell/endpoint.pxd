@@ -32,6 +32,7 @@ cdef class Endpoints:
 
 @cython.locals(by_fd=list)
 cpdef add(Endpoints endpoints, Endpoint end)
+cpdef register_connected(Endpoints endpoints, int fd)
 cpdef remove(Endpoints endpoints, Endpoint end)
 
 @cython.locals(by_fd=list)

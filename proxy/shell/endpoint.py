@@ -161,6 +161,15 @@ class Endpoints:
             self.poller.unregister(fd)
 
 
+def register_connected(endpoints: Endpoints, fd: int) -> None:
+    """Register a connection to a broker. One that the event loop has made is watched already (`connecting`)."""
+    if fd in endpoints.watched:
+        endpoints.poller.modify(fd, IN)
+        del endpoints.watched[fd]
+    else:
+        endpoints.poller.register(fd, IN)
+
+
 def add(endpoints: Endpoints, end: Endpoint) -> None:
     """Add an endpoint that has been registered."""
     by_fd = endpoints.by_fd

@@ -11,7 +11,7 @@ from proxy.core.stats.usage cimport UsageBook
 from proxy.core.turns cimport Turns
 from proxy.shell cimport loop_limits, settling, side_ending, system_calls
 from proxy.shell.clock cimport Clock
-from proxy.shell.endpoint cimport Endpoint, Endpoints, add, find, has_pending
+from proxy.shell.endpoint cimport Endpoint, Endpoints, add, find, has_pending, register_connected
 from proxy.shell.poller cimport EpollPoller
 from proxy.shell.steppable cimport Steppable
 

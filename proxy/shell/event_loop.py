@@ -37,6 +37,7 @@ from proxy.shell.endpoint import (
     add,
     find,
     has_pending,
+    register_connected,
     try_expect_early,
     unread_bytes,
 )
@@ -151,7 +152,7 @@ class EventLoop(Steppable):
         if not isinstance(a, Endpoint) or a.other.fd >= 0 or a.other.closed:
             raise ValueError("no broker is awaited")
         b = a.other
-        self.endpoints.poller.register(broker.fileno(), IN)
+        register_connected(self.endpoints, broker.fileno())
         b.use(broker)
         a.forward = b.send
         b.expect = IN

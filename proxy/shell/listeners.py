@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from proxy.shell.endpoint import Endpoints
 
     Address = tuple[str, int]
-    Accepted = Callable[[socket.socket, int | None, Address], None]
+    Accepted = Callable[[socket.SocketType, int | None, Address], None]
 
 BACKLOG = 4096
+_STREAM: Final = int(socket.SOCK_STREAM)
 PAUSE_MS: Final = 100
 STORM_MS: Final = 1
 """The pause of a port after each client in a storm."""
@@ -83,7 +84,7 @@ class Listeners:
             each.stop()
         self._accepting.clear()
 
-    def is_peer_of(self, connected: socket.socket, port: int) -> bool:
+    def is_peer_of(self, connected: socket.SocketType, port: int) -> bool:
         """Return whether this connection, which was made to `port`, leads to one of these ports."""
         if port not in self._own_ports:
             return False
@@ -156,7 +157,7 @@ class _Listener:
         try:
             # `accept` itself looks up the enums of the listener's family and type for each client.
             fd, address = self._socket._accept()  # type: ignore[attr-defined]  # noqa: SLF001
-            accepted = socket.socket(self._family, socket.SOCK_STREAM, 0, fd)
+            accepted = socket.SocketType(self._family, _STREAM, 0, fd)
         except OSError as error:
             if error.errno in _OUT_OF_DESCRIPTORS:
                 self._on_exhausted(error.strerror or str(error))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from proxy.core.engine import Engine
 
     Address = tuple[str, int]
-    Admit = Callable[[socket.socket, int | None, Address], None]
+    Admit = Callable[[socket.SocketType, int | None, Address], None]
 
 HEADER_S = 5.0
 """How long a client may take for its header. A lost packet costs one to three seconds."""
@@ -63,7 +63,7 @@ class ProxiedClients:
         self,
         serving: trio.Nursery,
         admit: Admit,
-        accepted: socket.socket,
+        accepted: socket.SocketType,
         node_id: int | None,
         peer: Address,
     ) -> None:
@@ -78,7 +78,7 @@ class ProxiedClients:
 
     async def _serve(
         self,
-        accepted: socket.socket,
+        accepted: socket.SocketType,
         node_id: int | None,
         peer: Address,
         admit: Admit,
@@ -109,7 +109,7 @@ class ProxiedClients:
             self._engine.refuse(*peer, node_id, CloseReason.PROXY_HEADER, why)
 
 
-async def _read(accepted: socket.socket, header: ProxyHeader) -> bool:
+async def _read(accepted: socket.SocketType, header: ProxyHeader) -> bool:
     """Take the header, and not one byte more, from the socket; return False if the client closes before its end."""
     while not header.done:
         await trio.lowlevel.wait_readable(accepted)

@@ -150,8 +150,10 @@ class PlainTransport:
     pending: ClassVar[None] = None
     security: ClassVar[None] = None
 
-    def __init__(self, connected: socket.socket, *, has_options: bool = False) -> None:
-        """Use this socket. `has_options`: those of `set_options` hold for it already."""
+    def __init__(self, connected: socket.SocketType, *, has_options: bool = False) -> None:
+        """Use this socket, which may be one of the system's own type: what the library adds to it costs more than the
+        system call. `has_options`: those of `set_options` hold for it already.
+        """
         if has_options:
             connected.setblocking(False)
         else:
@@ -184,21 +186,21 @@ class PlainTransport:
         self._socket.close()
 
 
-def prepare(connected: socket.socket) -> None:
+def prepare(connected: socket.SocketType) -> None:
     """Make a connected socket non-blocking, without delays, and let it notice a peer that vanished."""
     if connected.gettimeout() != 0:  # else it is made so, and a call of the system saved
         connected.setblocking(False)
     set_options(connected)
 
 
-def set_options(connected: socket.socket) -> None:
+def set_options(connected: socket.SocketType) -> None:
     """Let a socket send without delays, and notice a peer that vanished. Those that a port accepts inherit both."""
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # As with Kafka's own sockets.
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def address_of(connected: socket.socket) -> str | None:
+def address_of(connected: socket.SocketType) -> str | None:
     """Return HOST:PORT of the socket's peer; None if it has disconnected."""
     try:
         host, port = connected.getpeername()[:2]

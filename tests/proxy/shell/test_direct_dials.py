@@ -371,6 +371,8 @@ async def test_a_broker_at_a_port_of_our_own_is_refused(bench, broker):
         ((reason, why),) = proxy.closed
         assert reason is CloseReason.UPSTREAM_REFUSED
         assert why.endswith("is a port of Sluice itself")
+        # The dial is watched no longer, Sluice's own port still is.
+        assert len(bench.event_loop.endpoints.watched) == 1
 
 
 def test_an_event_is_no_proof_of_a_connection(bench, full_broker):
