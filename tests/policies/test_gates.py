@@ -8,7 +8,7 @@ from policies.hook_runner import HookRunner
 from policies.testing import BenchReporter
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
-from proxy.core.session.shared_state import MEASURED_EVERY
+from proxy.core.session.plan_book import MEASURED_EVERY
 from proxy.core.topology import Topology
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire
@@ -83,19 +83,19 @@ def wire_of(*policies: Policy, clock=None, **entry: str) -> Wire:
 
 
 def test_a_gate_takes_the_place_of_on_request():
-    """It is opened once for a client and API, by a request that gets `on_request`. One cut by reads passes it, too."""
+    """It is opened once for a client and API, by a request that passes it, too. So does one that is cut by reads."""
     policy = Gated()
     wire = wire_of(policy).client(f.heartbeat(1))
     for number in range(2, 6):
         wire.client(f.heartbeat(number))
     assert policy.opened == [(ApiKey.HEARTBEAT, None, "tests")]
-    assert policy.asked == [1]
-    assert policy.passed == [len(f.heartbeat(1)) - 4] * 4
+    assert policy.asked == []
+    assert policy.passed == [len(f.heartbeat(1)) - 4] * 5
     wire.broker(b"".join(map(f.heartbeat_reply, range(1, 6))))
     assert wire.to_client == b"".join(map(f.heartbeat_reply, range(1, 6)))
     wire.client(f.heartbeat(6), chunk=5)
-    assert policy.asked == [1]
-    assert policy.passed == [len(f.heartbeat(1)) - 4] * 5
+    assert policy.asked == []
+    assert policy.passed == [len(f.heartbeat(1)) - 4] * 6
 
 
 @pytest.mark.parametrize("says", [False, None, 1, "yes", Throttle(5)])
@@ -106,7 +106,7 @@ def test_any_other_result_than_true_asks_the_policy(says):
     wire.advance(500)
     wire.client(f.beat(2)).broker(f.beat_reply(1) + f.beat_reply(2))
     assert policy.asked == [1, 2]
-    assert len(policy.passed) == 1
+    assert len(policy.passed) == 2
     assert wire.to_client.endswith(f.beat_reply(2, 500))
 
 
@@ -191,11 +191,11 @@ def test_after_a_slow_step_the_others_keep_their_gates():
     assert wire.engine.measuring_until_ms > 0
     for number in range(2, 5):
         wire.client(f.heartbeat(number))
-    assert (policy.asked, len(policy.passed)) == ([1, 2], 2)  # a new plan's first request is asked
+    assert (policy.asked, len(policy.passed)) == ([], 4)
     policy.says = None
     wire.client(f.heartbeat(5))
-    assert policy.asked == [1, 2, 5]
-    assert runner.times["p0", "on_request"].calls == 2
+    assert policy.asked == [5]
+    assert runner.times["p0", "on_request"].calls == 1
 
 
 def test_other_policies_of_the_same_chain_do_not_matter_for_an_api_they_do_not_judge():
@@ -205,7 +205,7 @@ def test_other_policies_of_the_same_chain_do_not_matter_for_an_api_they_do_not_j
     wire = wire_of(policy, other)
     for number in range(1, 4):
         wire.client(f.heartbeat(number))
-    assert (policy.asked, len(policy.passed)) == ([1], 2)
+    assert (policy.asked, len(policy.passed)) == ([], 3)
 
 
 def test_opening_a_gate_is_guarded_like_a_hook():

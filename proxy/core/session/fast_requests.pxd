@@ -13,16 +13,19 @@ from wire.record_batches cimport TopicCount
 
 @cython.locals(
     plans=dict, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong, kind=cython.longlong,
-    correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan, exchange=Exchange,
-    counts=list,
+    counted=cython.longlong, correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan,
+    exchange=Exchange, counts=list,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
-@cython.locals(
-    here=cython.longlong, size=cython.longlong, kind=cython.longlong, correlation_id=cython.longlong, plan=Plan,
-    passes=cython.bint, number=cython.longlong, exchange=ObservedExchange,
+@cython.locals(size=cython.longlong, kind=cython.longlong, correlation_id=cython.longlong, plan=Plan)
+cpdef pass_new_or_cut(Link link, bytearray buf, long long pos, long long end, long long now_ms)
+
+@cython.locals(here=cython.longlong, passes=cython.bint, number=cython.longlong, exchange=ObservedExchange)
+cdef _stream_usual(
+    Link link, Plan plan, long long size, long long correlation_id, bytearray buf, long long pos, long long end,
+    long long now_ms
 )
-cpdef stream_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 cdef bint _may_stream(Link link, long long whole, long long here_bytes) except -1
 
 cdef _kept(Link link, Plan plan, bytearray buf, long long pos, long long stop)

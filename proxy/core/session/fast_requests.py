@@ -2,7 +2,10 @@
 
 Rules:
 - A request is settled here or nothing is done about it: any other takes the general path (`request_stream`).
-- One that is not whole in its read begins here (`stream_usual`), and continues in `request_stream.pass_on`.
+- The first of its kind gets its plan (`PlanBook.try_meet`), and is usual from then on: a client's first Produce passes
+  as its later ones do. Plans are expensive, so one read makes one here; the general path, whose work is bounded by
+  turns, makes the others.
+- One that is not whole in its read begins here (`_stream_usual`), and continues in `request_stream.pass_on`.
 - Nothing is made per request but one Exchange, and nothing looked up but one Plan. What the loop calls is C in the
   compiled build. A helper for each request (`try_pass`) would read better, but costs the source half as much again.
 - A request is counted just before its policies are asked. What a policy raises is its PolicyFault; the request has
@@ -46,6 +49,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
     """Pass on the usual requests that buf[pos:end] begins with. They end at `link.settled`, even if this raises."""
     plans, entries, usage = link.plans.by_kind, link.queue.entries, link.usage
     now_us, last = link.shared.now_us, end - frame_heads.REQUEST_BYTES
+    counted = usage.requests
     link.keep_steps = MAX_KEEP_STEPS
     try:
         while pos <= last and not link.diverted:
@@ -96,21 +100,43 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
             pos = stop
     finally:
         link.settled = pos
+    if link.samples:
+        sampling.on_passed(link, usage.requests - counted)
 
 
-def stream_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
+def pass_new_or_cut(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
+    """Take the request at `pos`, where `pass_usual` has stopped, if it is the first of its kind, or the read cuts it.
+
+    What passes of it, and of those after it, ends at `link.settled`. A new kind waits for a turn if sessions do.
+    """
+    if end - pos < frame_heads.REQUEST_BYTES:
+        return
+    size, kind, correlation_id = frame_heads.request_at(buf, pos)
+    plan: Plan | None = link.plans.by_kind.get(kind)
+    if plan is not None:
+        _stream_usual(link, plan, size, correlation_id, buf, pos, end, now_ms)
+    elif link.shared.turns.labour_bytes and link.plans.try_meet(kind, buf, pos, end, size):
+        link.shared.newcomers.on_request(link, link.shared.now_ms)
+        pass_usual(link, buf, pos, end, now_ms)
+
+
+def _stream_usual(
+    link: Link,
+    plan: Plan,
+    size: int,
+    correlation_id: int,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> None:
     """Begin the request at `pos`, which is usual but not whole in this read. Its bytes end at `link.settled`.
 
     Any other is left to the general path: also one that may have to wait, because other requests are announced.
     """
     here = end - pos
-    if here < frame_heads.REQUEST_BYTES:
-        return
-    size, kind, correlation_id = frame_heads.request_at(buf, pos)
-    plan: Plan | None = link.plans.by_kind.get(kind)
     if (
-        plan is None
-        or plan.request_path > paths.ASKED
+        plan.request_path > paths.ASKED
         or here < 4 + plan.min_bytes
         or here >= 4 + size
         or not plan.min_bytes <= size <= plan.fast_bytes

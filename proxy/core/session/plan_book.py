@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
+from proxy.core.session import paths
 from proxy.core.session.plan import ACKS_ALL, SASL, Plan
 from wire import apis, fetch, header, produce, versions
 from wire.apis import SIGN_ON, ApiKey
@@ -15,6 +16,7 @@ from wire.sasl import UNSAID_TOKEN_BYTES
 
 if TYPE_CHECKING:
     from policies.api import Peer
+    from policies.chain import Hooks
     from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.usage import Usage
@@ -29,6 +31,10 @@ _FETCH: Final = ApiKey.FETCH
 _API_VERSIONS: Final = ApiKey.API_VERSIONS
 _SASL_HANDSHAKE: Final = ApiKey.SASL_HANDSHAKE
 _SASL_AUTHENTICATE: Final = ApiKey.SASL_AUTHENTICATE
+MEASURED_EVERY = 16
+"""One session in this many always has its policies measured."""
+MIN_FRAME_BYTES = 10
+"""The size of the shortest request: key, version, correlation id and a null client id."""
 MAX_KEPT_PREFIX_BYTES = 1024
 """The longest prefix by which a plan is found again."""
 NEVER_MS = 1 << 60
@@ -119,6 +125,22 @@ class PlanBook:
         elif plan.api.key == _SASL_HANDSHAKE and plan.is_sign_on:
             self._handshake_ms = self._speaker.shared.now_ms
 
+    def try_meet(self, kind: int, buf: bytearray, pos: int, end: int, size: int) -> bool:
+        """Make the plan of the request at `pos`, the first of its kind, if its head ends before `end`.
+
+        Return whether it may take the fast path now. Raises as `find`.
+        """
+        if (
+            not MIN_FRAME_BYTES <= size <= self._speaker.shared.request_max_bytes
+            or kind not in apis.BY_KEY_AND_VERSION
+            or kind >> 16 in SIGN_ON
+        ):
+            return False
+        # A longer prefix is not kept: the general path takes its request.
+        limit = min(pos + 4 + size, end, pos + 12 + MAX_KEPT_PREFIX_BYTES)
+        found = self.find(buf, pos, limit, size)
+        return found is not None and found[0].request_path <= paths.ASKED
+
     def find(self, buf: bytearray, pos: int, limit: int, size: int) -> tuple[Plan, int] | None:
         """Return the plan for the head at `pos` and where its body begins; None if the head is incomplete.
 
@@ -129,7 +151,7 @@ class PlanBook:
         shared = speaker.shared
         kind = _KIND(buf, pos + 4)[0]
         api_key, api_version = kind >> 16, kind & 0xFFFF
-        api = apis.find(api_key, api_version)
+        api = apis.BY_KEY_AND_VERSION.get(kind)
         if api is None:
             plan = self._plan_for_unknown(api_key, api_version)
             _check_size(plan.api, size, plan.max_bytes)
@@ -184,7 +206,7 @@ class PlanBook:
         prefix = bytes(memoryview(buf)[pos + 12 : head_end])
         peer = speaker.peer
         signs_on = self.signs_on(api.key)
-        hooks = shared.hooks(api.key, peer.session_id, signs_on=signs_on)
+        hooks = _hooks(shared, api.key, peer.session_id, signs_on=signs_on)
         plan = Plan(
             api,
             peer,
@@ -233,7 +255,7 @@ class PlanBook:
         api = replace(known, key=api_key, version=api_version, name=apis.name_of(api_key))
         signs_on = self.signs_on(api_key)
         if api_key == _API_VERSIONS:
-            hooks = shared.hooks(api_key, speaker.peer.session_id, signs_on=signs_on)
+            hooks = _hooks(shared, api_key, speaker.peer.session_id, signs_on=signs_on)
         elif api_key in shared.rewrites.pass_unknown and api_key not in apis.OFFERED:
             # No facts, so no look inside: it is paired by correlation id alone, and judged by its header.
             api = replace(api, request_max_bytes=None)
@@ -252,3 +274,19 @@ class PlanBook:
 def _check_size(api: Api, size: int, max_bytes: int) -> None:
     if size > max_bytes:
         raise ClientProtocolError(f"{api.name} request size {size} exceeds {max_bytes}")
+
+
+def _hooks(shared: SharedState, api_key: int, session_id: int, *, signs_on: bool) -> Hooks:
+    """Return the hooks of an API for the plans of a session. `signs_on`: see `Chain.hooks`.
+
+    They are measured at every MEASURED_EVERY-th session, which has no gates, and while a slow hook is looked for at
+    all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
+    on a machine that is too busy already.
+    """
+    if session_id % MEASURED_EVERY == 0:
+        return shared.chain.hooks(api_key, timed=True, signs_on=signs_on)
+    hooks = shared.chain.hooks(api_key, signs_on=signs_on)
+    if shared.measuring_until_ms == 0:
+        return hooks
+    timed = shared.chain.hooks(api_key, timed=True, signs_on=signs_on)
+    return timed._replace(open_gate=hooks.open_gate)

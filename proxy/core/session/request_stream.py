@@ -43,6 +43,7 @@ from proxy.core.session.local_replies import answered, refuse_unanswered, respon
 from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
+from proxy.core.session.plan_book import MIN_FRAME_BYTES
 from proxy.core.session.traces import add_stage, on_received, trace_of
 from proxy.core.session.whole_judgement import judging
 from proxy.core.stats.request_trace import Stage
@@ -66,9 +67,6 @@ _TOPICS: Final = Need.TOPICS
 
 _NEEDS_NO_BYTES: Final = (Hold, Respond)
 """A union of types that is written in place is made anew by each call."""
-
-MIN_FRAME_BYTES = 10
-"""The size of the shortest request: key, version, correlation id and a null client id."""
 MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 MAX_HEAD_BYTES = 65536

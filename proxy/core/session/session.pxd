@@ -3,7 +3,7 @@
 cimport cython
 
 from proxy.core.session cimport broker_waits, crowding, fast_replies, fast_requests, mutes, reply_stream
-from proxy.core.session cimport request_stream, sampling
+from proxy.core.session cimport request_stream
 from proxy.core.session.link cimport Link
 
 
@@ -11,7 +11,7 @@ cdef class Session(Link):
     cdef public object on_released, replies, route
     cdef public long long opened_ms
 
-    @cython.locals(pos=cython.longlong, counted=cython.longlong, due=cython.longlong, diverted=cython.bint)
+    @cython.locals(pos=cython.longlong, due=cython.longlong, diverted=cython.bint)
     cpdef long long from_client(
         self, bytearray buf, long long start, long long end, long long now_ms
     ) except? -2

@@ -45,7 +45,6 @@ from proxy.core.session import (
     questions,
     reply_stream,
     request_stream,
-    sampling,
 )
 from proxy.core.session.channel import ATTENTION, Mute
 from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
@@ -106,12 +105,9 @@ class Session(Link):
                 mutes.begin_deferred(self, now_ms)
             diverted = self.diverted
             if not (diverted or self.request_left):
-                counted = self.usage.requests
                 fast_requests.pass_usual(self, buf, self.settled, end, now_ms)
-                if self.samples:
-                    sampling.on_passed(self, self.usage.requests - counted)
                 if self.settled != end and not (self.diverted or self.pending):
-                    fast_requests.stream_usual(self, buf, self.settled, end, now_ms)
+                    fast_requests.pass_new_or_cut(self, buf, self.settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             pos = self._fault_at_request(fault, buf, Settled(start, self.settled))
         else:
@@ -119,11 +115,10 @@ class Session(Link):
             if diverted or pos != end or self.uses_outboxes:
                 pos = self._rest_of_requests(buf, Settled(start, pos), end, now_ms)
         due = len(self.queue.entries)
-        if due:
-            if self.wait_at_ms > now_ms + self.plans.shortest_wait_ms:
-                broker_waits.watch(self, now_ms)
-            if due > self.uncounted:
-                crowding.on_requests(self)
+        if due and self.wait_at_ms > now_ms + self.plans.shortest_wait_ms:
+            broker_waits.watch(self, now_ms)
+        if due and due > self.uncounted:
+            crowding.on_requests(self)
         return pos
 
     def _rest_of_requests(self, buf: bytearray, settled: Settled, end: int, now_ms: int) -> int:
@@ -256,10 +251,14 @@ class Session(Link):
             return
         usage = self.shared.usage.join(peer.user, peer.client_id, self.shared.now_ms)
         self.shared.usage.leave(old)
-        mutes.begin_deferred(self, self.shared.now_ms)
-        mutes.count_muted_time(self, self.client.muted, -1)
+        if self.throttle is not None:
+            mutes.begin_deferred(self, self.shared.now_ms)
+        muted = self.client.muted
+        if muted:  # nearly never
+            mutes.count_muted_time(self, muted, -1)
         self.usage = usage
-        mutes.count_muted_time(self, self.client.muted, 1)
+        if muted:
+            mutes.count_muted_time(self, muted, 1)
 
     def sasl_now(self) -> SaslSide:
         """Return the part that handles the client's SASL requests, made now if this is the first."""

@@ -31,7 +31,7 @@ from proxy.core.turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from policies.chain import Chain, Hooks
+    from policies.chain import Chain
     from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.observer import Observer
     from proxy.core.purgatory.timing_wheel import TimerEntry
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 NEVER_US = 1 << 60
 """A time in microseconds that is never reached."""
-MEASURED_EVERY = 16
-"""One session in this many always has its policies measured."""
 WAIT_OUTCOMES = ("condition", "expired", "drained", "client_gone", "broker_gone", "closed")
 """How the wait of a held request ends: by its key, at its deadline, at a drain, when its client or its broker
 disconnects, or when Sluice closes the connection for another reason."""
@@ -136,21 +134,6 @@ class SharedState(StepTime):
         """
         session.uses_outboxes = True
         self.schedule(session)
-
-    def hooks(self, api_key: int, session_id: int, *, signs_on: bool = False) -> Hooks:
-        """Return the hooks of an API for the plans of a session. `signs_on`: see `Chain.hooks`.
-
-        They are measured at every MEASURED_EVERY-th session, which has no gates, and while a slow hook is looked for at
-        all. Then the others keep their gates: those are quick, and without them all requests would cost twice as much
-        on a machine that is too busy already.
-        """
-        if session_id % MEASURED_EVERY == 0:
-            return self.chain.hooks(api_key, timed=True, signs_on=signs_on)
-        hooks = self.chain.hooks(api_key, signs_on=signs_on)
-        if self.measuring_until_ms == 0:
-            return hooks
-        timed = self.chain.hooks(api_key, timed=True, signs_on=signs_on)
-        return timed._replace(open_gate=hooks.open_gate)
 
     def sample_from(self) -> int:
         """Return how many requests of a new session pass before one is sampled: spread, to meet short sessions too."""

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.core.engine import MEASURE_MS, Engine
-from proxy.core.session.shared_state import MEASURED_EVERY
+from proxy.core.session.plan_book import MEASURED_EVERY
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Watcher, Wire, make_engine
 from tests.support.messages import frames as f

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from policies.api import FORWARD, Need, Reject
 from proxy.core.engine import Engine
 from proxy.core.session.channel import ATTENTION
+from proxy.core.session.exchange import Exchange, ObservedExchange
 from proxy.core.turns import SHORT_LABOUR_BYTES, TURN_LABOUR_BYTES, Turns
 from tests.support.core.policies import Recorder, Silent
 from tests.support.core.sessions import Wire, make_engine
@@ -107,6 +108,24 @@ def test_a_whole_request_of_the_general_path_waits_for_a_turn():
     assert wire.held_bytes == len(request)
     wire.proceed()
     assert len(f.split(wire.to_client)) == 1
+
+
+def test_the_first_request_of_a_kind_waits_for_a_turn():
+    """Its plan is expensive to make. Without such a wait it takes the fast path as later ones do."""
+    wire = Wire()
+    assert read(wire, f.heartbeat(1)) == ATTENTION
+    assert wire.session.paced
+    wire.proceed()
+    assert wire.to_broker == f.heartbeat(1)
+
+
+def test_a_read_makes_the_plan_of_one_kind_on_the_fast_path():
+    """Requests of another new kind in it, and those after them, take the general path, which turns bound."""
+    data = f.heartbeat(1) + f.heartbeat(2) + f.produce(3) + f.heartbeat(4)
+    wire = Wire().client(data).client(f.produce(5))
+    kinds = [type(each) for each in wire.session.queue]
+    assert kinds == [Exchange, Exchange, ObservedExchange, ObservedExchange, Exchange]
+    assert wire.to_broker == data + f.produce(5)
 
 
 def test_requests_of_the_fast_loop_wait_for_no_turn():
