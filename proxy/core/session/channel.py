@@ -50,6 +50,16 @@ STOPS_PARSING = (
 """While one of these holds, requests already read are not begun."""
 
 
+class Settled:
+    """The bytes of a read that are settled and not forwarded yet: buf[start:stop]. They survive a fault."""
+
+    __slots__ = ("start", "stop")
+
+    def __init__(self, start: int, stop: int) -> None:
+        self.start = start
+        self.stop = stop
+
+
 _NOTHING: list[bytes | bytearray] = []
 """The empty outbox that all channels share; it is never changed. A list for each would be 56 bytes."""
 

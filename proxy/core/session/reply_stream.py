@@ -21,7 +21,7 @@ from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session import broker_waits, paths
 from proxy.core.session.body_walk import feed_reply, maybe_names_walker, on_walked
-from proxy.core.session.channel import ATTENTION
+from proxy.core.session.channel import ATTENTION, Settled
 from proxy.core.session.exchange import (
     MAX_PROXY_REPLY_BYTES,
     Exchange,
@@ -46,7 +46,6 @@ from proxy.core.stats.histogram import BUCKET, bucket_of
 if TYPE_CHECKING:
     from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
-    from proxy.core.session.settled import Settled
     from proxy.core.session.shared_state import SharedState
     from wire.fetch_topics import FetchTopics
     from wire.topic_names import TopicNames

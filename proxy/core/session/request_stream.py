@@ -33,7 +33,7 @@ from proxy.core.session.body_walk import (
     read_head,
     walker_for,
 )
-from proxy.core.session.channel import ATTENTION, STOPS_PARSING
+from proxy.core.session.channel import ATTENTION, STOPS_PARSING, Settled
 from proxy.core.session.exchange import ObservedExchange, Pending
 from proxy.core.session.held_request import hold
 from proxy.core.session.in_flight import KEPT_BYTES
@@ -56,7 +56,6 @@ from wire.produce import ProduceWalker
 if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.session.link import Link
-    from proxy.core.session.settled import Settled
 
 _REQUEST = Struct(">iii").unpack_from
 _SIZE = Struct(">i").unpack_from

@@ -46,13 +46,12 @@ from proxy.core.session import (
     reply_stream,
     request_stream,
 )
-from proxy.core.session.channel import ATTENTION, Mute
+from proxy.core.session.channel import ATTENTION, Mute, Settled
 from proxy.core.session.exchange import AnsweredExchange, Exchange, ProxyExchange, SwallowedExchange
 from proxy.core.session.link import STREAM, Link
 from proxy.core.session.reply_stream import ReplyStream
 from proxy.core.session.sasl_listener import SaslListener
 from proxy.core.session.sasl_refusal import SaslRefusal
-from proxy.core.session.settled import Settled
 from wire.apis import SIGN_ON
 from wire.errors import WireError
 
