@@ -25,9 +25,9 @@ from bench.replay.instructions import count_instructions, missing
 
 METHOD: Final = """\
 Made by `make bench-replay`: one request and its reply through a session, or through the event loop and sockets in the
-same process. The source is measured in calls of functions, the compiled build in instructions (Callgrind). Both are
-exact, so `make test` holds each case to a ceiling just above. Of the event loop its steps are counted, not the driver
-that calls them, and not the kernel."""
+same process, or a whole connection. The source is measured in calls of functions, the compiled build in instructions
+(Callgrind). Both are exact, so `make test` holds each case to a ceiling just above. Of the event loop its steps are
+counted, not the driver that calls them, and not the kernel."""
 
 
 def measure() -> dict[str, dict[str, int]]:

@@ -17,6 +17,7 @@ from policies.testing.record_writer import record_batch
 from proxy.core.engine import Engine
 from proxy.core.stats.topic_usage import TopicUsage
 from tests.support.core.sessions import make_engine
+from wire.apis import OFFERED
 
 CORRELATION_ID: Final = 7
 CLIENT_ID: Final = b"perf-producer-client"
@@ -142,6 +143,18 @@ def offset_commit(partitions: int) -> Frames:
     )
 
 
+def api_versions() -> Frames:
+    """Return an ApiVersions v3, which each connection begins with, and the reply of a broker of Kafka 4."""
+    ranges = [pack(">hhh", key, *offered) + NO_TAGS for key, offered in sorted(OFFERED.items())]
+    software = b"\x12apache-kafka-java\x064.0.0" + NO_TAGS
+    head = pack(">hhih", 18, 3, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + NO_TAGS
+    answer = pack(">ih", CORRELATION_ID, 0) + listed(ranges) + bytes(4) + NO_TAGS
+    return Frames(
+        pack(">i", len(head) + len(software)) + head + software,
+        pack(">i", len(answer)) + answer,
+    )
+
+
 def _plain(**options: int | TopicUsage) -> Engine:
     """Return an engine that answers for a silent broker, as the application's does."""
     return make_engine(request_timeout_ms=30_000, **options)  # type: ignore[arg-type]
@@ -152,6 +165,7 @@ class Case:
     """A request and its reply, which arrive in `reads` and `reply_reads` equal pieces; or `batch` of them in one.
 
     `through`: what moves the bytes. "slow" is the event loop, too, and the broker's socket takes a part of the request.
+    "port" is all of a connection, from its accept to its end.
     `must` and `aim` are the instructions that the compiled build may take.
     """
 
@@ -168,7 +182,7 @@ class Case:
     @property
     def is_rewritten(self) -> bool:
         """Return whether the client gets another reply than the broker has sent."""
-        return self.frames.request[4:6] == b"\x00\x03"
+        return self.frames.request[4:6] in {b"\x00\x03", b"\x00\x12"}
 
 
 WITH_QUOTA: Final = partial(
@@ -220,4 +234,5 @@ CASES: Final = (
         aim=7_500,
     ),
     Case("event loop: Fetch v15, 12 partitions, 60 KB", fetch(15, 12, 60_000), through="loop"),
+    Case("connection: accept, dial, ApiVersions v3, end", api_versions(), through="port"),
 )

@@ -19,6 +19,7 @@ from bench.harness import ROOT, BenchError
 from bench.harness.compiled_build import build_module
 from bench.harness.compiled_build import missing as missing_compiler
 from bench.replay.cases import CASES, Case
+from bench.replay.connection_play import ConnectionPlay
 from bench.replay.plays import LoopPlay, Play, SessionPlay, warm_play
 from proxy.cli import builds
 
@@ -106,13 +107,13 @@ def _count(play: Play, name: str) -> None:
     gc.collect()
     gc.disable()
     callgrind.start()
-    if isinstance(play, LoopPlay):
+    if isinstance(play, LoopPlay | ConnectionPlay):
         play.step = _counted(play.step, callgrind.toggle)
     else:
         callgrind.toggle()
     for _ in range(PLAYS):
         play.once()
-    if not isinstance(play, LoopPlay):
+    if not isinstance(play, LoopPlay | ConnectionPlay):
         callgrind.toggle()
     callgrind.stop(name)
     gc.enable()

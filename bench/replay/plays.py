@@ -5,11 +5,12 @@ arrive when they are sent.
 """
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Final, Protocol, cast
 
 from bench.replay.cases import Case
+from bench.replay.connection_play import ConnectionPlay
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Channel
 from proxy.core.turns import TURN_LABOUR_BYTES
@@ -181,6 +182,12 @@ def _pair() -> tuple[socket.socket, socket.socket]:
     return far, _PairSocket(fileno=near.detach())
 
 
+_PLAYS: Final[Mapping[str, Callable[[Case], Play]]] = {
+    "session": SessionPlay,
+    "port": ConnectionPlay,
+}
+
+
 @contextmanager
 def warm_play(case: Case) -> Iterator[Play]:
     """Yield a play of the case that is warm.
@@ -188,7 +195,7 @@ def warm_play(case: Case) -> Iterator[Play]:
     Raises:
         RuntimeError: not all bytes were passed on.
     """
-    play = SessionPlay(case) if case.through == "session" else LoopPlay(case)
+    play = _PLAYS.get(case.through, LoopPlay)(case)
     size = sum(map(len, case.frames)) * case.batch
     with closing(play):
         for _ in range(WARM_PLAYS):
