@@ -19,7 +19,8 @@ cdef class BusyPolling:
     cdef public Timers _timers
     cdef public Turns _turns
     cdef public UsageBook _usage
-    cdef public object _due, _scheduler
+    cdef public list _due
+    cdef public object _scheduler
     cdef public double _left_ms, _pass_ms
     cdef public long long _busy, _idle_ms
     cdef public set _ready

@@ -25,9 +25,9 @@ cdef class EventLoop(Steppable):
     cdef public UsageBook _usage
     cdef public EpollPoller _epoll
     cdef public MemoryPool _replies, _requests
-    cdef public object _area, _due, _small_area, _view, asleep
+    cdef public object _area, _small_area, _view, asleep
     cdef public tuple _areas
-    cdef public list _others, _tail
+    cdef public list _due, _others, _tail
     cdef public bint _behind, _checks_backlog
     cdef public long long _area_bytes, _fired_ms, _slice_bytes, _slice_events, _step_bytes, _step_events, _steps
     cdef public long long _then_us, _unfired

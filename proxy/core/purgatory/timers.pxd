@@ -11,7 +11,8 @@ cdef class Timer(TimerEntry):
 
 cdef class Timers:
     cdef public long long _now_ms
-    cdef public object _on_error, due
+    cdef public object _on_error
+    cdef public list due
     cdef public TimingWheel _wheel
 
     @cython.locals(timer=Timer)
@@ -19,8 +20,12 @@ cdef class Timers:
     cpdef add(self, TimerEntry entry)
 
     @cython.locals(
-        wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, bucket=dict, come=list
+        due=list, wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, bucket=dict, come=list
     )
     cpdef advance(self, long long now_ms)
+
+    @cython.locals(due=list)
     cpdef long long next_by(self, long long until_ms) except? -1
+
+    @cython.locals(due=list)
     cpdef next_ms(self)

@@ -6,11 +6,10 @@ armed for a time in the past fires in the next `advance` (or the rest of the cur
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
+from bisect import insort_left
 from typing import TYPE_CHECKING, Final
 
-from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry, TimingWheel, at_ms_of
+from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry, TimingWheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,8 +67,9 @@ class Timers:
         self._now_ms = start_ms
         self._on_error = on_error
         self._wheel = TimingWheel(start_ms)
-        # Due but not fired: armed for a time in the past, over MAX_FIRED, or left when a call raised.
-        self.due: deque[TimerEntry] = deque()
+        # Due but not fired: armed for a time in the past, over MAX_FIRED, or left when a call raised. The next is the
+        # last of the list.
+        self.due: list[TimerEntry] = []
 
     @property
     def size(self) -> int:
@@ -83,7 +83,7 @@ class Timers:
         timer.bucket = NOWHERE
         timer.call = call
         if not self._wheel.add(timer):
-            insort(self.due, timer, key=at_ms_of)
+            insort_left(self.due, timer, key=_latest_first)
         return timer
 
     def add(self, entry: TimerEntry) -> None:
@@ -95,7 +95,7 @@ class Timers:
             if entry.bucket is not NOWHERE and entry in self.due:  # its neighbour moves it
                 self.due.remove(entry)
             entry.bucket = _DUE
-            insort(self.due, entry, key=at_ms_of)
+            insort_left(self.due, entry, key=_latest_first)
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due, at most MAX_FIRED; the others fire in the next call.
@@ -112,7 +112,7 @@ class Timers:
                 if not left:
                     return  # `next_ms` says that the rest is due
                 left -= 1
-                entry = due.popleft()
+                entry = due.pop()
                 bucket = entry.bucket
                 if bucket is not None and entry not in bucket:  # else cancelled, or moved
                     try:
@@ -125,15 +125,16 @@ class Timers:
             if not come:
                 self._now_ms = now_ms
                 return
+            come.reverse()
             due.extend(come)
 
     def next_by(self, until_ms: int) -> int:
         """Return when to `advance` next, in ms, at most `until_ms`. As `next_ms`, for a wait that ends then anyway."""
         due = self.due
         while due:
-            if not due[0].cancelled:
-                return min(until_ms, due[0].at_ms)
-            due.popleft()
+            if not due[-1].cancelled:
+                return min(until_ms, due[-1].at_ms)
+            due.pop()
         return self._wheel.next_by(until_ms)
 
     def next_ms(self) -> int | None:
@@ -142,9 +143,13 @@ class Timers:
         For a distant timer this is earlier than its time: its bucket is due first, and it moves to a finer wheel.
         """
         due = self.due
-        while due and due[0].cancelled:
-            due.popleft()
+        while due and due[-1].cancelled:
+            due.pop()
         if due:
-            return due[0].at_ms
+            return due[-1].at_ms
         self._wheel.prune()
         return self._wheel.next_ms()
+
+
+def _latest_first(entry: TimerEntry) -> int:
+    return -entry.at_ms

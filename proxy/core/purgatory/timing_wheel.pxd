@@ -28,10 +28,11 @@ cdef class Wheel:
 cdef class TimingWheel:
     cdef public Wheel _finest
     cdef public list _queue
-    cdef public long long _size, _time_ms
+    cdef public long long _size, _time_ms, soonest_ms
 
     @cython.locals(
-        entries=dict, at_ms=cython.longlong, tick_ms=cython.longlong, wheel=Wheel, bucket=Bucket
+        entries=dict, at_ms=cython.longlong, tick_ms=cython.longlong, due_ms=cython.longlong, wheel=Wheel,
+        bucket=Bucket,
     )
     cpdef bint add(self, TimerEntry entry) except -1
 
@@ -47,11 +48,12 @@ cdef class TimingWheel:
     )
     cpdef _move_down(self, dict entries, list due)
 
-    @cython.locals(queue=list, at_ms=cython.longlong, bucket=Bucket)
+    @cython.locals(queue=list, bucket=Bucket)
     cpdef long long next_by(self, long long until_ms) except? -1
 
     @cython.locals(queue=list)
     cpdef prune(self)
+    cpdef _find_soonest(self)
 
     @cython.locals(now_ms=cython.longlong, wheel=Wheel)
     cpdef _turn(self)

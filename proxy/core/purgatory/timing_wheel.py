@@ -24,6 +24,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
+NEVER_MS: Final = 1 << 62
+"""A time in milliseconds that is never reached."""
 NOWHERE: Final[dict[TimerEntry, None]] = {}
 """The bucket of entries that were never added. It always stays empty."""
 _NONE_DUE: Final[list[TimerEntry]] = []
@@ -93,10 +95,13 @@ class Wheel:
 class TimingWheel:
     """All levels and the queue of their filled buckets. Times are whole milliseconds and never decrease.
 
+    `soonest_ms` is when the first bucket of the queue is due, NEVER_MS without one. Nearly always nothing is due, and
+    one comparison of integers says so.
+
     Raises ValueError when `tick_ms` is less than 1 or `wheel_size` is less than 2.
     """
 
-    __slots__ = ("_finest", "_queue", "_size", "_time_ms")
+    __slots__ = ("_finest", "_queue", "_size", "_time_ms", "soonest_ms")
 
     def __init__(self, start_ms: int, tick_ms: int = 1, wheel_size: int = 20) -> None:
         if tick_ms < 1 or wheel_size < 2:
@@ -106,6 +111,7 @@ class TimingWheel:
         self._finest = Wheel(tick_ms, wheel_size, start_ms)
         # Due time, negative width (coarser first), bucket. No two buckets of one wheel are due at the same time.
         self._queue: list[tuple[int, int, Bucket]] = []
+        self.soonest_ms = NEVER_MS
 
     @property
     def now_ms(self) -> int:
@@ -142,7 +148,9 @@ class TimingWheel:
         bucket = wheel.buckets[at_ms // tick_ms % self._size]
         if not bucket.queued:
             bucket.queued = True
-            heappush(self._queue, (at_ms - at_ms % tick_ms, -tick_ms, bucket))
+            due_ms = at_ms - at_ms % tick_ms
+            heappush(self._queue, (due_ms, -tick_ms, bucket))
+            self.soonest_ms = min(self.soonest_ms, due_ms)
         entries = bucket.added
         entries[entry] = None
         entry.bucket = entries
@@ -158,10 +166,10 @@ class TimingWheel:
         Call it until the list is empty: only then has the clock reached `now_ms`. So entries added between
         the calls are fired in their order of time.
         """
-        queue = self._queue
-        if not queue or (expires_ms := queue[0][0]) > now_ms:
+        if now_ms < self.soonest_ms:
             self._time_ms = now_ms
             return _NONE_DUE
+        queue = self._queue
         due: list[TimerEntry] = []
         tick_ms = self._finest.tick_ms
         while queue and queue[0][0] <= now_ms:
@@ -179,8 +187,10 @@ class TimingWheel:
             if due:
                 if tick_ms > 1:
                     due.sort(key=at_ms_of)
-                return due
-        self._time_ms = now_ms
+                break
+        else:
+            self._time_ms = now_ms
+        self._find_soonest()
         return due
 
     def next_ms(self) -> int | None:
@@ -190,14 +200,13 @@ class TimingWheel:
     def next_by(self, until_ms: int) -> int:
         """Return when the first bucket that has entries is due, in ms, at most `until_ms`. It removes empty ones."""
         queue = self._queue
-        while queue:
-            at_ms, _, bucket = queue[0]
-            if at_ms >= until_ms:
-                break
+        while self.soonest_ms < until_ms:
+            bucket = queue[0][2]
             if bucket.added or bucket.moved:
-                return at_ms
+                return self.soonest_ms
             heappop(queue)
             bucket.queued = False
+            self._find_soonest()
         return until_ms
 
     def prune(self) -> None:
@@ -205,6 +214,10 @@ class TimingWheel:
         queue = self._queue
         while queue and not queue[0][2].added and not queue[0][2].moved:
             heappop(queue)[2].queued = False
+        self._find_soonest()
+
+    def _find_soonest(self) -> None:
+        self.soonest_ms = self._queue[0][0] if self._queue else NEVER_MS
 
     def _move_down(self, entries: dict[TimerEntry, None], due: list[TimerEntry]) -> None:
         """Move each entry of a due coarse bucket to a finer wheel, or add it to `due`."""

@@ -11,7 +11,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from proxy.core.purgatory.timing_wheel import TimerEntry, TimingWheel
+from proxy.core.purgatory.timing_wheel import NEVER_MS, TimerEntry, TimingWheel
 from tests.support.messages.golden import cases
 
 
@@ -273,6 +273,11 @@ class SortedList(RuleBasedStateMachine):
         next_ms = self.wheel.next_ms()
         if self.waiting:
             assert self.now_ms < next_ms <= min(entry.at_ms for entry in self.waiting)
+
+    @invariant()
+    def the_soonest_time_is_that_of_the_first_bucket(self):
+        next_ms = self.wheel.next_ms()
+        assert self.wheel.soonest_ms == (NEVER_MS if next_ms is None else next_ms)
 
 
 def test_the_wheel_equals_a_sorted_list():
