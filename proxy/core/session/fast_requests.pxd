@@ -7,14 +7,15 @@ from proxy.core.session.exchange cimport Exchange, ObservedExchange, new_observe
 from proxy.core.session.kept_produce cimport keep
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
+from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.stats.usage cimport Usage
 from wire.record_batches cimport TopicCount
 
 
 @cython.locals(
-    plans=dict, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong, kind=cython.longlong,
-    counted=cython.longlong, correlation_id=cython.longlong, stop=cython.longlong, path=cython.longlong, plan=Plan,
-    exchange=Exchange, counts=list,
+    plans=PlanBook, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong,
+    kind=cython.longlong, counted=cython.longlong, correlation_id=cython.longlong, stop=cython.longlong,
+    path=cython.longlong, plan=Plan, exchange=Exchange, counts=list,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 

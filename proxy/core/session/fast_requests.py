@@ -47,14 +47,16 @@ partitions with a record batch in each."""
 
 def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
     """Pass on the usual requests that buf[pos:end] begins with. They end at `link.settled`, even if this raises."""
-    plans, entries, usage = link.plans.by_kind, link.queue.entries, link.usage
+    plans, entries, usage = link.plans, link.queue.entries, link.usage
     now_us, last = link.shared.now_us, end - frame_heads.REQUEST_BYTES
     counted = usage.requests
     link.keep_steps = MAX_KEEP_STEPS
     try:
         while pos <= last and not link.diverted:
             size, kind, correlation_id = frame_heads.request_at(buf, pos)
-            plan = plans.get(kind)
+            if kind != plans.last_kind:
+                plans.last_plan, plans.last_kind = plans.by_kind.get(kind), kind
+            plan = plans.last_plan
             stop = pos + 4 + size
             # Bytes at and after `end` are old and look valid, so no field is trusted before `stop` is compared.
             if (

@@ -165,6 +165,26 @@ def test_a_plan_is_found_by_api_client_id_and_acks():
     assert plan_after(f.produce(4, acks=1, client_id="testy")).peer.client_id == "testy"
 
 
+def test_the_plan_looked_up_last_is_that_of_the_last_kind_and_is_forgotten_with_the_others():
+    """The fast loop takes it without a lookup."""
+    wire = Wire()
+    plans = wire.session.plans
+    for number in (1, 3, 5):  # the first request makes the plan, the second finds it
+        wire.client(f.produce(number)).client(f.produce(number + 1))
+        assert plans.last_plan is plans.by_kind[f.PRODUCE << 16 | 3]
+        wire.client(f.beat(number + 10)).client(f.beat(number + 20))
+        assert plans.last_plan is plans.by_kind[plans.last_kind]
+        assert plans.last_plan.api.name == "Heartbeat"
+    wire.client(f.produce(7, acks=1))
+    wire.client(f.produce(8, acks=1))
+    assert plans.last_plan.acks == 1
+    plans.clear()
+    assert plans.last_plan is None
+    wire.client(f.produce(9))
+    wire.client(f.produce(10))
+    assert plans.last_plan.acks == -1
+
+
 def test_a_policy_that_only_hears_replies_sees_every_field_of_the_request():
     """No policy was asked about the request itself."""
 
