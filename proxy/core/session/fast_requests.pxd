@@ -22,6 +22,8 @@ cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long lo
 @cython.locals(size=cython.longlong, kind=cython.longlong, correlation_id=cython.longlong, plan=Plan)
 cpdef pass_new_or_cut(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
+cdef bint _may_meet(Link link) except -1
+
 @cython.locals(here=cython.longlong, passes=cython.bint, number=cython.longlong, exchange=ObservedExchange)
 cdef _stream_usual(
     Link link, Plan plan, long long size, long long correlation_id, bytearray buf, long long pos, long long end,

@@ -117,9 +117,18 @@ def pass_new_or_cut(link: Link, buf: bytearray, pos: int, end: int, now_ms: int)
     plan: Plan | None = link.plans.by_kind.get(kind)
     if plan is not None:
         _stream_usual(link, plan, size, correlation_id, buf, pos, end, now_ms)
-    elif link.shared.turns.labour_bytes and link.plans.try_meet(kind, buf, pos, end, size):
+    elif _may_meet(link) and link.plans.try_meet(kind, buf, pos, end, size):
         link.shared.newcomers.on_request(link, link.shared.now_ms)
         pass_usual(link, buf, pos, end, now_ms)
+
+
+def _may_meet(link: Link) -> bool:
+    """Return whether a request of a new kind may take the fast path: without a wait, and without memory to give back.
+
+    Memory was reserved for it if it waited to be kept whole, and no policy needs that any more.
+    """
+    claim = link.known_claim
+    return link.shared.turns.labour_bytes > 0 and (claim is None or claim.is_free)
 
 
 def _stream_usual(
