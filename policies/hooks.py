@@ -11,14 +11,15 @@ from policies.responses import Response
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.api import Gate, Outcome, Peer, QuotaViolation, Verdict
+    from policies.api import Outcome, Peer, QuotaViolation, Verdict
     from policies.entry_tools import EntryTools
+    from policies.gates import ClientGate
     from policies.responses import Replace, Result
 
     OnResponse = Callable[
         ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace
     ]
-    OpenGate = Callable[[int, int | None, Peer], Gate | None]
+    OpenGate = Callable[[int, int | None, Peer], ClientGate | None]
     """(API key, acks, client) -> its gate, or None. Raises PolicyFault."""
     OnComplete = Callable[["ChainRequest", Outcome, Peer, Result, int], None]
 

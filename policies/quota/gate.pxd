@@ -2,11 +2,12 @@
 
 cimport cython
 
+from policies.gates cimport ClientGate
 from policies.quota.bucket cimport ClientBuckets, QuotaBucket
 from policies.quota.manager cimport ClientQuotaManager
 
 
-cdef class QuotaGate:
+cdef class QuotaGate(ClientGate):
     cdef public QuotaBucket _bucket, _spent
     cdef public long long _epoch
     cdef public object _held, _peer

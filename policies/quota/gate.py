@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.gates import ClientGate
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _UNBOUND = -1
 
 
-class QuotaGate:
+class QuotaGate(ClientGate):
     """The gate of the requests of one API and client. `held`: the sessions of which a request waits."""
 
     __slots__ = ("_bucket", "_epoch", "_held", "_manager", "_peer", "_produces", "_spent")
@@ -38,6 +39,10 @@ class QuotaGate:
         self._epoch = _UNBOUND
         self._bucket: QuotaBucket | None = None
         self._spent: QuotaBucket | None = None
+
+    def __call__(self, size_bytes: int, now_ms: int) -> bool:
+        """Do as `passes`: a gate is callable (`policies.api.Gate`)."""
+        return self.passes(size_bytes, now_ms)
 
     def passes(self, size_bytes: int, now_ms: int) -> bool:
         """Charge a request that may pass now without a delay, and return True; else return False."""

@@ -114,7 +114,7 @@ class SmoothRule:
         is_ordinary = api_key in RECORDS_IN_REQUESTS or api_key not in self.hooks_by_api
         if not is_ordinary or peer.user in self.manager.exempt:
             return None
-        return QuotaGate(self.manager, peer, api_key, self._held).passes
+        return QuotaGate(self.manager, peer, api_key, self._held)
 
     def count(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Judge it as a request, without its bytes."""

@@ -211,7 +211,7 @@ def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytear
 def _opens(link: Link, plan: Plan, correlation_id: int, size: int, now_ms: int) -> bool:
     """Return whether the gate of a policy lets a request pass. Raises PolicyFault."""
     try:
-        return plan.gate(size, now_ms) is True  # type: ignore[misc] # the caller has looked
+        return plan.gate.passes(size, now_ms)  # type: ignore[union-attr] # the caller has looked
     except BaseException as error:  # `policies.hook_runner` says why
         link.usage.requests += 1
         link.usage.request_bytes += 4 + size

@@ -1,5 +1,6 @@
 # Types of plan.py for the compiled build. The rules are in the .py file.
 
+from policies.gates cimport ClientGate
 from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
 from proxy.core.stats.topic_usage cimport TopicCounter
@@ -7,12 +8,13 @@ from wire.untagged_reply cimport UntaggedReply
 
 
 cdef class Plan:
-    cdef public object acks, api, gate, hooks, joins, lead, on_request, peer, rewrite
+    cdef public object acks, api, hooks, joins, lead, on_request, peer, rewrite
     cdef public object slow_variant, stamp, streamed, usage
     cdef public bytes answer, prefix
     cdef public bint counts_fetched, counts_produced, ends_at_deadline, is_sign_on, is_special, keeps_partitions
     cdef public bint shows_names, silent
     cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms
+    cdef public ClientGate gate
     cdef public Meter meter, tally
     cdef public TopicCounter topics
     cdef public UntaggedReply untagged_shape

@@ -20,8 +20,9 @@ from wire.apis import ADMINISTRATIVE, SIGN_ON, ApiKey
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.api import Gate, Peer
+    from policies.api import Peer
     from policies.chain import Hooks
+    from policies.gates import ClientGate
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.topic_usage import TopicCounter
@@ -142,7 +143,7 @@ class Plan:
             # In a Produce they follow the timeout, which the prefix has only with ACKS_ALL.
             topics_at = 12 + len(prefix) + (0 if acks == ACKS_ALL else 4)
             self.topics = shared.topic_usage.counter(peer.user, api, topics_at)
-        self.gate: Gate | None = None
+        self.gate: ClientGate | None = None
         self.request_path = paths.GENERAL
         if not (self.is_special or captured):
             self.request_path = self._request_path(hooks)
