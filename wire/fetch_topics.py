@@ -25,9 +25,6 @@ from wire.varint import try_uvarint
 if TYPE_CHECKING:
     from wire.record_batches import TopicCount
 
-MAX_FEED_STEPS: Final = 32_768
-"""Elements, and runs of ordinary ones, that one `feed` reads."""
-
 _LEND_BYTES: Final = 64
 _ABORTED_BYTES: Final = 16
 
@@ -97,8 +94,9 @@ class FetchTopics:
                 start += step
                 continue
             steps += 1
-            if steps > MAX_FEED_STEPS:
-                raise BudgetError(f"more than {MAX_FEED_STEPS} steps in one chunk of a Fetch reply")
+            if steps > topic_runs.MAX_FEED_STEPS:
+                most = topic_runs.MAX_FEED_STEPS
+                raise BudgetError(f"more than {most} steps in one chunk of a Fetch reply")
             if carry:
                 kept = len(carry)
                 whole = carry + buf[start : min(start + max(_LEND_BYTES, kept), end)]
@@ -235,7 +233,9 @@ class FetchTopics:
         """Spend the budget for an array's count, and return it; a null array is empty."""
         if count <= 0:
             return 0
-        self._budget = spend(self._budget, count)
+        self._budget -= count
+        if self._budget < 0:
+            spend(self._budget + count, count)  # raises BudgetError
         return count
 
     def _fields_end(self, level: int) -> None:

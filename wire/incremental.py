@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from wire import topic_runs
 from wire.errors import WireError
-from wire.primitives import Buffer, int16_at, int32_at
+from wire.primitives import Buffer, int16_at
 from wire.varint import try_uvarint
 
 MAX_STRING_BYTES: Final = 0x7FFF  # Kafka refuses longer ones in either spelling
@@ -32,14 +33,17 @@ def try_string(buf: Buffer, pos: int, end: int, compact: bool) -> tuple[int, int
     return length, pos
 
 
-def try_size(buf: Buffer, pos: int, end: int, compact: bool) -> tuple[int, int]:  # noqa: FBT001 - no C call has keywords
+def try_size(buf: bytearray, pos: int, end: int, compact: bool) -> tuple[int, int]:  # noqa: FBT001 - no C call has keywords
     """Return an array's count or the size of a records field in bytes (-1: null), and the offset after it."""
     if compact:
-        size, pos = try_uvarint(buf, pos, end)
-        return size - 1, pos
+        size, after = topic_runs.size_at(buf, pos, end, 0)
+        if size >= -1:
+            return size, after
+        size, after = try_uvarint(buf, pos, end)  # it is cut off, long, or malformed
+        return size - 1, after
     if pos + 4 > end:
         return 0, -1
-    size = int32_at(buf, pos)[0]
+    size = topic_runs.size_at(buf, pos, end, 4)[0]
     if size < -1:
         raise WireError(f"size {size} is outside -1..{0x7FFF_FFFF}")
     return size, pos + 4

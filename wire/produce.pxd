@@ -16,6 +16,7 @@ cdef class ProduceWalker:
     cdef public long long _budget, _last_tag, _level, _partitions_left, _skip_bytes, _state, _tags_left
     cdef public long long _topics_left, steps
 
+    cpdef _begin(self, long long version, long long budget)
     cpdef _topic_in(self, bytearray packed, long long pos)
 
     @cython.locals(

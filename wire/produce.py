@@ -79,6 +79,10 @@ class ProduceWalker:
     )
 
     def __init__(self, version: int, *, budget: int = ELEMENT_BUDGET) -> None:
+        self._begin(version, budget)
+
+    def _begin(self, version: int, budget: int) -> None:
+        """Set what a walker has at first. A subclass calls this: `super` and keywords are slow."""
         self.acks: int | None = None
         self.timeout_ms: int | None = None
         self.packed = bytearray()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wire import produce_runs
 from wire.errors import WireError
+from wire.primitives import ELEMENT_BUDGET
 from wire.produce import NO_STEP_LIMIT, ProduceWalker
 from wire.record_batches import BatchCounter, new_count
 from wire.topic_counts import REQUEST_SHAPES, count_partitions
@@ -27,7 +28,7 @@ class ProduceTopics(ProduceWalker):
     __slots__ = ("_batches", "_lenient", "broken", "per_topic", "shape")
 
     def __init__(self, version: int, *, lenient: bool = False) -> None:
-        super().__init__(version)
+        self._begin(version, ELEMENT_BUDGET)
         self.per_topic: list[TopicCount] = []
         self.broken = False
         self._batches = BatchCounter()

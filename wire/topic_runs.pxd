@@ -1,6 +1,8 @@
 # The functions of topic_runs.py in C, for the compiled build. The bounds are checked as in Python.
 
 from cpython.bytearray cimport PyByteArray_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.string cimport memcmp
 
 from wire.produce_runs cimport check, int32_in
 
@@ -22,6 +24,7 @@ cdef enum:
     IN_ABORTED = 3
 
 cdef enum:
+    MAX_FEED_STEPS = 32_768
     HEADER_BYTES = 8
     OLD_HEAD_BYTES = 17
     HEAD_BYTES = 61
@@ -66,6 +69,14 @@ cdef inline (Py_ssize_t, Py_ssize_t) size_at(
         return -2, pos
     check(buf, pos, end)
     return size_in(<const unsigned char*>PyByteArray_AS_STRING(buf), pos, end, width)
+
+
+cdef inline bint holds(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic) except -1:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(topic)
+    if pos + size > end:
+        return False
+    check(buf, pos, end)
+    return memcmp(PyByteArray_AS_STRING(buf) + pos, PyBytes_AS_STRING(topic), size) == 0
 
 
 cdef inline (Py_ssize_t, Py_ssize_t) batch_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end) except *:

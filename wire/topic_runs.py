@@ -30,6 +30,8 @@ IN_PARTITION: Final = 2
 IN_ABORTED: Final = 3
 """The struct whose fields, and then tags, end next."""
 
+MAX_FEED_STEPS: Final = 32_768
+"""Elements of a Fetch reply, and runs of ordinary ones, that are read at once."""
 HEADER_BYTES: Final = 8
 """The size and the correlation id of a reply."""
 _INT16: Final = Struct(">h").unpack_from
@@ -61,6 +63,11 @@ def size_at(buf: bytearray, pos: int, end: int, width: int) -> tuple[int, int]:
             return value - 1, pos
         shift += 7
     return -2, pos
+
+
+def holds(buf: bytearray, pos: int, end: int, topic: bytes) -> bool:
+    """Return whether buf[pos:end] begins with these bytes."""
+    return pos + len(topic) <= end and buf.startswith(topic, pos)
 
 
 def batch_at(buf: bytearray, pos: int, end: int) -> tuple[int, int]:

@@ -87,6 +87,16 @@ def test_sizes_are_read_alike(twins, data):
             assert twins.piece(buf, pos, end) == produce_runs.piece(buf, pos, end)
 
 
+@given(st.binary(max_size=30), st.data())
+def test_topics_are_recognised_alike(twins, data, draws):
+    """Wherever the read ends."""
+    buf = bytearray(data)
+    end = draws.draw(st.integers(0, len(buf)))
+    pos = draws.draw(st.integers(0, end))
+    for topic in (draws.draw(st.binary(max_size=4)), data[pos : pos + 3]):
+        assert twins.holds(buf, pos, end, topic) == topic_runs.holds(buf, pos, end, topic)
+
+
 BATCHES = st.lists(
     st.builds(
         lambda size, magic, records, more: (
@@ -256,6 +266,7 @@ def test_the_constants_are_the_same(twins):
     assert twins.ELEMENTS == elements == tuple(range(6))
     assert twins.STRUCTS == (runs.IN_BODY, runs.IN_TOPIC, runs.IN_PARTITION) == tuple(range(3))
     assert twins.SINCE == (runs.COMPACT_SINCE, runs.TOPIC_IDS_SINCE, runs.TOPIC_ID_BYTES)
+    assert twins.MAX_FEED_STEPS == topic_runs.MAX_FEED_STEPS
 
 
 def test_the_limits_of_the_event_loop_are_the_same(twins):

@@ -49,6 +49,10 @@ def size_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t width):
     return topic_runs.size_at(buf, pos, end, width)
 
 
+def holds(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic):
+    return topic_runs.holds(buf, pos, end, topic)
+
+
 def batch_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
     return topic_runs.batch_at(buf, pos, end)
 
@@ -116,6 +120,7 @@ ELEMENTS = (
 )
 STRUCTS = (produce_runs.IN_BODY, produce_runs.IN_TOPIC, produce_runs.IN_PARTITION)
 SINCE = (produce_runs.COMPACT_SINCE, produce_runs.TOPIC_IDS_SINCE, produce_runs.TOPIC_ID_BYTES)
+MAX_FEED_STEPS = topic_runs.MAX_FEED_STEPS
 LOOP_LIMITS = {
     "READ_BYTES": loop_limits.READ_BYTES,
     "HEADROOM_BYTES": loop_limits.HEADROOM_BYTES,

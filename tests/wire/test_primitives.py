@@ -211,12 +211,12 @@ def test_a_length_that_kafka_refuses_is_refused():
         with pytest.raises(WireError):
             try_string(data, 0, len(data), compact)
     with pytest.raises(WireError):
-        try_size(INT32.pack(-2), 0, 4, False)
+        try_size(bytearray(INT32.pack(-2)), 0, 4, False)
 
 
 @given(st.integers(-1, 2**31 - 1), st.booleans())
 def test_a_size_is_read_when_it_is_complete(size, compact):
     """A size is read when all its bytes are there; -1 is null."""
-    data = encode_uvarint(size + 1) if compact else INT32.pack(size)
+    data = bytearray(encode_uvarint(size + 1) if compact else INT32.pack(size))
     assert try_size(data, 0, len(data), compact) == (size, len(data))
     assert try_size(data, 0, len(data) - 1, compact)[1] == -1

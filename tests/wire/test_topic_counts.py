@@ -22,8 +22,16 @@ from wire.primitives import (
 )
 from wire.produce import read_acks
 from wire.produce_topics import ProduceTopics
-from wire.record_batches import TopicCount
-from wire.topic_counts import REPLY_SHAPES, REQUEST_SHAPES, count_reply, count_request
+from wire.record_batches import TopicCount, new_count
+from wire.topic_counts import (
+    REPLY_SHAPES,
+    REQUEST_SHAPES,
+    TopicShape,
+    count_reply,
+    count_request,
+    recount_reply,
+    recount_request,
+)
 
 REQUESTS = range(3, 14)
 REPLIES = range(4, 16)
@@ -48,15 +56,27 @@ def seen(counts: list[TopicCount] | None) -> list[tuple] | None:
 def request_counts(version: int, body: bytes, end: int, most: int = MANY) -> list[tuple] | None:
     """Return what is counted in one go in the request body that ends at `end`."""
     (_, after_acks) = read_acks(body, 0, len(body), version)
-    return seen(
-        count_request(REQUEST_SHAPES[version], bytearray(body + STALE), after_acks + 4, end, most)
-    )
+    place = (bytearray(body + STALE), after_acks + 4, end, most)
+    found = seen(count_request(REQUEST_SHAPES[version], *place))
+    check_recount(recount_request, REQUEST_SHAPES[version], found, *place)
+    return found
 
 
 def reply_counts(version: int, frame: bytes, end: int, most: int = MANY) -> list[tuple] | None:
     """Return what is counted in one go in the reply frame that ends at `end`."""
-    buf = bytearray(b"x" + frame + STALE)
-    return seen(count_reply(REPLY_SHAPES[version], buf, 1, 1 + end, most))
+    place = (bytearray(b"x" + frame + STALE), 1, 1 + end, most)
+    found = seen(count_reply(REPLY_SHAPES[version], *place))
+    check_recount(recount_reply, REPLY_SHAPES[version], found, *place)
+    return found
+
+
+def check_recount(recount, shape: TopicShape, found: list[tuple] | None, *place: object) -> None:
+    """Check that a count of a topic takes the frame if that is its only topic, and then counts the same."""
+    topics = [each[0] for each in found or ()]
+    for topic in {b"orders", b"t", b"orders..........", *topics}:
+        count = new_count(topic)
+        assert recount(shape, count, *place) == (topics == [topic])
+        assert topics != [topic] or seen([count]) == found
 
 
 def read_request(version: int, body: bytes) -> list[tuple] | None:

@@ -2,12 +2,14 @@
 
 cimport cython
 
+from wire cimport topic_runs
 from wire.fetch_topics cimport FetchTopics
 from wire.produce_topics cimport ProduceTopics
 from wire.record_batches cimport TopicCount
-from wire.topic_counts cimport TopicShape, count_reply, count_request
+from wire.topic_counts cimport TopicShape, count_reply, count_request, recount_reply, recount_request
 
 
+cdef class Pair
 cdef class TopicUsage
 
 
@@ -28,21 +30,36 @@ cdef class Pair:
     cdef public long long era, second
 
 
+@cython.locals(use=TopicUse)
+cdef TopicUse _new_use(Pair pair)
+
+@cython.locals(flow=Flow)
+cdef Flow _new_flow()
+
+
 cdef class UserTopics:
     cdef public dict by_id, by_name, unnamed
 
 
 cdef class TopicCounter:
     cdef public str _user
+    cdef public list _only
+    cdef public TopicCount _one
+    cdef public Pair _pair
     cdef public long long _topics_at, _version
     cdef public TopicShape _replies, _requests
     cdef public TopicUsage _usage
 
+    @cython.locals(one=TopicCount, shape=TopicShape, at=cython.longlong)
     cpdef list read(self, bytearray buf, long long pos, long long stop, long long most)
     cpdef produced(self, list counts)
 
-    @cython.locals(counts=list, walker=FetchTopics)
+    @cython.locals(
+        one=TopicCount, shape=TopicShape, most=cython.longlong, counts=list, walker=FetchTopics
+    )
     cpdef fetched(self, bytearray buf, long long start, long long stop)
+    cdef TopicCount _known_one(self)
+    cdef _keep_one(self, list counts, TopicShape shape)
     cpdef feed(self, FetchTopics walker, bytearray buf, long long start, long long end)
     cpdef FetchTopics walker(self)
     cpdef walked(self, FetchTopics walker)
@@ -52,9 +69,10 @@ cdef class TopicUsage:
     cdef public object names
     cdef public dict _users
     cdef public list _uses
-    cdef public Pair _other
-    cdef public long long _era, _pairs, _second, unread
+    cdef public Pair other
+    cdef public long long _pairs, _second, era, unread
 
+    cpdef ProduceTopics walker(self, long long version, bint lenient)
     cpdef fed(self, str user, ProduceTopics walker)
     cpdef produced(self, str user, ProduceTopics walker)
 
@@ -68,6 +86,9 @@ cdef class TopicUsage:
 
     @cython.locals(count=TopicCount, pair=Pair, topics=UserTopics)
     cpdef bint look_up(self, str user, TopicShape shape, list counts) except -1
+    @cython.locals(pair=Pair, topics=UserTopics)
+    cpdef bint is_lasting(self, TopicCount count, TopicShape shape) except -1
+
     @cython.locals(pair=Pair, topics=UserTopics)
     cpdef Pair _named(self, str user, bytes topic, TopicShape shape)
 

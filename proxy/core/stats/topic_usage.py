@@ -8,6 +8,7 @@ Rules:
 - What a frame has of a topic is added to the pair of user and topic, which is known by the bytes of the topic's name or
   id. Pairs stay known from second to second, so that a frame of very many topics finds them at once. Those of a frame
   that streams are looked up while it does (`look_up`).
+- Most frames of a client have one topic, always the same. They are counted in the same TopicCount again and again.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.stats.usage import OTHER
-from wire.fetch_topics import MAX_FEED_STEPS, FetchTopics
+from wire import topic_runs
+from wire.fetch_topics import FetchTopics
 from wire.produce_topics import ProduceTopics
-from wire.topic_counts import REPLY_SHAPES, REQUEST_SHAPES, count_reply, count_request
+from wire.topic_counts import (
+    REPLY_SHAPES,
+    REQUEST_SHAPES,
+    count_reply,
+    count_request,
+    recount_reply,
+    recount_request,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,12 +45,11 @@ class Flow:
 
     __slots__ = ("batches", "frames", "partitions", "records", "size_bytes")
 
-    def __init__(self) -> None:
-        self.frames = 0
-        self.partitions = 0
-        self.size_bytes = 0
-        self.batches = 0
-        self.records = 0
+    frames: int
+    partitions: int
+    size_bytes: int
+    batches: int
+    records: int
 
     def add(self, count: TopicCount) -> None:
         """Add the part of one frame that belongs to the topic."""
@@ -57,11 +65,10 @@ class TopicUse:
 
     __slots__ = ("fetched", "produced", "topic", "user")
 
-    def __init__(self, user: str, topic: str) -> None:
-        self.user = user
-        self.topic = topic
-        self.produced = Flow()
-        self.fetched = Flow()
+    user: str
+    topic: str
+    produced: Flow
+    fetched: Flow
 
 
 class Pair:
@@ -77,6 +84,20 @@ class Pair:
         self.topic = topic
         self.era = era
         self.second = -1
+
+
+def _new_use(pair: Pair) -> TopicUse:
+    """Return the usage of a pair, without any yet. Constructors are too slow for a frame of very many topics."""
+    use = TopicUse.__new__(TopicUse)
+    use.user, use.topic = pair.user, pair.topic
+    use.produced, use.fetched = _new_flow(), _new_flow()
+    return use
+
+
+def _new_flow() -> Flow:
+    flow = Flow.__new__(Flow)
+    flow.frames = flow.partitions = flow.size_bytes = flow.batches = flow.records = 0
+    return flow
 
 
 class UserTopics:
@@ -96,7 +117,17 @@ class TopicCounter:
     `topics_at`: where the topics of a request begin, from the frame's start.
     """
 
-    __slots__ = ("_replies", "_requests", "_topics_at", "_usage", "_user", "_version")
+    __slots__ = (
+        "_one",
+        "_only",
+        "_pair",
+        "_replies",
+        "_requests",
+        "_topics_at",
+        "_usage",
+        "_user",
+        "_version",
+    )
 
     def __init__(self, usage: TopicUsage, user: str, api: Api, topics_at: int) -> None:
         self._usage = usage
@@ -105,27 +136,49 @@ class TopicCounter:
         self._requests = REQUEST_SHAPES[api.version]
         self._replies = REPLY_SHAPES[api.version]
         self._topics_at = topics_at
+        self._one: TopicCount | None = None  # of the topic that the last whole frame had alone
+        self._only: list[TopicCount] = []  # [_one]
+        self._pair = usage.other  # of this topic
 
     def read(self, buf: bytearray, pos: int, stop: int, most: int) -> list[TopicCount] | None:
         """Return what the whole Produce in buf[pos:stop] has of each topic.
 
         None: it is not ordinary, or has more than `most` topics and partitions.
         """
-        return count_request(self._requests, buf, pos + self._topics_at, stop, most)
+        one, shape, at = self._known_one(), self._requests, pos + self._topics_at
+        if one is not None and recount_request(shape, one, buf, at, stop, most):
+            return self._only
+        return count_request(shape, buf, at, stop, most)
 
     def produced(self, counts: list[TopicCount]) -> None:
         """Count a Produce that was forwarded and has these topics."""
         self._usage.add_produced(self._user, self._requests, counts)
+        if counts is not self._only:
+            self._keep_one(counts, self._requests)
 
     def fetched(self, buf: bytearray, start: int, stop: int) -> None:
         """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
-        counts = count_reply(self._replies, buf, start, stop, MAX_FEED_STEPS)
+        one, shape = self._known_one(), self._replies
+        most: int = topic_runs.MAX_FEED_STEPS
+        if one is not None and recount_reply(shape, one, buf, start, stop, most):
+            self._usage.add_fetched(self._user, shape, self._only)
+            return
+        counts = count_reply(shape, buf, start, stop, most)
         if counts is not None:
-            self._usage.add_fetched(self._user, self._replies, counts)
+            self._usage.add_fetched(self._user, shape, counts)
+            self._keep_one(counts, shape)
         else:
             walker = self.walker()
             walker.feed(buf, start, stop)
             self.walked(walker)
+
+    def _known_one(self) -> TopicCount | None:
+        return self._one if self._pair.era == self._usage.era else None
+
+    def _keep_one(self, counts: list[TopicCount], shape: TopicShape) -> None:
+        """Count further frames in the only one of these, if the topic's pair is the same for all of them."""
+        if len(counts) == 1 and self._usage.is_lasting(counts[0], shape):
+            self._one, self._only, self._pair = counts[0], counts, counts[0].owner
 
     def walker(self) -> FetchTopics:
         """Return a parser for a Fetch reply that streams; feed it the whole frame."""
@@ -141,9 +194,12 @@ class TopicCounter:
 
 
 class TopicUsage:
-    """Counts topic usage. `unread` is the number of frames that could not be parsed. `names`: topics by their ids."""
+    """Counts topic usage. `unread` is the number of frames that could not be parsed. `names`: topics by their ids.
 
-    __slots__ = ("_era", "_other", "_pairs", "_second", "_users", "_uses", "names", "unread")
+    `era` grows when the pairs are forgotten. `other`: the pair of those that are too many.
+    """
+
+    __slots__ = ("_pairs", "_second", "_users", "_uses", "era", "names", "other", "unread")
 
     def __init__(self) -> None:
         self.unread = 0
@@ -152,8 +208,8 @@ class TopicUsage:
         self._users: dict[str, UserTopics] = {}
         self._pairs = 0
         self._second = 0
-        self._era = 0
-        self._other = Pair(OTHER, OTHER, 0)
+        self.era = 0
+        self.other = Pair(OTHER, OTHER, 0)
 
     def counter(self, user: str, api: Api, topics_at: int) -> TopicCounter:
         """Return what counts the requests of this user and API that are alike, or the replies to them."""
@@ -161,7 +217,7 @@ class TopicUsage:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def walker(self, version: int, *, lenient: bool) -> ProduceTopics:
+    def walker(self, version: int, lenient: bool) -> ProduceTopics:  # noqa: FBT001 - no C call has keywords
         """Return a parser for a streamed Produce body; `lenient` if no other code needs the parsed body."""
         return ProduceTopics(version, lenient=lenient)
 
@@ -178,7 +234,7 @@ class TopicUsage:
 
     def produced_whole(self, user: str, version: int, frame: Buffer, body_at: int) -> None:
         """Count a Produce request that was buffered whole and forwarded."""
-        walker = self.walker(version, lenient=True)
+        walker = self.walker(version, True)
         walker.feed(frame, body_at, len(frame))
         self.produced(user, walker)
 
@@ -232,6 +288,15 @@ class TopicUsage:
             count.owner = pair
         return True
 
+    def is_lasting(self, count: TopicCount, shape: TopicShape) -> bool:
+        """Return whether the topic of `count`, which was looked up, has the same pair until pairs are forgotten."""
+        pair: Pair | None = count.owner
+        return (
+            pair is not None
+            and pair is not self.other
+            and not (shape.by_id and count.topic not in self._users[pair.user].by_id)
+        )
+
     def _named(self, user: str, topic: bytes, shape: TopicShape) -> Pair:
         """Return the pair of a name or id that is not known yet, and know it from now on."""
         if not shape.by_id:
@@ -243,7 +308,7 @@ class TopicUsage:
                 return topics.unnamed[topic]
             name = urlsafe_b64encode(topic).decode().rstrip("=")
         pair = self._pair(user, name)
-        if pair is not self._other:
+        if pair is not self.other:
             topics = self._users[user]
             (topics.by_id if self.names.get(topic) else topics.unnamed)[topic] = pair
         return pair
@@ -253,22 +318,22 @@ class TopicUsage:
         pair = None if topics is None else topics.by_name.get(name)
         if pair is None:
             if self._pairs >= 2 * MAX_KEYS:
-                return self._other
+                return self.other
             if topics is None:
                 topics = self._users[user] = UserTopics()
-            pair = topics.by_name[name] = Pair(user, topic, self._era)
+            pair = topics.by_name[name] = Pair(user, topic, self.era)
             self._pairs += 1
         return pair
 
     def _use(self, pair: Pair) -> TopicUse:
         """Return the usage of a pair in this second."""
         if pair.second != self._second:
-            if pair.era != self._era:
+            if pair.era != self.era:
                 return self._use(self._pair(pair.user, pair.topic))
-            if len(self._uses) >= MAX_KEYS and pair is not self._other:
-                return self._use(self._other)
+            if len(self._uses) >= MAX_KEYS and pair is not self.other:
+                return self._use(self.other)
             pair.second = self._second
-            pair.use = TopicUse(pair.user, pair.topic)
+            pair.use = _new_use(pair)
             self._uses.append(pair.use)
         return pair.use
 
@@ -282,6 +347,6 @@ class TopicUsage:
         if self._pairs > MAX_KEYS:
             self._users = {}
             self._pairs = 0
-            self._era += 1
-            self._other.era = self._era
+            self.era += 1
+            self.other.era = self.era
         return uses

@@ -119,6 +119,43 @@ def test_pairs_that_are_known_have_a_row_in_each_second_with_usage() -> None:
     assert first.produced.frames == 1
 
 
+def test_a_counter_counts_frames_of_the_same_topic_and_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In each second anew, also after the pairs were forgotten."""
+    monkeypatch.setattr(topic_usage, "MAX_KEYS", 1)
+    book = TopicUsage()
+    counter = book.counter("alice", api_of(ApiKey.FETCH, 4), 0)
+    frames = {name: bytearray(fetched(name, batch(3))) for name in (b"orders", b"paid")}
+    for name in (b"orders", b"orders", b"paid", b"paid", b"orders"):
+        counter.fetched(frames[name], 0, len(frames[name]))
+    size = len(batch(3))
+    first = ("alice", "orders"), (3, 3, 3 * size, 3, 9)
+
+    assert {key: each[1] for key, each in flows(book).items()} == dict(
+        [first, ((OTHER, OTHER), (2, 2, 2 * size, 2, 6))]
+    )
+    for second in range(2):
+        for _ in range(second + 1):
+            counter.fetched(frames[b"paid"], 0, len(frames[b"paid"]))
+        assert flows(book)["alice", "paid"][1][0] == second + 1
+
+
+def test_a_counter_names_a_topic_as_soon_as_its_name_is_known() -> None:
+    """Also in frames that are like the last one."""
+    book = TopicUsage()
+    topic_id = bytes(range(16))
+    frame = bytearray(asked(13, [(topic_id, [(0, b"r")])]))
+    counter = book.counter("a", api_of(ApiKey.PRODUCE, 13), 27)
+    names = []
+    for known in ({}, {}, {topic_id: "orders"}, {topic_id: "orders"}):
+        book.names = known
+        counter.produced(counter.read(frame, 0, len(frame), 9))
+        names += [topic for _, topic in flows(book)]
+
+    assert names == 2 * ["AAECAwQFBgcICQoLDA0ODw"] + 2 * ["orders"]
+
+
 def test_topics_over_the_bound_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sums stay right."""
     monkeypatch.setattr(topic_usage, "MAX_KEYS", 3)
