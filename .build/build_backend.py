@@ -54,6 +54,7 @@ FLAGS: Final = (
     "-O2",
     "-g0",
     "-ffp-contract=off",
+    "-Werror=incompatible-pointer-types",  # as newer compilers do of themselves
     "-Wno-unreachable-code",
     "-Wno-unused-function",
 )

@@ -14,7 +14,7 @@ cdef class Endpoint:
     cdef public bint closed, finished, hung_up, is_client, lingering
     cdef public int direct, fd
     cdef public long long expect, read_bytes
-    cdef public object forward, pending, recv_into, send, take, timer, transport
+    cdef public object forward, pending, recv_into, send, timer, transport
     cdef public Endpoint other
     cdef public Session session
     cdef public ByteCount traffic

@@ -39,8 +39,8 @@ class Endpoint:
 
     `expect` is the registered mask; any other event takes the slow path. `read_bytes` is the most that a read may take.
     Methods that are called for each event are kept bound. `direct` is the descriptor for `system_calls`: the event loop
-    then calls those instead, and the session itself instead of `take`. It is -1 where it must not: they do not pay, the
-    bytes are not the socket's own (TLS), or the socket is closed.
+    then calls those instead. It is -1 where it must not: they do not pay, the bytes are not the socket's own (TLS), or
+    the socket is closed.
     """
 
     __slots__ = (
@@ -60,7 +60,6 @@ class Endpoint:
         "recv_into",
         "send",
         "session",
-        "take",
         "timer",
         "traffic",
         "transport",
@@ -75,14 +74,12 @@ class Endpoint:
         transport: Transport,
         session: Session,
         channel: Channel,
-        take: Callable[[bytearray, int, int, int], int],
         traffic: ByteCount,
     ) -> None:
         self.use(transport)
         self.session = session
         self.channel = channel
         self.is_client = channel is session.client
-        self.take = take
         self.traffic = traffic
         self.expect = IN
         self.read_bytes = READ_BYTES

@@ -121,10 +121,8 @@ class EventLoop(Steppable):
         Raises OSError if they cannot be registered; both sockets then remain the caller's.
         """
         from_client, from_broker = self._engine.topology.nodes.traffic_of(session.peer.node_id)
-        a = Endpoint(client, session, session.client, session.from_client, from_client)
-        b = Endpoint(
-            broker or _UNDIALLED, session, session.broker, session.from_broker, from_broker
-        )
+        a = Endpoint(client, session, session.client, from_client)
+        b = Endpoint(broker or _UNDIALLED, session, session.broker, from_broker)
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
         poller = self.endpoints.poller
@@ -256,9 +254,7 @@ class EventLoop(Steppable):
                         if requests.near_limit:
                             fast = _NOTHING
                         continue
-                    if end.direct < 0:
-                        stop = end.take(scratch, at, at + received, now_ms)
-                    elif end.is_client:
+                    if end.is_client:
                         stop = end.session.from_client(scratch, at, at + received, now_ms)
                     else:
                         stop = end.session.from_broker(scratch, at, at + received, now_ms)
@@ -471,7 +467,11 @@ class EventLoop(Steppable):
             carry = channel.take()
             start -= len(carry)
             self._scratch[start : loop_limits.HEADROOM_BYTES] = carry
-        stop = end.take(self._scratch, start, loop_limits.HEADROOM_BYTES + received, now_ms)
+        stop = loop_limits.HEADROOM_BYTES + received
+        if end.is_client:
+            stop = end.session.from_client(self._scratch, start, stop, now_ms)
+        else:
+            stop = end.session.from_broker(self._scratch, start, stop, now_ms)
         if stop < 0:
             settling.settle(self.endpoints, end)
         elif stop > start:

@@ -17,8 +17,8 @@ def test_an_endpoint_knows_its_side_and_is_read_from_at_first():
     far, near = tcp_pair()
     try:
         transport = PlainTransport(near)
-        client = Endpoint(transport, session, session.client, session.from_client, ByteCount())
-        broker = Endpoint(transport, session, session.broker, session.from_broker, ByteCount())
+        client = Endpoint(transport, session, session.client, ByteCount())
+        broker = Endpoint(transport, session, session.broker, ByteCount())
         assert client.is_client
         assert not broker.is_client
         assert client.expect == IN

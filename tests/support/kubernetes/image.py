@@ -145,7 +145,12 @@ def require_tools() -> None:
 
 
 def build(layout: Path, *options: str) -> None:
-    """Build the image into the OCI layout `layout`, with further options of `buildah build`."""
+    """Build the image into the OCI layout `layout`, with further options of `buildah build`.
+
+    Raises:
+        ImageUnavailableError: this machine cannot make the base of it.
+        RuntimeError: the Dockerfile does not build on that base, which is a fault and no reason to skip.
+    """
     _provide_base()
     secrets = CACHE / "secrets"
     secrets.mkdir(exist_ok=True)
@@ -153,17 +158,20 @@ def build(layout: Path, *options: str) -> None:
     layout.parent.mkdir(parents=True, exist_ok=True)
     certificates = Path(os.environ.get("PIP_CERT", _CERTIFICATES))
     name = f"localhost/sluice:{hashlib.sha256(str(layout).encode()).hexdigest()[:12]}"
-    _buildah(
-        *("build", "--pull-never", "--layers", "--timestamp", EPOCH, *options),
-        *("--build-arg", f"BASE={BASE_NAME}", "--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}"),
-        *(
-            "--secret",
-            f"id=pip,src={secrets / 'pip.conf'}",
-            "--secret",
-            f"id=ca,src={certificates}",
-        ),
-        *("--tag", name, str(ROOT)),
-    )
+    try:
+        _buildah(
+            *("build", "--pull-never", "--layers", "--timestamp", EPOCH, *options),
+            *("--build-arg", f"BASE={BASE_NAME}", "--build-arg", f"SOURCE_DATE_EPOCH={EPOCH}"),
+            *(
+                "--secret",
+                f"id=pip,src={secrets / 'pip.conf'}",
+                "--secret",
+                f"id=ca,src={certificates}",
+            ),
+            *("--tag", name, str(ROOT)),
+        )
+    except ImageUnavailableError as error:  # this machine has made the base, so it can build
+        raise RuntimeError(f"the Dockerfile does not build: {error}") from None
     _buildah("push", name, f"oci:{layout}:sluice")
 
 
