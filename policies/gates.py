@@ -7,8 +7,7 @@ Rules:
   any other result `on_request` is called, so the gate must have changed nothing.
 - A session whose hooks are always measured has no gates, so that the measured calls are those of `on_request`. While
   the hooks of all sessions are measured, after a slow step, the others keep their gates.
-- The core calls `ClientGate.passes`, which makes no integer object in the compiled build. A gate that is any other
-  callable is called by a CalledGate.
+- A gate that is no ClientGate is called by a CalledGate.
 """
 
 from __future__ import annotations
@@ -16,37 +15,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.api import Policy
+from policies.client_gate import CalledGate, ClientGate
 from policies.verdicts import VerdictError, short_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.api import Gate, Peer
+    from policies.api import Peer
     from policies.hook_runner import HookRunner
     from policies.hooks import Entry, OpenGate
-
-
-class ClientGate:
-    """The gate of one client and API, as the core calls it."""
-
-    __slots__ = ()
-
-    def passes(self, size_bytes: int, now_ms: int) -> bool:
-        """Return whether a request of this size is forwarded; if not, nothing has changed."""
-        raise NotImplementedError
-
-
-class CalledGate(ClientGate):
-    """A gate that is a function of a policy: it passes what the function returns True for, and nothing else."""
-
-    __slots__ = ("_call",)
-
-    def __init__(self, call: Gate) -> None:
-        self._call = call
-
-    def passes(self, size_bytes: int, now_ms: int) -> bool:
-        """See ClientGate."""
-        return self._call(size_bytes, now_ms) is True
 
 
 def maybe_open_gate(asked: Sequence[Entry], hook_runner: HookRunner) -> OpenGate | None:

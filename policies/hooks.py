@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.api import Outcome, Peer, QuotaViolation, Verdict
+    from policies.client_gate import ClientGate
     from policies.entry_tools import EntryTools
-    from policies.gates import ClientGate
     from policies.responses import Replace, Result
 
     OnResponse = Callable[

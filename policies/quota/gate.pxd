@@ -2,7 +2,7 @@
 
 cimport cython
 
-from policies.gates cimport ClientGate
+from policies.client_gate cimport ClientGate
 from policies.quota.bucket cimport ClientBuckets, QuotaBucket
 from policies.quota.manager cimport ClientQuotaManager
 

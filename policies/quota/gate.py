@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.gates import ClientGate
+from policies.client_gate import ClientGate
 from wire.apis import ApiKey
 
 if TYPE_CHECKING:

@@ -38,6 +38,7 @@ NOT_COMPILED: Final = {
     # A compiled exchange has no integer objects: the counted bytes are more than those it takes, never less.
     f"{SESSION}/test_in_flight.py::test_the_bytes_counted_for_pipelined_requests_are_those_they_hold",
     # These replace a method of a class or of its object, and a compiled class cannot be changed.
+    "tests/proxy/shell/test_event_loop_turns.py::test_waiting_sessions_have_their_turns_equally_often",
     "tests/proxy/shell/test_event_loop_wall.py::test_a_session_that_raises_while_it_ends_is_closed_all_the_same",
     "tests/proxy/shell/test_acceptor.py::test_an_exception_about_one_client_ends_neither_its_listener_nor_the_next_client",
     "tests/proxy/shell/test_driver_turns.py::test_while_traffic_flows_every_event_of_a_task_is_seen",

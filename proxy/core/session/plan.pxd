@@ -1,6 +1,6 @@
 # Types of plan.py for the compiled build. The rules are in the .py file.
 
-from policies.gates cimport ClientGate
+from policies.client_gate cimport ClientGate
 from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
 from proxy.core.stats.topic_usage cimport TopicCounter

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.api import Peer
     from policies.chain import Hooks
-    from policies.gates import ClientGate
+    from policies.client_gate import ClientGate
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.topic_usage import TopicCounter

@@ -24,8 +24,14 @@ def test_an_exception_out_of_one_session_ends_that_session_only(bench):
     """The rest of the step's events are handled, the fault is reported, both sockets are closed."""
     links = [bench.link() for _ in range(5)]
     _, _, guilty = links[2]
-    guilty.handle.take = boom
-    guilty.handle.direct = -1  # the compiled event loop calls `take`, too
+    receive_into = guilty.handle.recv_into
+
+    def fail_once(area: memoryview) -> int:
+        guilty.handle.recv_into = receive_into
+        return boom(receive_into(area))
+
+    guilty.handle.recv_into = fail_once
+    guilty.handle.direct = -1  # the compiled event loop calls `recv_into`, too
     bench.settle()
     for client, _, _ in links:
         client.sendall(f.heartbeat(1))
@@ -65,9 +71,7 @@ def test_a_session_that_raises_while_it_ends_is_closed_all_the_same(bench, monke
     """Its sockets are closed and it leaves the engine's sessions, although all its methods that end it raise."""
     client, broker, session = bench.link()
     other, other_broker, _ = bench.link()
-    session.handle.take = boom
-    session.handle.direct = -1
-    for name in ("end", "release", "fail"):
+    for name in ("from_client", "end", "release", "fail"):
         whole = getattr(type(session), name)
 
         def fail(each, *args, whole=whole):

@@ -1,4 +1,4 @@
-# Types of gates.py for the compiled build. The rules are in the .py file.
+# Types of client_gate.py for the compiled build. The rules are in the .py file.
 
 
 cdef class ClientGate:
