@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
 from wire.api_keys import ApiKey
 from wire.errors import BudgetError, ErrorCode, WireError
@@ -60,35 +60,6 @@ class Peer:
     """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `tls` (the client's
     certificate), `fixed` (the config sets it), or `unknown` (the broker accepted an authentication whose user cannot
     be read from the bytes)."""
-
-
-class _Facts:
-    """The slots of a Peer, which may be set."""
-
-    __slots__ = Peer.__slots__
-
-
-def new_peer(
-    session_id: int,
-    host: str,
-    port: int,
-    node_id: int | None,
-    client_id: str,
-    user: str,
-    principal_source: str,
-) -> Peer:
-    """Return Peer(...) at a quarter of its cost: a frozen dataclass sets each field by a call. A client needs two."""
-    facts = cast("Any", _Facts())
-    facts.session_id = session_id
-    facts.host = host
-    facts.port = port
-    facts.node_id = node_id
-    facts.client_id = client_id
-    facts.user = user
-    facts.principal_source = principal_source
-    facts.__class__ = Peer
-    peer: Peer = facts
-    return peer
 
 
 class Request(Protocol):

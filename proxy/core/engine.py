@@ -10,7 +10,6 @@ from sys import intern
 from typing import TYPE_CHECKING
 
 from policies.api import ANONYMOUS, Need, Peer
-from policies.requests import new_peer
 from proxy.core.connection_limits import Refusal
 from proxy.core.errors import CertificateExpiredError, CloseReason
 from proxy.core.memory.reply_reservations import MAX_REPLY_BYTES
@@ -110,7 +109,9 @@ class Engine(SharedState):
         now_ms = max(now_ms, self.now_ms)
         self._session_ids += 1
         user, source = (tls_user, "tls") if tls_user else self._user
-        peer = new_peer(self._session_ids, intern(host), port, node_id, "", user, source)
+        peer = Peer(
+            self._session_ids, intern(host), port, node_id, user=user, principal_source=source
+        )
         refusal = self.connections.join(peer)
         if refusal is None and self.chain.on_connect(peer, now_ms) is not None:
             self.connections.leave(peer)

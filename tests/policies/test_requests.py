@@ -1,7 +1,5 @@
 """A request tells its message and its batches while its body is there; a body that cannot be read has its own error."""
 
-from dataclasses import FrozenInstanceError
-
 import pytest
 
 from policies import messages
@@ -15,7 +13,7 @@ from policies.api import (
     Request,
     UnreadableRequestError,
 )
-from policies.requests import MAX_MESSAGE_ELEMENTS, new_peer
+from policies.requests import MAX_MESSAGE_ELEMENTS
 from policies.testing import BenchEntry, BenchRequest, PolicyBench, record_batch
 from tests.support.messages.kafka_messages import api_of
 from wire.apis import Api, ApiKey, find
@@ -142,12 +140,3 @@ def test_an_entry_that_observes_or_forwards_on_error_lets_it_pass() -> None:
     assert bench.ask(bench.request("CreateTopics", 7, body=b"")) is FORWARD
     ((_, hook, error),) = bench.reporter.errors
     assert (hook, type(error)) == ("on_request", UnreadableRequestError)
-
-
-def test_a_peer_that_is_made_quickly_is_a_peer_like_any_other():
-    """It equals one that its constructor has made, and does not change either."""
-    made = new_peer(7, "10.0.0.9", 40_000, 3, "orders", "alice", "sasl")
-    assert made == Peer(7, "10.0.0.9", 40_000, 3, "orders", "alice", "sasl")
-    assert type(made) is Peer
-    with pytest.raises(FrozenInstanceError):
-        made.user = "bob"
