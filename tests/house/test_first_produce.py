@@ -30,4 +30,4 @@ def test_a_first_produce_runs_through_few_files():
     finally:
         sys.setprofile(before)
     assert stop == len(data)
-    assert len(files) <= 19, sorted(files)
+    assert len(files) <= 18, sorted(files)
