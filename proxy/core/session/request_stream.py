@@ -365,6 +365,8 @@ def _begin(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> int |
     if hooks.need is _HEAD and not read_head(link.shared, exchange, buf, body_at, limit):
         if stop <= end:
             raise ClientProtocolError("the request body is shorter than its fields")
+        # Its plan is known now, so the fast path may take it, which asks for no newcomer.
+        link.shared.newcomers.on_request(link, link.shared.now_ms)
         return None
     _on_arrived(link, exchange)
     verdict = link.ask(exchange, now_ms)

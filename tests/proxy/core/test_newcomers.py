@@ -2,13 +2,16 @@
 
 import pytest
 
+from policies.api import Need
 from proxy.core.connection_limits import ConnectionLimits
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
+from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
+from tests.support.messages.throttled import fetch
 
 ALICE = plain("alice", "alice-secret")
 
@@ -48,6 +51,16 @@ def test_a_large_first_request_is_in_time_with_its_head():
     wire = wire_with(first_request_timeout_ms=1000).client(f.produce(1, size_bytes=50_000)[:2000])
     wire.advance(5000)
     assert not wire.session.ended
+
+
+def test_a_first_request_that_is_cut_inside_the_fields_a_policy_needs_is_in_time():
+    """Its plan is known by its header, so the fast path takes its rest."""
+    engine = make_engine([Recorder(needs=Need.HEAD)])
+    engine.limit_connections(ConnectionLimits(first_request_timeout_ms=1000))
+    for cut_at in range(1, len(fetch(1))):
+        wire = Wire(engine).client(fetch(1)[:cut_at]).client(fetch(1)[cut_at:])
+        assert wire.to_broker == fetch(1)
+        assert wire.session not in engine.newcomers, cut_at
 
 
 def test_a_deadline_of_zero_is_none():
