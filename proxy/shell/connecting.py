@@ -69,7 +69,7 @@ class Connecting(TimerEntry):
 
     def cancel(self) -> None:
         """Close the socket, and tell nothing."""
-        super().cancel()
+        TimerEntry.cancel(self)  # `super()` fails in a method that C calls
         self._endpoints.unwatch(self._socket.fileno())
         self._socket.close()
 
@@ -83,7 +83,7 @@ class Connecting(TimerEntry):
         if code in _UNDER_WAY:
             return
         if code in _CONNECTED:
-            super().cancel()
+            TimerEntry.cancel(self)
             self._done(self._socket, None)
         else:
             self.cancel()

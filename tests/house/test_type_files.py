@@ -3,6 +3,7 @@
 Cython reads them only when the compiled wheel is built; these tests need neither Cython nor a compiler.
 """
 
+import re
 import tomllib
 from fnmatch import fnmatchcase
 
@@ -16,6 +17,7 @@ from tests.support.house.type_files import (
     type_files,
 )
 
+BASE_CALL = re.compile(r"\bsuper\(\)\.(?!__init__)\w+")
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 
 
@@ -63,13 +65,18 @@ def breaches(importer: str, imported: str) -> list[str]:
 
 
 def faults(file: TypeFile) -> list[str]:
-    """Return what is wrong with a type file: fields that differ from the module's, cimports that a contract forbids."""
+    """Return what is wrong with a type file or its module.
+
+    Fields that differ from the module's, cimports that a contract forbids, and `super()` in a method: where the base's
+    method is a C function, so is this one, and `super()` fails in it.
+    """
     source = file.path.with_suffix(".py")
     classes, names_by_class = declared_fields(source), annotated(source)
     inherited = {
         field for each in type_files() for fields in each.fields.values() for field in fields
     }
     found = [f"not `cdef public TYPE NAME, NAME`: {line}" for line in file.strange]
+    found += [f"{call}: name the base" for call in BASE_CALL.findall(source.read_text("utf-8"))]
     for name, fields in file.fields.items():
         here = classes.get(name, set())
         found += [f"{name}: add `cdef public object {each}`" for each in here - set(fields)]
@@ -87,15 +94,17 @@ def faults(file: TypeFile) -> list[str]:
 
 
 def test_type_files_agree_with_their_modules_and_follow_the_import_contracts(tmp_path) -> None:
-    """No type file has a fault; a missing field, one that is not typed and forbidden imports are found."""
+    """No type file has a fault; a missing field, one that is not typed, `super()` and forbidden imports are found."""
     made = tmp_path / "made.pxd"
     made.write_text("cdef class Made:\n    cdef public long long a, b\n    cdef int c\n")
     made.with_suffix(".py").write_text(
         "class Made:\n    __slots__ = ('a', 'd')\n    old_name: int\n"
+        "    def end(self):\n        super().end()\n"
     )
 
     assert faults(read(made)) == [
         "not `cdef public TYPE NAME, NAME`:     cdef int c",
+        "super().end: name the base",
         "Made: add `cdef public object d`",
         "Made: the module has no b",
         "Made: old_name is annotated, and no field",
