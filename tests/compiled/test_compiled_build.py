@@ -28,7 +28,7 @@ SUITES: Final = {
         f"tests/integration/test_{name}.py"
         for name in (
             *("produce_consume", "groups", "transactions", "java_clients", "quota_clients"),
-            *("tls", "sasl_clients", "records", "purgatory", "no_leak", "memory_promise"),
+            *("tls", "sasl", "records", "purgatory", "no_leak", "memory_promise"),
             *("killed_proxy", "metrics"),
         )
     ],
