@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
+from bench.harness.ports import free_ports
 from bench.replay.cases import Case
 from proxy.core.errors import CloseReason
 from proxy.shell.acceptor import Acceptor
@@ -75,8 +76,7 @@ class ConnectionPlay:
         dialer = Dialer(engine.topology, [self._broker.getsockname()], 10.0)
         dials = _BrokerDials(engine, loop, dialer, engine.observer, self._clock)
         dials.start()
-        with socket.create_server((HOST, 0)) as free:  # its port is free, then
-            self._port = free.getsockname()[1]
+        self._port = free_ports(HOST)
         self._listeners = Listeners(HOST, [(None, self._port)])
         dialer.is_own = self._listeners.is_peer_of
         acceptor = _Acceptor(engine, loop, engine.observer, self._clock, MAX_CONNECTIONS)

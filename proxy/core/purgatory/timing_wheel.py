@@ -24,8 +24,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
-NEVER_MS: Final = 1 << 62
-"""A time in milliseconds that is never reached."""
+NEVER_MS: Final = 1 << 60
+"""A time in milliseconds that is never reached, and a wait longer than any other."""
 NOWHERE: Final[dict[TimerEntry, None]] = {}
 """The bucket of entries that were never added. It always stays empty."""
 _NONE_DUE: Final[list[TimerEntry]] = []

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from policies.api import Outcome
 from proxy.core.errors import CloseReason
+from proxy.core.purgatory.timing_wheel import NEVER_MS
 from proxy.core.session import crowding
 from proxy.core.session.channel import Mute
 from proxy.core.session.exchange import (
@@ -33,7 +34,6 @@ from proxy.core.session.exchange import (
 )
 from proxy.core.session.kept_produce import timed_out_body
 from proxy.core.session.local_replies import frame_of, send_answers
-from proxy.core.session.plan_book import NEVER_MS
 from proxy.core.session.traces import trace_of
 from wire.api_keys import ApiKey
 from wire.errors import WireError

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 from policies.api import FORWARD, Outcome
 from proxy.core.errors import CloseReason
 from proxy.core.memory.claim import MemoryClaim
+from proxy.core.purgatory.timing_wheel import NEVER_MS
 from proxy.core.session import paths
 from proxy.core.session.channel import Channel, Mute
 from proxy.core.session.exchange import Pending
 from proxy.core.session.exchange_queue import ExchangeQueue
 from proxy.core.session.in_flight import UNCOUNTED
-from proxy.core.session.plan_book import NEVER_MS, PlanBook
+from proxy.core.session.plan_book import PlanBook
 from proxy.core.turns import ScheduledSession
 
 if TYPE_CHECKING:

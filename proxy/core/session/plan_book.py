@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
+from proxy.core.purgatory.timing_wheel import NEVER_MS
 from proxy.core.session import paths
 from proxy.core.session.plan import ACKS_ALL, SASL, Plan
 from wire import apis, fetch, header, produce, versions
@@ -38,8 +39,6 @@ MIN_FRAME_BYTES = 10
 """The size of the shortest request: key, version, correlation id and a null client id."""
 MAX_KEPT_PREFIX_BYTES = 1024
 """The longest prefix by which a plan is found again."""
-NEVER_MS = 1 << 60
-"""A wait in milliseconds that is longer than any other."""
 MIN_SIGN_ON_INTERVAL_MS = 1000
 """Time from one sign-on to the next; a SaslHandshake that comes earlier is counted as any other request (Kafka:
 KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _REPLY = Struct(">ii").unpack_from
 _ANSWERED = (Exchange, SwallowedExchange, ProxyExchange)
-"""A union of types that is written in place is made anew by each call."""
+"""Written in place, a union of types is made by each call."""
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 

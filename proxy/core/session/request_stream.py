@@ -65,7 +65,7 @@ _HEAD: Final = Need.HEAD
 _TOPICS: Final = Need.TOPICS
 
 _NEEDS_NO_BYTES: Final = (Hold, Respond)
-"""A union of types that is written in place is made anew by each call."""
+"""Written in place, a union of types is made by each call."""
 MAX_REFUSED_BYTES = 16 << 20
 """A refused request is kept whole for its reply's sake; a larger one is closed without a reply."""
 MAX_HEAD_BYTES = 65536

@@ -122,7 +122,7 @@ def test_pairs_that_are_known_have_a_row_in_each_second_with_usage() -> None:
 def test_a_counter_counts_frames_of_the_same_topic_and_of_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In each second anew, also after the pairs were forgotten."""
+    """In each second, also after the pairs were forgotten."""
     monkeypatch.setattr(topic_usage, "MAX_KEYS", 1)
     book = TopicUsage()
     counter = book.counter("alice", api_of(ApiKey.FETCH, 4), 0)
