@@ -22,7 +22,8 @@ from tests.support.quotas import quota_counts
 pytestmark = pytest.mark.timeout(14_400)  # the build may be part of any of these tests
 SESSION: Final = "tests/proxy/core/session"
 SUITES: Final = {
-    "core": ["tests/wire", "tests/policies", "tests/proxy/core", "tests/proxy/shell"],
+    "shell": ["tests/proxy/shell"],
+    "core": ["tests/wire", "tests/policies", "tests/proxy/core"],
     "processes": ["tests/fuzz", "tests/faults", "tests/threats"],
     "clients": [
         f"tests/integration/test_{name}.py"
@@ -96,8 +97,10 @@ def test_a_quota_does_the_same_in_both_builds(plays: int, run_compiled) -> None:
     assert told.stdout.split() == ["compiled", quota_counts.digest(0, plays)], told.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize(
+    "suite",
+    ["shell", *(pytest.param(each, marks=pytest.mark.slow) for each in SUITES if each != "shell")],
+)
 def test_the_suites_hold_for_the_compiled_build(suite: str, compiled, run_compiled) -> None:
     """Each of their tests, except those of NOT_COMPILED."""
     options = [f"--deselect={each}" for each in NOT_COMPILED]
