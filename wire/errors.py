@@ -158,6 +158,9 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136
 
 
 RETRIABLE: Final = frozenset(
@@ -196,4 +199,4 @@ RETRIABLE: Final = frozenset(
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
     }
 )
-"""Codes that Java's clients may try again after (`RetriableException`, as of Kafka 4.3)."""
+"""Codes that Java's clients may try again after (`RetriableException`, as of Kafka 4.4)."""

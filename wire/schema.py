@@ -12,13 +12,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Final, cast, get_args, get_origin
 
-from wire.errors import WireError
+from wire.errors import ErrorCode, WireError
 from wire.primitives import (
     Buffer,
     array_count,
@@ -261,7 +262,7 @@ def make_message(
     """Return a message with `code` in every error code field, and the given `values`; other fields hold zero values.
 
     `error_message` goes into the text field beside the code, in the versions that have one (Kafka: `error_message`).
-    Raises `WireError` if the codec does not know the code.
+    Raises `WireError` if the code is none of Kafka's.
     """
     values = dict(values or {})
     for field in (*shape.untagged, *shape.tagged.values()):
@@ -277,10 +278,10 @@ def make_message(
 
 
 def _error_value(field: FieldShape, code: int) -> object:
-    try:
-        return field.python_type(code)
-    except ValueError as error:
-        raise WireError(f"error code {code} is not in the codec's table of errors") from error
+    for errors in (field.python_type, ErrorCode):  # the codec may know fewer: an older Kafka's
+        with suppress(ValueError):
+            return errors(code)
+    raise WireError(f"error code {code} is none of Kafka's")
 
 
 def _zero_value(field: FieldShape) -> object:
