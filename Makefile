@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -135,6 +135,9 @@ bench-replay: $(STAMP)-test $(STAMP)-build  ## calls and instructions of single 
 
 bench-clients: $(STAMP)-test $(STAMP)-build  ## real producers and consumers, with a real Kafka; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.clients
+
+bench-requests: $(STAMP)-test $(STAMP)-build  ## long requests and whole connections beside HAProxy; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.requests
 
 soak: MINUTES ?= 30
 soak: $(STAMP)-test $(STAMP)-build  ## mixed load on the compiled build, and whether it leaks: make soak MINUTES=30; its section of bench/RESULTS.md
