@@ -5,8 +5,8 @@
   must name, are Sluice's choice.
 - Offered versions are those that a client may use on a broker's listener. Not offered are APIs that only brokers and
   controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), ApiVersions from
-  v5 (KIP-1242 names a cluster and node that differ from Sluice's), and SaslHandshake v0 (raw tokens without headers
-  follow it).
+  v5 (KIP-1242 names a cluster and node that differ from Sluice's), SaslHandshake v0 (raw tokens without headers
+  follow it), and InitProducerId v6, which no release has as stable yet (`latestVersionUnstable`).
 - `find` returns offered versions only; any other version ends the connection. `known` returns every version in the
   table.
 - Two headers break the rule "flexible body, flexible header": an ApiVersions response always has header v0
@@ -260,7 +260,7 @@ _api(18, "ApiVersions", "0-5", DATA, offered="0-4", flexible=3, throttle="1+ las
 _api(19, "CreateTopics", "0-7", DATA, flexible=5, throttle="2+", waits="0+")
 _api(20, "DeleteTopics", "0-6", DATA, flexible=4, throttle="1+", waits="0+")
 _api(21, "DeleteRecords", "0-2", DATA, flexible=2, throttle="0+", waits="0+")
-_api(22, "InitProducerId", "0-6", DATA, flexible=2, throttle="0+")
+_api(22, "InitProducerId", "0-6", DATA, offered="0-5", flexible=2, throttle="0+")
 _api(23, "OffsetForLeaderEpoch", "0-4", DATA, flexible=4, throttle="2+")
 _api(24, "AddPartitionsToTxn", "0-5", DATA, flexible=3, throttle="0+")
 _api(25, "AddOffsetsToTxn", "0-4", DATA, flexible=3, throttle="0+")

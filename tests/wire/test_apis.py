@@ -28,9 +28,14 @@ SPOKEN_AMONG_BROKERS = {
 }
 """On the broker's listener, yet asked by brokers only (KIP-932: the share coordinator)."""
 
-CAPPED = {ApiKey.FETCH: (0, 15), ApiKey.SASL_HANDSHAKE: (1, 1), ApiKey.API_VERSIONS: (0, 4)}
+CAPPED = {
+    ApiKey.FETCH: (0, 15),
+    ApiKey.SASL_HANDSHAKE: (1, 1),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+}
 """Later Fetch replies carry addresses behind the records; after SaslHandshake v0 tokens have no Kafka headers, and
-cannot be framed; a client that sends ApiVersions v5 would take Sluice for a broker."""
+cannot be framed; a client that sends ApiVersions v5 would take Sluice for a broker; InitProducerId v6 is unstable."""
 
 KIO = [
     (key, version)
