@@ -95,7 +95,7 @@ OPEN: Final = frozenset(
     {
         ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS, ApiKey.DESCRIBE_ACLS, ApiKey.LIST_PARTITION_REASSIGNMENTS,
         ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,  # a pattern: its records come by Fetch
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT,  # a pattern: its records come by Fetch
         ApiKey.SHARE_FETCH,  # its topics were judged when the session named them
     }
 )  # fmt: skip

@@ -22,7 +22,6 @@ Rules:
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from policies import listings
@@ -37,8 +36,6 @@ from wire.metadata import auto_creation_at
 from wire.request_layouts import names_anything
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from policies.api import Host, Peer, Replace, Request, Response
     from policies.denial import TopicKey
 
@@ -77,10 +74,6 @@ class TopicRules(Policy):
     response_apis = listings.LISTED - {ApiKey.DESCRIBE_CONFIGS}  # it names all its resources
     hears_body = response_apis
     needs = Need.TOPICS
-    max_versions: Mapping[int, int] = MappingProxyType(
-        {ApiKey.TXN_OFFSET_COMMIT: 5, ApiKey.DELETE_GROUPS: 2, ApiKey.STREAMS_GROUP_DESCRIBE: 0}
-    )
-    """Later ones cannot be read (`wire.request_layouts`)."""
 
     def __init__(self, config: object, host: Host) -> None:
         super().__init__(config, host)

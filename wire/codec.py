@@ -1,11 +1,11 @@
-"""Bodies as typed objects: the only module that uses the codec library.
+"""Bodies as typed objects: with `wire.newer_messages`, the only module that uses the codec library.
 
 - A message is an instance of one of kio's classes, generated from Kafka's own definitions
   (`kio.schema.<api>.v<N>.request:...Request`): fields in snake_case, frozen, compared by value.
 - Decoding is for the slow path: it costs 100 times as much as reading single fields. Encoding costs even more.
 - kio is imported with the first message, not at start-up (`prepare`).
 - kio's decoder trusts its input, so every body is checked first (`schema.check`). A body or message that kio cannot
-  decode or encode, and an API or version that it does not know, raises `WireError`.
+  decode or encode, and an API or version that neither it nor `wire.newer_messages` has, raises `WireError`.
 - Tagged fields that kio does not know are dropped; a decoded body encoded again lacks them.
 """
 
@@ -15,6 +15,7 @@ import sys
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+from wire import newer_messages
 from wire.errors import WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer
 from wire.schema import Shape, check, shape_of
@@ -102,7 +103,10 @@ def _class_of(api: Api, kind: Literal["request", "response"]) -> type:
     try:
         return load(api.key, api.version)
     except KioIndexError as error:
-        raise WireError(f"the codec does not know {api.name} v{api.version}") from error
+        newer = newer_messages.class_of(api.key, api.version, kind)
+        if newer is None:
+            raise WireError(f"the codec does not know {api.name} v{api.version}") from error
+        return newer
 
 
 def _decode(shape: Shape, body: Buffer, budget: int) -> tuple[Message, int]:

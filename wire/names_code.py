@@ -87,6 +87,8 @@ class _NamesSource(LayoutCode):
         kind = part.kind
         if kind in "{[":
             self._array(part)
+        elif kind == "<":
+            self._struct(part.parts)
         elif kind == "(":
             with self.block("if buf[pos] < 128:"):
                 self.add("pos += 1")
@@ -100,9 +102,11 @@ class _NamesSource(LayoutCode):
             self.add("topic_id = bytes(buf[pos : pos + 16])", "pos += 16")
         elif kind in "sb":
             self.skip_text("skip_string" if kind == "s" else "skip_bytes")
-        elif kind in "tgx":
-            self.read_text({"t": "name", "g": "group", "x": "pattern"}[kind])
-            if kind == "g":
+        elif kind in "tngx":
+            self.read_text({"t": "name", "n": "name", "g": "group", "x": "pattern"}[kind])
+            if kind == "n":
+                self.add("if name is not None: topics.append(new(TopicRef, (name, None, ())))")
+            elif kind == "g":
                 self.add("if group is not None: groups.append(group)")
             elif kind == "x":
                 self.add("if pattern: complete = False")

@@ -3,10 +3,10 @@
 - The facts are Kafka's message definitions (releases 3.9 to 4.4); a test compares them with the codec's.
 - A line lists the fields in order. A version range follows `@`: `4@3+`, `8@2-4`, `1@0`.
 - `1` to `16`: a field of so many bytes. `s`: a string. `b`: bytes. `p`: a partition. `t`: a topic's name. `i`: a
-  topic's id. `g`: a group. `x`: a pattern that selects topics, if it is not empty. `e`: the epoch of a session; above
-  0 the request leaves out topics.
-- `{...}`: an array of structs. `[...]`: an array of plain values. `(...)`: a struct that may be null. `?` after an
-  array: null means all topics. `!`: no element means all topics.
+  topic's id. `n`: a topic's name that may be null, beside others. `g`: a group. `x`: a pattern that selects topics, if
+  it is not empty. `e`: the epoch of a session; above 0 the request leaves out topics.
+- `{...}`: an array of structs. `[...]`: an array of plain values. `<...>`: a struct. `(...)`: one that may be null. `?`
+  after an array: null means all topics. `!`: no element means all topics.
 - `r`: type and name of a config resource. `a`: type, name and pattern type of an ACL's resource. `k`: key and type of
   a coordinator; `q`: its type and an array of keys.
 - Topics are named in no tagged field, and no known tagged field comes before a topic: tags are stepped over.
@@ -46,7 +46,7 @@ OffsetForLeaderEpoch       4@3+ {t {p 4@2+ 4}}
 AddPartitionsToTxn         s@0-3 8@0-3 2@0-3 {t [p]}@0-3 {s 8 2 1 {t [p]}}@4+
 AddOffsetsToTxn            s 8 2 g
 WriteTxnMarkers            {8 2 1 {t [p]} 4 1@2+}
-TxnOffsetCommit@0-5        s g 8 2 4@3+ s@3+ s@3+ {t {p 8 4@2+ s}}
+TxnOffsetCommit            s g 8 2 4@3+ s@3+ s@3+ {t@0-5 i@6+ {p 8 4@2+ s}}
 DescribeAcls               a s s 1 1
 CreateAcls                 {a s s 1 1}
 DeleteAcls                 {a s s 1 1}
@@ -55,7 +55,7 @@ AlterConfigs               {r {s s}} 1
 AlterReplicaLogDirs        {s {t [p]}}
 DescribeLogDirs            {t [p]}?
 CreatePartitions           {t 4 {[4]}} 4 1
-DeleteGroups@0-2           [g]
+DeleteGroups               [g]
 ElectLeaders               1@1+ {t [p]}? 4
 IncrementalAlterConfigs    {r {s 1 s}} 1
 AlterPartitionReassignments 4 1@1+ {t {p [4]}}
@@ -69,23 +69,24 @@ ShareGroupHeartbeat        g s 4 s [t]
 ShareGroupDescribe         [g] 1
 ShareFetch                 g s e 4 4 4 4@1+ 4@1+ 1@2+ 1@2+ {i {p 4@0 {8 8 [1]}}} {16 [4]}
 ShareAcknowledge           g s 4 1@2+ {i {p {8 8 [1]}}}
-StreamsGroupDescribe@0     [g] 1
+StreamsGroupHeartbeat      g s 4 4 s s 4
+                           (4 {s [t] [x] {t 4 2 {s s}} [t] {t 4 2 {s s}} {[2] [2] [2]}})
+                           {s [4]} {s [4]} {s [4]} s (s 2) {s s} {s 4 8} {s 4 8} 1
+StreamsGroupDescribe       [g] 1 1@1+
+StreamsGroupTopologyDescriptionUpdate
+                           g s 4 <{s {s 1 [t] n [s] [s]}} {<s 1 [t] n [s] [s]> <s 1 [t] n [s] [s]>}>
 DescribeTopicPartitions    {t}! 4 (s 4)
 DescribeShareGroupOffsets  {g {t [p]}?}
 AlterShareGroupOffsets     g {t {p 8}}
 DeleteShareGroupOffsets    g {t}
 """
 
-UNREADABLE: Final = frozenset({"StreamsGroupHeartbeat", "StreamsGroupTopologyDescriptionUpdate"})
-"""They name groups and topics too, but not in a way that is listed here."""
-
-
-Layouts: TypeAlias = "dict[int, tuple[str, tuple[str, ...] | None]]"
-"""Versions and tokens by API key; no tokens if it cannot be read."""
+Layouts: TypeAlias = "dict[int, tuple[str, tuple[str, ...]]]"
+"""Versions and tokens by API key."""
 
 
 class Part(NamedTuple):
-    """One field, array or struct: its kind is the token, or `{`, `[`, `(`."""
+    """One field, array or struct: its kind is the token, or `{`, `[`, `<`, `(`."""
 
     kind: str
     parts: tuple[Part, ...] = ()
@@ -112,14 +113,14 @@ def layout_of(api: Api) -> tuple[Part, ...] | None:
 def parts_of(layouts: Layouts, api: Api) -> tuple[Part, ...] | None:
     """Return the parts of this API and version; None if this version is not in the table."""
     versions, tokens = layouts[api.key]
-    if tokens is None or not _in_range(api.version, versions):
+    if not _in_range(api.version, versions):
         return None
     found, _ = _parts(tokens, 0, api.version)
     return found
 
 
 def _tokens(text: str) -> Iterator[str]:
-    for mark in "{}[]()":
+    for mark in "{}[]<>()":
         text = text.replace(mark, f" {mark} ")
     merged: list[str] = []
     for token in text.split():
@@ -133,9 +134,9 @@ def _tokens(text: str) -> Iterator[str]:
 def _parts(tokens: tuple[str, ...], at: int, version: int) -> tuple[tuple[Part, ...], int]:
     """Return the parts from `at` on, up to the bracket that closes them, and its place."""
     found: list[Part] = []
-    while at < len(tokens) and tokens[at][0] not in "}])":
+    while at < len(tokens) and tokens[at][0] not in "}]>)":
         kind, _, versions = tokens[at].partition("@")
-        if kind in {"{", "[", "("}:
+        if kind in {"{", "[", "<", "("}:
             inner, at = _parts(tokens, at + 1, version)
             suffix, _, versions = tokens[at][1:].partition("@")
             part = Part(kind, inner, suffix)
@@ -168,8 +169,8 @@ def read_table(table: str) -> Layouts:
     for line in lines:
         name, _, text = line.partition(" ")
         name, _, versions = name.partition("@")
-        found[key_named(name)] = versions, tuple(_tokens(text)) if text else None
+        found[key_named(name)] = versions, tuple(_tokens(text))
     return found
 
 
-_LAYOUTS: Final = read_table("\n".join((_TABLE.strip(), *UNREADABLE)))
+_LAYOUTS: Final = read_table(_TABLE)

@@ -114,7 +114,7 @@ def test_one_item_may_hold_a_large_array():
 @for_each(
     [
         (api_of(ApiKey.HEARTBEAT, 4), "cannot be split"),
-        (api_of(ApiKey.TXN_OFFSET_COMMIT, 6), "cannot be split"),
+        (api_of(ApiKey.STREAMS_GROUP_HEARTBEAT, 1), "cannot be split"),
     ]
 )
 def test_a_request_without_items_cannot_be_split(api, match):
