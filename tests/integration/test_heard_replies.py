@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 )
 from kafka import KafkaAdminClient
 
-from tests.support.kafka.java import Java
+from tests.support.kafka.java import CONFIG_COMMAND, Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.plugins.reply_editor import KEY, SHOWN
@@ -28,7 +28,6 @@ from tests.support.processes.sluice_process import SluiceProcess
 
 EDITOR = "tests.support.plugins.reply_editor:ReplyEditor"
 TOPIC_COMMAND = "org.apache.kafka.tools.TopicCommand"
-CONFIG_COMMAND = "kafka.admin.ConfigCommand"
 SECRET = "s3cret-value-of-a-config"  # noqa: S105 - a canary
 
 

@@ -14,12 +14,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from policies.quota.quota_file import QuotaFile, QuotaFileLine, render_quota_file
-from tests.support.kafka.java import Java
+from tests.support.kafka.java import CONFIG_COMMAND, Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.processes.sluice_process import COMMAND, SluiceProcess
 from tests.support.quotas.quota_setup import quota_users
 
-CONFIG_COMMAND: Final = "kafka.admin.ConfigCommand"
 ADMIN: Final = "ourquota"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.jars import Jar, JarsUnavailableError, provide_jars, read_lock
-from tests.support.kafka.kafka_jars import KAFKA_LOCK, KAFKA_VERSION
+from tests.support.kafka.kafka_jars import LOCKS
 
 CONTENT = b"a jar"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -24,13 +24,14 @@ def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return place
 
 
-def test_the_checked_in_lock_of_kafka_is_whole() -> None:
-    """Every line is understood, no jar is there twice, and broker and tools are of one version."""
-    jars = read_lock(KAFKA_LOCK.read_text())
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("kafka-*.lock")), ids=lambda lock: lock.stem)
+def test_the_checked_in_locks_of_kafka_are_whole(lock: Path) -> None:
+    """Every line is understood, no jar is there twice, and broker and tools are of the version in the name."""
+    jars = read_lock(lock.read_text())
     assert len({jar.file_name for jar in jars}) == len(jars)
     ours = {jar.artifact: jar.version for jar in jars if jar.group == "org.apache.kafka"}
     assert {"kafka_2.13", "kafka-tools", "kafka-clients"} <= ours.keys()
-    assert set(ours.values()) == {KAFKA_VERSION}
+    assert set(ours.values()) == {lock.stem.removeprefix("kafka-")}
 
 
 def test_a_classifier_is_part_of_the_name() -> None:

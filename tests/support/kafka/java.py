@@ -14,11 +14,23 @@ import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from pipeline.jars import JarsUnavailableError
-from tests.support.kafka.kafka_jars import CACHE, kafka_jars
+from tests.support.kafka.kafka_jars import CACHE, KAFKA_RELEASE, kafka_jars
 
 OLDEST_JAVA = 17
+# The class of a tool in this release: some were moved.
+API_VERSIONS_COMMAND: Final = (
+    "org.apache.kafka.tools.BrokerApiVersionsCommand"
+    if KAFKA_RELEASE >= (4, 0)
+    else "kafka.admin.BrokerApiVersionsCommand"
+)
+CONFIG_COMMAND: Final = (
+    "org.apache.kafka.tools.ConfigCommand"
+    if KAFKA_RELEASE >= (4, 4)
+    else "kafka.admin.ConfigCommand"
+)
 TOOL_TIMEOUT_SECONDS = 300
 VERSION_SECONDS, VERSION_TRIES = 60, 2
 HOSTS = ("localhost", "kafka.example.com", "broker-1.kafka.example.com")

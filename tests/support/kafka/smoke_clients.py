@@ -23,14 +23,14 @@ from bench.harness.ports import free_ports
 from pipeline.jars import provide_jars
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
-from tests.support.kafka.kafka_jars import CACHE, KAFKA_LOCK
+from tests.support.kafka.kafka_jars import CACHE, KAFKA_LOCK, KAFKA_VERSION, LOCKS
 from tests.support.processes.measured import metrics_of
 from tests.support.processes.sluice_process import SluiceProcess
 
 SOURCE: Final = Path(__file__).with_name("smoke")
 REQUIREMENTS: Final = Path(__file__).resolve().parents[3] / "requirements" / "clients.txt"
 BUILT: Final = CACHE.with_name("smoke")
-STREAMS_LOCK: Final = KAFKA_LOCK.with_name("streams-4.3.1.lock")
+STREAMS_LOCK: Final = LOCKS / f"streams-{KAFKA_VERSION}.lock"
 BUILD_SECONDS: Final = 600
 RUN_SECONDS: Final = 180
 PRODUCER_BYTE_RATE: Final = 50_000
