@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -68,6 +68,13 @@ PROCESSES := tests/bench tests/docs tests/faults tests/fuzz tests/proxy/demo tes
 
 clients: $(STAMP)-test  ## five client libraries that no test runs, directly and through Sluice with a quota; needs Go, Node and a JDK
 	$(BIN)/python -m tests.support.kafka.smoke_clients
+
+kafka-release: $(STAMP)-test  ## what a Kafka release changed, and the lines that our tables lack: make kafka-release VERSION=4.4.0 FROM=3.9.2
+	@$(BIN)/python -m tests.support.releases $(or $(VERSION),$(error VERSION=<release> is missing)) \
+	  $(addprefix --from ,$(FROM)) $(addprefix --schemas ,$(SCHEMAS)) $(if $(WRITE),--write)
+
+kafka-lock: $(STAMP)-test  ## the lock file of a Kafka release: make kafka-lock VERSION=4.4.0
+	@$(BIN)/python -m tests.support.kafka.jar_lock $(or $(VERSION),$(error VERSION=<release> is missing))
 
 unit: unit-core unit-rest  ## fast tests: no broker, no sleeping
 

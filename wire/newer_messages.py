@@ -16,6 +16,8 @@ from typing import Final, Literal, TypeAlias
 from wire.apis import known, name_of
 
 Kind: TypeAlias = Literal["request", "response"]
+Lines: TypeAlias = "dict[tuple[int, int, str], dict[str, list[str]]]"
+"""By API key, version and kind; then by struct."""
 
 _STRUCTS: Final = """
 KeyValue         key:string value:string
@@ -33,7 +35,7 @@ TopologyDescription             subtopologies:[TopologyDescriptionSubtopology]
 """
 """Those that several messages use."""
 
-_MESSAGES: Final = """
+MESSAGES: Final = f"""{_STRUCTS}
 18 5 request     client_software_name:string client_software_version:string cluster_id:string? node_id:int32=-1
 18 5 response    error_code:int16 api_keys:[ApiVersion] throttle_time:timedelta_i32
                  supported_features:[SupportedFeatureKey]#0 finalized_features_epoch:int64=-1#1
@@ -106,12 +108,16 @@ def class_of(api_key: int, version: int, kind: Kind) -> type | None:
 
 
 @cache
-def _lines() -> dict[tuple[int, int, str], dict[str, list[str]]]:
+def _lines() -> Lines:
+    return read_lines(MESSAGES)
+
+
+def read_lines(text: str) -> Lines:
     """Return the fields of each message, under "", and of its structs by their names."""
-    found: dict[tuple[int, int, str], dict[str, list[str]]] = {}
+    found: Lines = {}
     shared: dict[str, list[str]] = {}
     structs, fields = shared, []
-    for line in (*_STRUCTS.splitlines(), *_MESSAGES.splitlines()):
+    for line in text.splitlines():
         words = line.split()
         if not words:
             continue

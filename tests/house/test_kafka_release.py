@@ -1,0 +1,272 @@
+"""`make kafka-release` names each thing that a release brings, and fails for what no table knows."""
+
+import json
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.house.house import ROOT
+from tests.support.kafka.jar_lock import head_for, locked, newest_lock
+from tests.support.messages.golden import facts
+from tests.support.releases.__main__ import COMPLETE, LACKING, UNDECIDED, UNREADABLE, main, report
+from tests.support.releases.definitions import DefinitionError, Release, range_of, read_release
+from tests.support.releases.facts import merged, row
+from tests.support.releases.java_errors import read_errors
+from tests.support.releases.tables import BY_HAND
+from wire.errors import RETRIABLE, ErrorCode
+
+Fields = list[dict[str, Any]]
+
+
+def field(name: str, type_: str, versions: str = "0+", **more: object) -> dict[str, Any]:
+    """A field of a definition."""
+    return {"name": name, "type": type_, "versions": versions, **more}
+
+
+THROTTLE = field("ThrottleTimeMs", "int32")
+ERROR = field("ErrorCode", "int16")
+BROKER = [
+    field("BrokerId", "int32", entityType="brokerId"),
+    field("Host", "string"),
+    field("Port", "int32"),
+]
+
+
+class Definitions:
+    """A folder of definitions: three APIs as Kafka 4.4 has them, and all of its error codes."""
+
+    def __init__(self) -> None:
+        self.errors = {code.name: (int(code), code in RETRIABLE) for code in ErrorCode}
+        self.messages: dict[str, dict[str, Any]] = {}
+        self.add(
+            *(12, "Heartbeat", "0-4", "4+"),
+            [
+                field("GroupId", "string", entityType="groupId"),
+                field("GenerationId", "int32"),
+                field("MemberId", "string"),
+                field("GroupInstanceId", "string", "3+", nullableVersions="3+"),
+            ],
+            [field("ThrottleTimeMs", "int32", "1+"), ERROR],
+        )
+        self.add(
+            *(25, "AddOffsetsToTxn", "0-4", "3+"),
+            [
+                field("TransactionalId", "string", entityType="transactionalId"),
+                field("ProducerId", "int64", entityType="producerId"),
+                field("ProducerEpoch", "int16"),
+                field("GroupId", "string", entityType="groupId"),
+            ],
+            [THROTTLE, ERROR],
+        )
+        self.add(
+            *(60, "DescribeCluster", "0-2", "0+"),
+            [field("IncludeClusterAuthorizedOperations", "bool")],
+            [
+                THROTTLE,
+                ERROR,
+                field("ClusterId", "string"),
+                field("Brokers", "[]Broker", fields=BROKER),
+            ],
+        )
+
+    def add(
+        self, key: int, name: str, versions: str, flexible: str, request: Fields, response: Fields
+    ) -> None:
+        """Add an API that clients may use."""
+        both = {"apiKey": key, "validVersions": versions, "flexibleVersions": flexible}
+        asked = {**both, "type": "request", "listeners": ["broker"], "fields": request}
+        self.messages[f"{name}Request"] = asked
+        self.messages[f"{name}Response"] = {**both, "type": "response", "fields": response}
+
+    def written(self, version: str, folder: Path) -> Release:
+        """The release of these definitions, read from files."""
+        folder.mkdir()
+        for name, said in self.messages.items():
+            text = json.dumps({**said, "name": name}, indent=1)
+            text = text.replace("[", '[ // a comment with a " in it\n', 1)
+            (folder / f"{name}.json").write_text(f"// A licence: http://example.com\n{text}")
+        constants = ",\n".join(
+            f'    {name}({code}, "of, kind",\n        {"Again" if again else "Never"}Exception::new)'
+            for name, (code, again) in self.errors.items()
+        )
+        (folder / "Errors.java").write_text(f"public enum Errors {{\n{constants};\n")
+        (folder / "AgainException.java").write_text(
+            "public class AgainException extends RetriableException {"
+        )
+        return read_release(version, folder)
+
+
+def next_release() -> Definitions:
+    """The same with one of each change: an API and a version more, one less, a renamed address, a new list of
+    endpoints, a new error and a new kind of entity.
+    """
+    made = Definitions()
+    made.errors["SHINE_LOST"] = (137, True)
+    made.messages["HeartbeatRequest"]["validVersions"] = "1-4"
+    made.messages["HeartbeatResponse"]["validVersions"] = "1-4"
+    renamed = [BROKER[0], field("HostName", "string"), BROKER[2]]
+    made.messages["DescribeClusterResponse"]["fields"][-1]["fields"] = renamed
+    endpoints = field("LeaderEndpoints", "[]Node", "3+", taggedVersions="3+", tag=0, fields=BROKER)
+    made.messages["AddOffsetsToTxnResponse"]["fields"].append(endpoints)
+    made.add(
+        *(95, "ShineTopics", "0-1", "0+"),
+        [
+            field("GroupId", "string", entityType="groupId"),
+            field("Topics", "[]Topic", nullableVersions="0+", fields=[
+                field("TopicId", "uuid"),
+                field("Partitions", "[]int32"),
+                field("Shine", "string", entityType="shineId"),
+            ]),
+            field("TimeoutMs", "int32", "1+"),
+        ],
+        [THROTTLE, field("Results", "[]Result", fields=[field("TopicId", "uuid"), ERROR])],
+    )  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def said(tmp_path: Path) -> str:
+    """What the command says of the next release."""
+    old = Definitions().written("4.4.0", tmp_path / "old")
+    text, code = report(old, next_release().written("4.5.0", tmp_path / "new"))
+    assert code == UNDECIDED
+    return "\n".join(text)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("+ 95 ShineTopics 0-1, for broker",),
+        ("ShineTopicsRequest v0", "+ GroupId string (group)", "+ Topics/TopicId uuid (topic id)"),
+        ("ShineTopicsRequest v1", "+ TimeoutMs int32 (timeout)"),
+        ("12 Heartbeat 0-4 -> 1-4",),
+        ("Brokers/Host string (address) -> Brokers/HostName string (address)",),
+        ("+ LeaderEndpoints []Node (address; tag 0, default empty)",),
+        ("+ 137 SHINE_LOST, retriable",),
+        ("wire/api_keys.py", "+     SHINE_TOPICS = 95"),
+        ("wire/errors.py", "+     SHINE_LOST = 137", "+         ErrorCode.SHINE_LOST,"),
+        ('+ _api(95, "ShineTopics", "0-1", DATA, flexible=0, throttle="0+", waits="1+")',),
+        ('+ _api(25, "AddOffsetsToTxn", "0-4", DATA, flexible=3, throttle="0+", addresses="3+")',),
+        ("wire/request_layouts.py", "+ ShineTopics g {i [p] s}? 4@1+"),
+        ("wire/newer_messages.py", "+ 95 1 request", "timeout:timedelta_i32"),
+        ("wire/replies.py", "+ ShineTopics topics > results"),
+        ("policies/topic_settings.py", "+ ApiKey.SHINE_TOPICS, in _SEEING, _READING or _WRITING"),
+        ("tests/golden/api_facts.csv", "+ 28 lines"),
+        ("ShineTopicsRequest v0+: Topics/Shine", "entityType shineId"),
+        ("DescribeClusterResponse v0+: Brokers/HostName", "looks like an address"),
+        ("DescribeClusterResponse: Brokers/Host", "this address is gone"),
+        ("AddOffsetsToTxnResponse v3+: LeaderEndpoints", "looks like an address"),
+        ("AddOffsetsToTxnResponse v3+: LeaderEndpoints/Host", "looks like an address"),
+        ("6 fields are undecided",),
+    ],
+)
+def test_each_change_is_named(said: str, lines: Iterable[str]) -> None:
+    """In the order in which a reader needs it."""
+    at = 0
+    for line in lines:
+        at = said.find(line, at)
+        assert at >= 0, f"{line} is not in:\n{said}"
+
+
+def test_a_release_that_the_tables_know_needs_no_line(tmp_path: Path) -> None:
+    """Then the command succeeds."""
+    same = Definitions().written("4.4.0", tmp_path / "same")
+    text, code = report(same, same)
+    assert code == COMPLETE, text
+
+
+def test_lines_alone_are_no_question(tmp_path: Path) -> None:
+    """The exit code tells a missing line from a field that no table knows."""
+    made = Definitions()
+    made.errors["SHINE_LOST"] = (137, False)
+    new = made.written("4.5.0", tmp_path / "new")
+    assert report(new, new)[1] == LACKING
+
+
+def test_an_unstable_version_is_not_offered(tmp_path: Path) -> None:
+    """A broker announces it only if it is told to (`latestVersionUnstable`)."""
+    made = next_release()
+    made.messages["ShineTopicsRequest"]["latestVersionUnstable"] = True
+    old, new = (
+        Definitions().written("4.4.0", tmp_path / "old"),
+        made.written("4.5.0", tmp_path / "new"),
+    )
+    assert '_api(95, "ShineTopics", "0-1", DATA, offered="0", ' in "\n".join(report(old, new)[0])
+
+
+def test_the_facts_of_a_release_are_added_and_those_of_earlier_ones_stay(tmp_path: Path) -> None:
+    """A version that is still valid gets the release as its last one; one that was removed keeps its own."""
+    rows = [*map(row, merged(facts(), next_release().written("4.5.0", tmp_path / "new")))]
+    assert "12,Heartbeat,request,0,3.9..4.4,yes,no,1,,," in rows
+    assert "12,Heartbeat,request,1,3.9..4.5,yes,no,1,,," in rows
+    assert "25,AddOffsetsToTxn,response,3,3.9..4.5,yes,yes,1,0,LeaderEndpoints/Host," in rows
+    assert "95,ShineTopics,request,1,4.5,yes,yes,2,,,TimeoutMs" in rows
+    assert len(rows) == len(facts()) + 4
+
+
+def test_a_zip_is_read_as_a_folder_is(tmp_path: Path) -> None:
+    """A jar is one."""
+    folder = Definitions().written("4.4.0", tmp_path / "folder")
+    with zipfile.ZipFile(tmp_path / "made.zip", "w") as packed:
+        for path in (tmp_path / "folder").iterdir():
+            packed.write(path, f"inside/{path.name}")
+    packed_release = read_release("4.4.0", tmp_path / "made.zip")
+    assert packed_release.messages == folder.messages
+    assert read_errors(packed_release.files) == read_errors(folder.files)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda path: path.unlink(), "half of one; keys .12"),
+        (
+            lambda path: path.write_text('{"apiKey": 12'),
+            "HeartbeatRequest.json is no message definition",
+        ),
+        (lambda path: path.write_text("{}"), "HeartbeatRequest.json is no message definition"),
+    ],
+)
+def test_definitions_that_cannot_be_read_are_named(tmp_path: Path, change, words: str) -> None:
+    """A release that was read in part would look like one that removed APIs."""
+    Definitions().written("4.4.0", tmp_path / "made")
+    change(tmp_path / "made" / "HeartbeatRequest.json")
+    with pytest.raises(DefinitionError, match=words):
+        read_release("4.4.0", tmp_path / "made")
+
+
+def test_a_release_without_a_lock_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command says which releases it knows."""
+    assert main(["99.9.9"]) == UNREADABLE
+    assert "make kafka-lock VERSION=99.9.9" in capsys.readouterr().err
+
+
+def test_a_new_lock_resolves_what_the_newest_one_did(tmp_path: Path) -> None:
+    """Kafka's own version changes, and that of the logging library stays."""
+    lock = tmp_path / "kafka-4.4.0.lock"
+    lock.write_text("# resolved from a:kafka_2.13:4.4.0 b:log:2.4.4, without c:d\nx:y:4.4.0 00\n")
+    assert head_for("4.5.1", lock) == "# resolved from a:kafka_2.13:4.5.1 b:log:2.4.4, without c:d"
+
+
+@pytest.mark.slow
+def test_the_newest_lock_is_made_again_as_it_is(tmp_path: Path) -> None:
+    """Else the next release's would differ from it in more than its versions."""
+    text = newest_lock().read_text("utf-8")
+    assert locked(text.splitlines()[0], tmp_path) == text
+
+
+def test_the_modules_that_read_by_hand_exist() -> None:
+    """A module that was moved is named at its new place."""
+    files = {file for files in BY_HAND for file in files.split(", ")}
+    assert not [file for file in files if not (ROOT / file).exists()]
+
+
+@pytest.mark.parametrize(
+    ("text", "versions"),
+    [("none", []), ("3", [3]), ("0-2", [0, 1, 2]), ("9+", range(9, 1 << 15))],
+)
+def test_versions_are_read_as_kafka_writes_them(text: str, versions: Iterable[int]) -> None:
+    """One version, a span, all from one on, or none."""
+    assert [*range_of(text)] == [*versions]

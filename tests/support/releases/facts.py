@@ -1,0 +1,118 @@
+"""The facts of `tests/golden/api_facts.csv`, made from the definitions of releases.
+
+- A line is an API, version and direction. It says what the newest release in which the version is valid says, and the
+  first and the last release of the file that have it.
+- `make kafka-release VERSION=... WRITE=1` adds a release to the file. No line is written by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.support.messages.golden import Fact
+from tests.support.releases.definitions import KINDS
+from tests.support.releases.subjects import address_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tests.support.releases.definitions import Message, Release
+
+COLUMNS = (
+    "api_key,name,kind,version,releases,broker_listener,flexible,header_version,"
+    "throttle,broker_addresses,own_wait"
+)
+FIXED_BYTES = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
+_OWN_WAITS = {"timeoutms", "maxwaitms"}
+
+
+def facts_of(release: Release) -> list[Fact]:
+    """Return what one release says of each version that it accepts, in the order of the file."""
+    return [
+        _fact(release, release.messages[request.key, kind], version)
+        for request in release.requests()
+        for version in request.versions
+        for kind in KINDS
+    ]
+
+
+def merged(old: Iterable[Fact], release: Release) -> list[Fact]:
+    """Return the facts of earlier releases with those of a newer one, or of the newest of them again, added."""
+    found = {(each.api_key, each.version, each.kind): each for each in old}
+    for fact in facts_of(release):
+        place = fact.api_key, fact.version, fact.kind
+        first = found[place].releases[0] if place in found else release.minor
+        span = (first, release.minor) if first != release.minor else (first,)
+        found[place] = fact._replace(releases=span)
+    return [found[place] for place in sorted(found, key=lambda at: (*at[:2], at[2] == "response"))]
+
+
+def csv_of(facts: Iterable[Fact]) -> str:
+    """Return the text of the file."""
+    return "".join(f"{line}\n" for line in (COLUMNS, *map(row, facts)))
+
+
+def row(fact: Fact) -> str:
+    """Return a line of the file."""
+    cells = (
+        fact.api_key,
+        fact.name,
+        fact.kind,
+        fact.version,
+        "..".join(fact.releases),
+        "yes" if fact.broker_listener else "no",
+        "yes" if fact.flexible else "no",
+        fact.header_version,
+        fact.throttle,
+        fact.broker_addresses,
+        fact.own_wait,
+    )
+    return ",".join(map(str, cells))
+
+
+def _fact(release: Release, message: Message, version: int) -> Fact:
+    request = release.messages[message.key, "request"]
+    flexible = version in message.flexible
+    return Fact(
+        api_key=message.key,
+        name=message.name,
+        kind=message.kind,
+        version=version,
+        releases=(release.minor,),
+        broker_listener="broker" in request.listeners,
+        flexible=flexible,
+        header_version=_header_version(message, version, flexible=flexible),
+        throttle=_throttle(message, version) if message.kind == "response" else "",
+        broker_addresses=" ".join(address_paths(message, version)),
+        own_wait=next(_own_waits(message, version), "") if message.kind == "request" else "",
+    )
+
+
+def _header_version(message: Message, version: int, *, flexible: bool) -> int:
+    """Return the version of the header, with the two exceptions that `wire.apis` names."""
+    if message.kind == "response":
+        return int(flexible and message.name != "ApiVersions")
+    return 0 if message.name == "ControlledShutdown" and version == 0 else 1 + flexible
+
+
+def _throttle(message: Message, version: int) -> str:
+    """Return the offset of throttle_time_ms in a reply's body, `last`, or nothing if it is absent."""
+    offset: int | None = 0
+    for field in message.fields:
+        if version not in field.versions or version in field.tagged:
+            continue
+        if field.name == "ThrottleTimeMs":
+            return "last" if offset is None else str(offset)
+        width = None if field.is_array else FIXED_BYTES.get(field.type)
+        offset = None if offset is None or width is None else offset + width
+    return ""
+
+
+def _own_waits(message: Message, version: int) -> Iterator[str]:
+    return (
+        field.name
+        for field in message.fields
+        if version in field.versions and field.name.lower() in _OWN_WAITS
+    )
