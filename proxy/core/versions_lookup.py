@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from proxy.core.errors import BrokerProtocolError
 from wire import versions
 from wire.apis import ApiKey
-from wire.errors import WireError
+from wire.errors import ErrorCode, WireError
+from wire.primitives import encode_compact, encode_count, encode_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,11 +18,15 @@ if TYPE_CHECKING:
 
 MAX_ANSWER_BYTES: Final = 64 << 10
 _HEAD: Final = Struct(">ihhi")  # size, api_key, api_version, correlation_id
+_FLEXIBLE_SINCE: Final = 3
 _REPLY: Final = Struct(">ii")  # size, correlation_id
 
 
+CLIENT_ID: Final = b"sluice"
+
+
 class VersionsQuestion(NamedTuple):
-    """A whole ApiVersions request of a client."""
+    """A whole ApiVersions request, of a client or of Sluice itself."""
 
     frame: bytes
     version: int
@@ -33,6 +38,12 @@ class KnownVersions(NamedTuple):
 
     body: bytes
     ranges: Mapping[int, tuple[int, int]]
+
+    @property
+    def refusal(self) -> int:
+        """Return the error code of a broker that does not answer; 0 also for one that lacks the version."""
+        code = int.from_bytes(self.body[:2], "big", signed=True)
+        return 0 if code == ErrorCode.UNSUPPORTED_VERSION else code
 
     def reply_to(self, question: VersionsQuestion) -> bytearray:
         """Return the broker's reply to another client that asks the same."""
@@ -48,6 +59,15 @@ class KnownVersions(NamedTuple):
             if has[0] > max(lowest, ours[0]) or has[1] < min(highest, ours[1]):
                 return True
         return False
+
+
+def own_question(version: int) -> VersionsQuestion:
+    """Return the question that Sluice asks for all clients: no client's name or version can spoil its answer."""
+    head = _HEAD.pack(0, ApiKey.API_VERSIONS, version, 0)[4:] + encode_string(CLIENT_ID)
+    if version >= _FLEXIBLE_SINCE:
+        head += b"\x00" + encode_compact(CLIENT_ID) + encode_compact(b"1")
+        head += b"\x00"
+    return VersionsQuestion(encode_count(len(head)) + head, version, 0)
 
 
 def take_question(received: bytearray) -> VersionsQuestion | None:

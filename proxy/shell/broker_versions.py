@@ -4,7 +4,8 @@ A client asks for versions before it logs in, and costs no broker a connection b
 
 Rules:
 - A broker is asked once for each node and version of the request, by a connection that is closed then. Clients wait for
-  its answer together. So clients that are not known yet cost a broker one connection at a time.
+  its answer together. So clients that are not known yet cost a broker one connection at a time. The question is
+  Sluice's own: to a client's, the broker may answer with an error that is no other client's.
 - The client's session hears the answer as if its own broker had sent it.
 - When the client has logged in and its broker is dialled, that broker is asked the client's own question first. If it
   supports less than the client was told, the session ends, and the client asks again.
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import trio
 
 from proxy.core.errors import CloseReason, OverloadedError, SessionFault
-from proxy.core.versions_lookup import VersionsLookup, take_question
+from proxy.core.versions_lookup import VersionsLookup, own_question, take_question
 from proxy.shell.dial import DialError, receive_some, send_all
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ class BrokerVersions:
         try:
             broker = await self._dialer.reach(key[0])
             try:
-                await self._ask(inquiry, broker)
+                await self._ask(inquiry.key, own_question(inquiry.question.version), broker)
             finally:
                 broker.close()
         except DialError as error:
@@ -213,16 +214,16 @@ class BrokerVersions:
         if asker is None or asker.inquiry is None or asker.told is None:
             return
         told = asker.told
-        known = await self._ask(asker.inquiry, broker)
+        known = await self._ask(*asker.inquiry, broker)
         if known.says_less_than(told, self._engine.rewrites):
             detail = f"{broker.address} supports fewer versions than the client was told"
             raise DialError(CloseReason.UPSTREAM_REFUSED, detail)
 
-    async def _ask(self, inquiry: Inquiry, broker: Upstream) -> KnownVersions:
-        lookup = VersionsLookup(inquiry.question)
+    async def _ask(self, key: Key, question: VersionsQuestion, broker: Upstream) -> KnownVersions:
+        lookup = VersionsLookup(question)
         try:
             with trio.fail_after(ANSWER_S):
-                await send_all(broker.transport, inquiry.question.frame)
+                await send_all(broker.transport, question.frame)
                 while lookup.known is None:
                     data = await receive_some(broker.transport)
                     if not data:
@@ -239,5 +240,8 @@ class BrokerVersions:
             raise DialError(CloseReason.UPSTREAM_REFUSED, why) from None
         except SessionFault as fault:
             raise DialError(fault.reason, f"{broker.address}: {fault}") from fault
-        self._known[inquiry.key] = lookup.known
+        if lookup.known.refusal:
+            why = f"{broker.address} answered ApiVersions with error {lookup.known.refusal}"
+            raise DialError(CloseReason.UPSTREAM_REFUSED, why)
+        self._known[key] = lookup.known
         return lookup.known

@@ -7,11 +7,12 @@ import struct
 import pytest
 
 from proxy.core.errors import CloseReason
+from proxy.core.versions_lookup import own_question
 from proxy.shell.dial import DialError
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import plain
-from tests.support.shell.gated_proxy import FETCH, HEARTBEAT, ask, running, told
+from tests.support.shell.gated_proxy import BAD_NAME, FETCH, HEARTBEAT, ask, running, told
 from tests.support.shell.sasl_service import password_of
 from tests.support.shell.sockets import arrived
 
@@ -32,6 +33,27 @@ async def test_many_clients_that_ask_and_do_not_log_in_cost_one_connection(bench
         assert told(clients[0], 6, 0).startswith(b"\0\0")
         assert told(clients[1], 7) in answers
         assert len(proxy.broker.far) == 2
+
+
+async def test_a_question_that_brokers_refuse_spoils_no_other_clients_answer(bench):
+    """Sluice asks its own; the client that has asked so is disconnected when its broker hears it."""
+    async with running(bench) as proxy:
+        proxy.broker.may.set()
+        bad = proxy.connect(ask(1, software=BAD_NAME))
+        await proxy.settle()
+        good = proxy.connect(ask(1))
+        await proxy.settle()
+        assert told(bad, 1) == (answer := told(good, 1))
+        assert proxy.broker.heard == [own_question(3).frame]
+        await proxy.log_in(bad, 2)
+        bad.sendall(f.heartbeat(4))
+        await proxy.settle()
+        assert bad.recv(1) == b""
+        bad.close()
+        later = proxy.connect(ask(1))
+        await proxy.settle()
+        assert told(later, 1) == answer
+        assert proxy.closed == [CloseReason.UPSTREAM_REFUSED]
 
 
 async def test_questions_that_are_kept_count_and_their_sum_is_bounded(bench):

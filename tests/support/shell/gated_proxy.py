@@ -35,10 +35,16 @@ NODE = 7
 FETCH, HEARTBEAT = 1, 12
 
 
-def ask(number: int, version: int = 3, client_id: str = "app") -> bytes:
+BAD_NAME = "l b"
+"""A name of a client's software that a broker refuses (KIP-511)."""
+REFUSED = b"\0\x2a\x01" + bytes(5)
+"""INVALID_REQUEST and no API."""
+
+
+def ask(number: int, version: int = 3, client_id: str = "app", software: str = "lib") -> bytes:
     """Return an ApiVersions request."""
     tags = b"\0" if version >= 3 else b""
-    body = b"\x04lib\x041.0\0" if version >= 3 else b""
+    body = f.compact(software) + b"\x041.0\0" if version >= 3 else b""
     return f.request(f.API_VERSIONS, version, number, tags + body, client_id=client_id)
 
 
@@ -84,6 +90,8 @@ class VersionedBroker:
                 size, key, version, number = struct.unpack_from(">ihhi", data)
                 if key == f.API_VERSIONS:
                     answer = body_of(self.ranges, version, self.throttle_ms)
+                    if BAD_NAME.encode() in data[: 4 + size]:
+                        answer = REFUSED
                     far.sendall(f.reply(number, answer))
                 data = data[4 + size :]
 
