@@ -4,9 +4,9 @@
   on". The `offered` column and the `Concern`, which every line
   must name, are Sluice's choice.
 - Offered versions are those that a client may use on a broker's listener. Not offered are APIs that only brokers and
-  controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), ApiVersions from
-  v5 (KIP-1242 names a cluster and node that differ from Sluice's), SaslHandshake v0 (raw tokens without headers
-  follow it), and InitProducerId v6, which no release has as stable yet (`latestVersionUnstable`).
+  controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), SaslHandshake v0
+  (raw tokens without headers follow it), and InitProducerId v6, which no release has as stable yet
+  (`latestVersionUnstable`).
 - `find` returns offered versions only; any other version ends the connection. `known` returns every version in the
   table.
 - Two headers break the rule "flexible body, flexible header": an ApiVersions response always has header v0
@@ -256,7 +256,7 @@ _api(14, "SyncGroup", "0-5", DATA, flexible=4, throttle="1+", waits="0+")
 _api(15, "DescribeGroups", "0-6", DATA, flexible=5, throttle="1+")
 _api(16, "ListGroups", "0-5", DATA, flexible=3, throttle="1+")
 _api(17, "SaslHandshake", "0-1", DATA, offered="1", max_bytes=4096)
-_api(18, "ApiVersions", "0-5", DATA, offered="0-4", flexible=3, throttle="1+ last", max_bytes=4096)
+_api(18, "ApiVersions", "0-5", DATA, flexible=3, throttle="1+ last", max_bytes=4096)
 _api(19, "CreateTopics", "0-7", DATA, flexible=5, throttle="2+", waits="0+")
 _api(20, "DeleteTopics", "0-6", DATA, flexible=4, throttle="1+", waits="0+")
 _api(21, "DeleteRecords", "0-2", DATA, flexible=2, throttle="0+", waits="0+")

@@ -3,6 +3,7 @@
 - `brokers_request` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and in which an
   empty topic list means none (in v0 it means all).
 - `read_brokers` reads the reply: it takes a whole frame and returns the real addresses, for the topology only.
+- `cluster_id_at` reads the cluster id from a reply to a client (v2+).
 - `topic_names` reads the names and ids of topics from a reply to a client (v10+). The partitions of a topic are
   stepped over together when they have the same shape, as they nearly always have.
 """
@@ -83,6 +84,17 @@ def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:
         found[node_id] = host, port
         pos = skip_string(frame, pos, end)  # rack
     return found
+
+
+def cluster_id_at(buf: Buffer, pos: int, end: int, api: Api) -> tuple[bytes | None, int] | None:
+    """Return the cluster id at `pos`, after the brokers of a Metadata reply, and the offset after it.
+
+    None: this API or version has none there. Raises `WireError` if it is cut off.
+    """
+    if api.key != ApiKey.METADATA or api.version < 2:
+        return None
+    length, pos = (compact_length if api.flexible else string_length)(buf, pos, end)
+    return (bytes(buf[pos : pos + length]), pos + length) if length >= 0 else (None, pos)
 
 
 def auto_creation_at(body: Buffer, version: int) -> int:

@@ -54,6 +54,8 @@ class Topology:
         self.subscribers: list[Callable[[int, tuple[str, int] | None], None]] = []
         """Called with each node whose address has changed, and the one before; None: none was known."""
         self._unmapped: set[int] = set()
+        self.cluster_id: bytes | None = None
+        """As the brokers have named it last; None: none has yet."""
         self.revision = 0
         """How often an address was learnt: a list of brokers teaches nothing new as long as this does not change."""
 
@@ -79,6 +81,10 @@ class Topology:
         for node_id, (host, port) in brokers.items():
             if self._addresses.get(node_id) != (host, port):
                 self._learn(node_id, host, port)
+
+    def has_port(self, node_id: int) -> bool:
+        """Return whether this node has a port, or a host, of its own."""
+        return node_id in self._advertised
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Return the host and port to dial for this node; None when no response has named it yet."""

@@ -6,9 +6,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from proxy.core.errors import BrokerProtocolError
-from wire import versions
+from wire import header, meant_broker, versions
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
+from wire.metadata import CLIENT_ID
 from wire.primitives import encode_compact, encode_count, encode_string
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ MAX_ANSWER_BYTES: Final = 64 << 10
 _HEAD: Final = Struct(">ihhi")  # size, api_key, api_version, correlation_id
 _FLEXIBLE_SINCE: Final = 3
 _REPLY: Final = Struct(">ii")  # size, correlation_id
-
-
-CLIENT_ID: Final = b"sluice"
 
 
 class VersionsQuestion(NamedTuple):
@@ -66,13 +64,14 @@ def own_question(version: int) -> VersionsQuestion:
     head = _HEAD.pack(0, ApiKey.API_VERSIONS, version, 0)[4:] + encode_string(CLIENT_ID)
     if version >= _FLEXIBLE_SINCE:
         head += b"\x00" + encode_compact(CLIENT_ID) + encode_compact(b"1")
-        head += b"\x00"
+        head += (meant_broker.NOBODY if version >= meant_broker.SINCE else b"") + b"\x00"
     return VersionsQuestion(encode_count(len(head)) + head, version, 0)
 
 
 def take_question(received: bytearray) -> VersionsQuestion | None:
     """Remove the first request from the bytes of a client that has not logged in; None if it is not whole.
 
+    It names no broker (KIP-1242): before a login, brokers do not compare that, and Sluice has judged it.
     Raises ValueError for another API: the session lets none pass.
     """
     if len(received) < _HEAD.size:
@@ -84,7 +83,15 @@ def take_question(received: bytearray) -> VersionsQuestion | None:
         return None
     frame = bytes(received[: 4 + size])
     del received[: 4 + size]
+    if version >= meant_broker.SINCE:
+        frame = _unnamed(frame)
     return VersionsQuestion(frame, version, correlation_id)
+
+
+def _unnamed(frame: bytes) -> bytes:
+    body_at = header.body_at(frame, 0, len(frame), 2) or len(frame)
+    rest = frame[4:body_at] + meant_broker.without(frame, body_at, len(frame))
+    return encode_count(len(rest)) + rest
 
 
 class VersionsLookup:

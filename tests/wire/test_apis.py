@@ -12,7 +12,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
 from tests.support.messages.every_case import for_each
-from tests.support.messages.golden import cases, facts
+from tests.support.messages.golden import facts
 from wire import apis
 from wire.api_keys import ApiKey
 from wire.apis import ThrottleField
@@ -31,11 +31,10 @@ SPOKEN_AMONG_BROKERS = {
 CAPPED = {
     ApiKey.FETCH: (0, 15),
     ApiKey.SASL_HANDSHAKE: (1, 1),
-    ApiKey.API_VERSIONS: (0, 4),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
 }
 """Later Fetch replies carry addresses behind the records; after SaslHandshake v0 tokens have no Kafka headers, and
-cannot be framed; a client that sends ApiVersions v5 would take Sluice for a broker; InitProducerId v6 is unstable."""
+cannot be framed; InitProducerId v6 is unstable."""
 
 KIO = [
     (key, version)
@@ -213,13 +212,6 @@ def test_requests_before_authentication_and_quota_requests_have_small_limits() -
         ApiKey.DESCRIBE_CLIENT_QUOTAS: 1 << 20,
         ApiKey.ALTER_CLIENT_QUOTAS: 1 << 20,
     }
-
-
-def test_api_versions_v5_is_not_offered() -> None:
-    """A v5 request carries a cluster id and a node id: the client would take Sluice for that broker."""
-    version = cases("apiversions")["apiversions-v5-pair"]["api_version"]
-    assert apis.known(ApiKey.API_VERSIONS, version) is not None
-    assert apis.find(ApiKey.API_VERSIONS, version) is None
 
 
 def test_no_offered_fetch_response_carries_addresses() -> None:

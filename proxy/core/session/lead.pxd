@@ -3,7 +3,7 @@
 cimport cython
 
 cdef class Lead:
-    cdef public object _advertise, _find, _topology
+    cdef public object _advertise, _api, _find, _topology
     cdef public long long _body_offset, _kept_offset, _revision
     cdef public bytes _new, _old
 

@@ -7,18 +7,21 @@ Rules:
   must be learnt again.
 - A list is rewritten in place: it ends where it ended before, so the rest of the reply, which may be long, stays where
   it is. What comes before the list moves, and the frame begins elsewhere.
+- The cluster id follows the list in a Metadata reply. It is learnt, and kept with the list.
 - Whatever is unusual is left to the rewrite of whole replies: a header with tags, a list that is incomplete, malformed
   or long, and one for which there is no room.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.errors import BrokerProtocolError
 from wire.broker_lists import splice
 from wire.errors import WireError
+from wire.metadata import cluster_id_at
 
 if TYPE_CHECKING:
     from proxy.core.topology import Topology
@@ -39,6 +42,7 @@ class Lead:
 
     __slots__ = (
         "_advertise",
+        "_api",
         "_body_offset",
         "_find",
         "_kept_offset",
@@ -51,6 +55,7 @@ class Lead:
     def __init__(
         self, api: Api, find: LeadFinder, advertise: Advertise, topology: Topology
     ) -> None:
+        self._api = api
         self._find = find
         self._advertise = advertise
         self._topology = topology
@@ -63,6 +68,8 @@ class Lead:
     def __call__(self, buf: bytearray, start: int, end: int) -> bytes | None:
         """Return the body that begins at `start`, rewritten, or None when it may pass as it is. See `Rewrite`."""
         at, after, new = self._find(buf, start, end, self._advertise)
+        with suppress(WireError):  # of a part of the body
+            self._learn_cluster(buf, after, end)
         return splice(buf, start, end, new, at, after)
 
     def in_place(self, buf: bytearray, pos: int, end: int) -> int:
@@ -94,13 +101,26 @@ class Lead:
         """Keep the list of this reply, and what is made of it; return False if it must be left alone."""
         begin = pos + self._kept_offset
         try:
-            at, after, parts = self._find(buf, pos + self._body_offset, end, self._advertise)
+            at, list_end, parts = self._find(buf, pos + self._body_offset, end, self._advertise)
+            after = self._learn_cluster(buf, list_end, end)
         except (WireError, BrokerProtocolError):
             return False
         if after - begin > MAX_KEPT_BYTES:
             return False
         self._old = self._new = bytes(memoryview(buf)[begin:after])
         if parts is not None:
-            self._new = b"".join((self._old[: at - begin], *parts))
+            self._new = b"".join((self._old[: at - begin], *parts, self._old[list_end - begin :]))
         self._revision = self._topology.revision
         return True
+
+    def _learn_cluster(self, buf: bytearray, pos: int, end: int) -> int:
+        """Learn the cluster id, if it follows the list, which ends at `pos`; return the offset after it.
+
+        Raises WireError if it is cut off.
+        """
+        found = cluster_id_at(buf, pos, end, self._api)
+        if found is None:
+            return pos
+        cluster_id, after = found
+        self._topology.cluster_id = cluster_id or self._topology.cluster_id
+        return after

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from policies.api import Reject, Verdict
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.link import Link
+    from proxy.core.session.plan import Plan
 
 _REPLY_HEAD = Struct(">ii").pack
 _TAGGED_REPLY_HEAD = Struct(">iix").pack
@@ -121,11 +122,19 @@ def answer(link: Link, exchange: ObservedExchange, body: bytes, now_ms: int) -> 
         link.complete(exchange, Outcome.ANSWERED, now_ms, forwarded=False)
 
 
-def answered(verdict: Verdict | None, body: bytes) -> Verdict | None:
-    """Return the verdict with this reply in the place of the broker's, if it lets the request pass."""
-    if isinstance(verdict, Throttle) and isinstance(verdict.forward, Forward):
-        return Throttle(verdict.throttle_time_ms, Respond(body), verdict.why)
-    return Respond(body) if isinstance(verdict, Forward) else verdict
+def as_planned(plan: Plan, verdict: Verdict | None) -> Verdict | None:
+    """Return the verdict with what the plan has for the request: a reply made here, or another body, if it passes."""
+    if plan.answer is None and plan.body is None:
+        return verdict
+    forward = verdict.forward if isinstance(verdict, Throttle) else verdict
+    if not isinstance(forward, Forward):
+        return verdict
+    planned: Forward | Respond = Forward(body=forward.body or plan.body)
+    if plan.answer is not None:
+        planned = Respond(plan.answer)
+    if isinstance(verdict, Throttle):
+        return Throttle(verdict.throttle_time_ms, planned, verdict.why)
+    return planned
 
 
 def respond(link: Link, exchange: ObservedExchange, verdict: Respond, now_ms: int) -> None:

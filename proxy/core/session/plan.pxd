@@ -10,7 +10,7 @@ from wire.untagged_reply cimport UntaggedReply
 cdef class Plan:
     cdef public object acks, api, hooks, joins, lead, on_request, peer, rewrite
     cdef public object slow_variant, stamp, streamed, usage
-    cdef public bytes answer, prefix
+    cdef public bytes answer, body, prefix
     cdef public bint counts_fetched, counts_produced, ends_at_deadline, is_sign_on, is_special, keeps_partitions
     cdef public bint shows_names, silent
     cdef public long long body_at, fast_bytes, fine_us, max_bytes, min_bytes, reply_path, request_path, slow_us, wait_ms

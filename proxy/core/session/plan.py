@@ -63,6 +63,7 @@ class Plan:
         "acks",
         "answer",
         "api",
+        "body",
         "body_at",
         "counts_fetched",
         "counts_produced",
@@ -128,6 +129,7 @@ class Plan:
             False  # in any case: a fetch with a longer wait than `GraceTimes.max_ms`
         )
         self.answer: bytes | None = None  # a reply body made here, for any request
+        self.body: bytes | None = None  # sent on in the place of the client's, for any request
         self.min_bytes = 8 + len(prefix)
         self.max_bytes = max_bytes
         self.on_request = hooks.on_request

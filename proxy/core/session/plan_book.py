@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from policies.api import Need
 from proxy.core.errors import ClientProtocolError
 from proxy.core.purgatory.timing_wheel import NEVER_MS
-from proxy.core.session import paths
+from proxy.core.session import misrouting, paths
 from proxy.core.session.plan import ACKS_ALL, SASL, Plan
-from wire import apis, fetch, header, produce, versions
+from wire import apis, fetch, header, meant_broker, produce, versions
 from wire.apis import SIGN_ON, ApiKey
 from wire.sasl import UNSAID_TOKEN_BYTES
 
@@ -192,6 +192,9 @@ class PlanBook:
                 timeout_ms = _INT32(buf, head_end - 4)[0]
                 wait_ms = shared.graces.produce_wait_ms(timeout_ms)
                 clamped = timeout_ms > shared.graces.max_ms
+        elif api.key == _API_VERSIONS and api.version >= meant_broker.SINCE:
+            if limit < pos + 4 + size:
+                return None  # what follows the head decides
         elif api.key == _FETCH and api.version >= 1:
             head_end = body_at + fetch.head_offsets(api.version).min_bytes + 4
             if head_end > limit:
@@ -231,6 +234,8 @@ class PlanBook:
             signs_on=signs_on,
         )
         plan.body_at = body_at - pos
+        if api.key == _API_VERSIONS and api.version >= meant_broker.SINCE:
+            misrouting.judge(plan, shared.topology, buf, body_at, limit)
         plan.ends_at_deadline = clamped and api.key == _FETCH
         self.keeps_partitions = self.keeps_partitions or plan.keeps_partitions
         self.note_wait(

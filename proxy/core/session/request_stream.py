@@ -39,7 +39,7 @@ from proxy.core.session.held_request import hold
 from proxy.core.session.in_flight import KEPT_BYTES
 from proxy.core.session.kept_produce import leave_to_broker, on_sent, on_streamed
 from proxy.core.session.link import DROP, GATHER, STREAM
-from proxy.core.session.local_replies import answered, refuse_unanswered, respond
+from proxy.core.session.local_replies import as_planned, refuse_unanswered, respond
 from proxy.core.session.logins import is_logging_in, keep_login, may_keep_head
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.plan import SASL
@@ -409,8 +409,7 @@ def _apply(
     """Apply a verdict before the first byte of the request is forwarded. None: it has to wait for memory."""
     shared = link.shared
     whole = 4 + exchange.size_bytes
-    if exchange.plan.answer is not None:
-        verdict = answered(verdict, exchange.plan.answer)
+    verdict = as_planned(exchange.plan, verdict)
     ends = verdict.forward if isinstance(verdict, Throttle) else verdict
     too_large = isinstance(ends, Reject) and whole > min(
         MAX_REFUSED_BYTES, shared.request_pool.max_single_bytes

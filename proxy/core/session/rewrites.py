@@ -87,17 +87,20 @@ class Rewrites:
             return _Narrowing(self, api.version)
         if api.key in delegation_tokens.APIS:
             return lambda buf, start, end: self.token_owners.learn(api, buf, start, end)
+        lead = self.lead_for(api)
+        if lead is not None:
+            if api.key != ApiKey.METADATA or not self.wants_topic_names:
+                return lead
+
+            def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
+                self._learn_topics(buf, start, end, api)
+                return lead(buf, start, end)
+
+            return learn_and_rewrite
         rewriter = addresses.rewriter(api)
         if rewriter is None:
             return None
         advertise = self._advertise(api)
-        if api.key == ApiKey.METADATA and self.wants_topic_names:
-
-            def learn_and_rewrite(buf: bytearray, start: int, end: int) -> bytes | None:
-                self._learn_topics(buf, start, end, api)
-                return rewriter(buf, start, end, advertise)
-
-            return learn_and_rewrite
         return lambda buf, start, end: rewriter(buf, start, end, advertise)
 
     def _learn_topics(self, buf: bytearray, start: int, end: int, api: Api) -> None:

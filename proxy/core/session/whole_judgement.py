@@ -17,7 +17,7 @@ from proxy.core.session.buffered_request import hide, show
 from proxy.core.session.exchange import Pending
 from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import on_sent
-from proxy.core.session.local_replies import refuse, respond
+from proxy.core.session.local_replies import as_planned, refuse, respond
 from proxy.core.session.naming_exchange import MAX_ELEMENTS, NamingExchange
 from proxy.core.session.whole_request import put_whole
 from wire.errors import BudgetError, ErrorCode
@@ -52,7 +52,7 @@ def judging(
         for _ in _showing(shared, exchange, frame, body_at):
             yield pending
         link.usage.charge(exchange.size_bytes)
-        verdict = link.ask(exchange, shared.now_ms)
+        verdict = as_planned(exchange.plan, link.ask(exchange, shared.now_ms))
     now_ms = shared.now_ms
     while link.ending and isinstance(verdict, Hold):  # no request is held any more
         verdict = link.calls.ask_again(exchange, verdict.then, now_ms)

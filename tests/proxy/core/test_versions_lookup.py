@@ -13,10 +13,14 @@ from proxy.core.versions_lookup import (
     KnownVersions,
     VersionsLookup,
     VersionsQuestion,
+    own_question,
     take_question,
 )
 from tests.support.core.sessions import make_engine
 from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
+from wire import codec, header
+from wire.schema import make_message
 
 METADATA, HEARTBEAT, SASL_HANDSHAKE = 3, 12, 17
 QUESTION = VersionsQuestion(f.request(f.API_VERSIONS, 1, 7), 1, 7)
@@ -74,6 +78,31 @@ def test_questions_are_taken_when_they_are_whole(sizes):
             taken.append(question)
     assert taken == [QUESTION, VersionsQuestion(f.request(f.API_VERSIONS, 0, 8), 0, 8)]
     assert not received
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_the_own_question_is_a_request_of_its_version_that_names_no_broker(version):
+    """It has the name and version of software that brokers accept, from v3 on."""
+    api = api_of(f.API_VERSIONS, version)
+    question = own_question(version)
+    assert take_question(bytearray(question.frame)) == question
+    body_at = header.body_at(question.frame, 0, len(question.frame), api.request_header_version)
+    names = {"client_software_name": "sluice", "client_software_version": "1"}
+    shape = codec.request_shape(api)
+    assert codec.decode_request(api, question.frame[body_at:]) == make_message(
+        shape, 0, names if version >= 3 else {}
+    )
+
+
+def test_a_question_is_taken_without_the_broker_that_it_means():
+    """All else stays: the broker is told which software its client is."""
+    api = api_of(f.API_VERSIONS, 5)
+    software = {"client_software_name": "lib", "client_software_version": "1.0"}
+    for named in ({"cluster_id": "c", "node_id": 3}, {}):
+        body = codec.encode(make_message(codec.request_shape(api), 0, software | named))
+        question = take_question(bytearray(f.request(api.key, 5, 7, body, tagged=True)))
+        plain = codec.encode(make_message(codec.request_shape(api), 0, software))
+        assert question == VersionsQuestion(f.request(api.key, 5, 7, plain, tagged=True), 5, 7)
 
 
 def test_another_request_is_no_question():

@@ -156,6 +156,23 @@ def test_a_list_that_is_known_is_not_read_again():
     assert len(read) == 2
 
 
+@pytest.mark.parametrize("version", [3, 12])
+@pytest.mark.parametrize("chunk", [1 << 18, 1, 90])
+@pytest.mark.parametrize("wants_names", [False, True])
+def test_the_cluster_id_is_learnt_as_often_as_it_changes(version, chunk, wants_names):
+    """Another cluster may have brokers of the same addresses; a reply without one teaches nothing."""
+    wire = Wire()
+    wire.engine.rewrites.want_topic_names(wanted=wants_names)
+    text = f.compact if version >= 9 else f.string
+    topics = struct.pack(">i", 1) + (b"\x01\0" if version >= 9 else bytes(4))
+    head = metadata(version, 0, [(1, "kafka-1.there", 9092)], 0)[9 if version >= 9 else 8 :]
+    for name, known in (("ours", b"ours"), (None, b"ours"), ("theirs", b"theirs"), ("ours", b"ours")):  # fmt: skip
+        wire.client(f.request(f.METADATA, version, 7, b"\xff" * 4, tagged=version >= 9))
+        wire.broker(f.reply(7, head + text(name) + topics, tagged=version >= 9), chunk)
+        assert not wire.session.ended
+        assert wire.engine.topology.cluster_id == known
+
+
 @pytest.mark.parametrize(
     ("reply", "end"),
     [

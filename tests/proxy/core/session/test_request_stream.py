@@ -24,6 +24,7 @@ from tests.support.core.policies import Recorder, Silent
 from tests.support.core.quiet import Quiet
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
+from wire.apis import OFFERED
 from wire.errors import ErrorCode
 from wire.primitives import ELEMENT_BUDGET, encode_compact_count
 from wire.primitives import encode_compact as compact
@@ -82,7 +83,7 @@ def test_a_newer_api_versions_is_answered_here_in_the_shape_every_client_reads()
     """Error 35, v0 layout, header v0; then the client asks again in a version we know."""
     wire = Wire().client(f.request(f.API_VERSIONS, 32767, 9, b"\x01\x01\x00", tagged=True))
     (answer,) = f.split(wire.to_client)
-    assert answer[4:] == struct.pack(">ihihhh", 9, 35, 1, 18, 0, 4)
+    assert answer[4:] == struct.pack(">ihihhh", 9, 35, 1, 18, *OFFERED[18])
     assert wire.to_broker == b""
     again = f.request(f.API_VERSIONS, 0, 10)
     assert wire.client(again).to_broker == again
