@@ -5,11 +5,11 @@ import os
 import pytest
 
 from pipeline.jars import JarsUnavailableError
-from tests.support.messages.golden import GOLDEN, facts
-from tests.support.releases.__main__ import locked, locked_release, number
+from tests.support.messages.golden import GOLDEN, Fact, facts
+from tests.support.releases.__main__ import locked, locked_release
 from tests.support.releases.changes import api_changes, field_changes
 from tests.support.releases.definitions import Release
-from tests.support.releases.facts import csv_of, facts_of, merged
+from tests.support.releases.facts import csv_of, facts_of, is_in, merged, newest_of, number
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
 
@@ -27,23 +27,26 @@ def release(version: str) -> Release:
         pytest.skip(str(error))
 
 
+def layout(fact: Fact) -> Fact:
+    """A fact without the names of APIs and fields, which a later release may change."""
+    waits, addresses = bool(fact.own_wait), bool(fact.broker_addresses)
+    return fact._replace(releases="", name="", own_wait=waits, broker_addresses=addresses)
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_the_facts_are_what_the_definitions_of_each_release_say(version: str) -> None:
-    """No version is missing or too many, and each fact is right. An API may have another name in a later release."""
+    """No version is missing or too many, and each fact is right."""
     this = release(version)
-    minor = number(this.minor)
-    expected = [
-        fact._replace(releases=(this.minor,), name="")
-        for fact in facts()
-        if number(fact.releases[0]) <= minor <= number(fact.releases[-1])
-    ]
-    assert [fact._replace(name="") for fact in facts_of(this)] == expected
+    expected = [layout(fact) for fact in facts() if is_in(fact, this.minor)]
+    assert [*map(layout, facts_of(this))] == expected
 
 
 def test_no_table_lacks_a_line_for_the_newest_release() -> None:
     """APIs, error codes, layouts, addresses: `make kafka-release` has nothing to add, and no question."""
     new = release(NEWEST)
-    assert [*missing(new), *undecided(new)] == []
+    if number(new.minor) < number(newest_of(facts())):
+        pytest.skip("the tables know a release that no lock file has yet")
+    assert [*missing(new, facts()), *undecided(new)] == []
     assert csv_of(merged(facts(), new)) == (GOLDEN / "api_facts.csv").read_text("utf-8")
 
 

@@ -19,8 +19,8 @@ class Fact(NamedTuple):
     name: str
     kind: str
     version: int
-    releases: tuple[str, ...]
-    """First and last release of 3.9 to 4.4 in which the version is valid."""
+    releases: str
+    """In which the version is valid: `3.9+` from 3.9 to the newest one, `3.9..4.0`, or `3.9` alone."""
     broker_listener: bool
     flexible: bool
     header_version: int
@@ -49,7 +49,7 @@ def facts() -> tuple[Fact, ...]:
             name=row["name"],
             kind=row["kind"],
             version=int(row["version"]),
-            releases=tuple(row["releases"].split("..")),
+            releases=row["releases"],
             broker_listener=row["broker_listener"] == "yes",
             flexible=row["flexible"] == "yes",
             header_version=int(row["header_version"]),

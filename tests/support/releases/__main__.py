@@ -14,15 +14,15 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipeline.jars import JarsUnavailableError, provide_jars
 from tests.support.kafka.kafka_jars import CACHE
-from tests.support.messages.golden import GOLDEN, facts
+from tests.support.messages.golden import GOLDEN, Fact, facts
 from tests.support.releases.changes import api_changes, error_changes, field_changes
 from tests.support.releases.definitions import DefinitionError, Release, read_release
-from tests.support.releases.facts import csv_of, merged
+from tests.support.releases.facts import csv_of, merged, newest_of, number
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
 
@@ -54,11 +54,6 @@ def locked_release(version: str) -> Release:
     return read_release(version, jar)
 
 
-def number(version: str) -> tuple[int, ...]:
-    """Return a version as numbers, to compare with."""
-    return tuple(int(part) for part in version.split("."))
-
-
 def newest_before(version: str) -> str:
     """Return the newest release before this one that a lock file has. Raises DefinitionError if there is none."""
     earlier = [each for each in locked() if number(each)[:2] < number(version)[:2]]
@@ -67,12 +62,12 @@ def newest_before(version: str) -> str:
     return max(earlier, key=number)
 
 
-def report(old: Release, new: Release) -> tuple[list[str], int]:
-    """Return what the command prints, and its exit code."""
+def report(old: Release, new: Release, known: Sequence[Fact]) -> tuple[list[str], int]:
+    """Return what the command prints, and its exit code. `known` are the facts that the project has."""
     open_questions = list(undecided(new))
-    newest = max((fact.releases[-1] for fact in facts()), key=number)
+    newest = newest_of(known)
     is_newest = number(new.minor) >= number(newest)
-    lines = list(missing(new)) if is_newest else []
+    lines = list(missing(new, known)) if is_newest else []
     text = [
         f"Kafka {new.version} beside {old.version}",
         *_section("APIs", api_changes(old, new)),
@@ -117,9 +112,9 @@ def main(arguments: list[str]) -> int:
         old = locked_release(asked.earlier or newest_before(asked.version))
         place = asked.schemas
         new = read_release(asked.version, place) if place else locked_release(asked.version)
-        text, code = report(old, new)
+        text, code = report(old, new, facts())
         if asked.write:
-            (GOLDEN / "api_facts.csv").write_text(csv_of(merged(facts(), new)), "utf-8")
+            (GOLDEN / "api_facts.csv").write_text(csv_of(merged(facts(), new, old.minor)), "utf-8")
     except (DefinitionError, JarsUnavailableError) as error:
         print(f"kafka-release: {error}", file=sys.stderr)  # noqa: T201 - a program for people
         return UNREADABLE

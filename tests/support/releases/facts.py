@@ -1,7 +1,7 @@
 """The facts of `tests/golden/api_facts.csv`, made from the definitions of releases.
 
-- A line is an API, version and direction. It says what the newest release in which the version is valid says, and the
-  first and the last release of the file that have it.
+- A line is an API, version and direction. It says what the newest release in which the version is valid says, and
+  which releases have it: a release that changes nothing of a version leaves its line as it is.
 - `make kafka-release VERSION=... WRITE=1` adds a release to the file. No line is written by hand.
 """
 
@@ -38,15 +38,47 @@ def facts_of(release: Release) -> list[Fact]:
     ]
 
 
-def merged(old: Iterable[Fact], release: Release) -> list[Fact]:
-    """Return the facts of earlier releases with those of a newer one, or of the newest of them again, added."""
-    found = {(each.api_key, each.version, each.kind): each for each in old}
-    for fact in facts_of(release):
-        place = fact.api_key, fact.version, fact.kind
-        first = found[place].releases[0] if place in found else release.minor
-        span = (first, release.minor) if first != release.minor else (first,)
-        found[place] = fact._replace(releases=span)
-    return [found[place] for place in sorted(found, key=lambda at: (*at[:2], at[2] == "response"))]
+def merged(old: Iterable[Fact], release: Release, before: str = "") -> list[Fact]:
+    """Return the facts of earlier releases with those of a newer one, or of the newest of them again, added.
+
+    A version that this release has no more was valid up to `before`, by default the newest that the facts name.
+    """
+    old, new = list(old), facts_of(release)
+    before = before or newest_of(old)
+    found = {_place(fact): fact for fact in old}
+    now = {_place(fact): fact for fact in new}
+    for place, fact in found.items():
+        if place not in now and fact.releases.endswith("+"):
+            first = fact.releases[:-1]
+            ended = first if first == before else f"{first}..{before}"
+            found[place] = fact._replace(releases=ended)
+    for place, fact in now.items():
+        first = found[place].releases if place in found else f"{release.minor}+"
+        found[place] = fact._replace(releases=first)
+    return [found[place] for place in sorted(found)]
+
+
+def _place(fact: Fact) -> tuple[int, int, bool]:
+    """Return what a fact is about, in the order of the file."""
+    return fact.api_key, fact.version, fact.kind == "response"
+
+
+def number(version: str) -> tuple[int, ...]:
+    """Return a version as numbers, to compare with."""
+    return tuple(int(part) for part in version.split("."))
+
+
+def is_in(fact: Fact, minor: str) -> bool:
+    """Return whether a release, as `4.4`, has the version of a fact."""
+    first, _, last = fact.releases.removesuffix("+").partition("..")
+    after = number(first) <= number(minor)
+    return after and (fact.releases.endswith("+") or number(minor) <= number(last or first))
+
+
+def newest_of(facts: Iterable[Fact]) -> str:
+    """Return the newest release that the facts name: the last one that brought or ended a version."""
+    named = {name for fact in facts for name in fact.releases.removesuffix("+").split("..")}
+    return max(named, key=number)
 
 
 def csv_of(facts: Iterable[Fact]) -> str:
@@ -61,7 +93,7 @@ def row(fact: Fact) -> str:
         fact.name,
         fact.kind,
         fact.version,
-        "..".join(fact.releases),
+        fact.releases,
         "yes" if fact.broker_listener else "no",
         "yes" if fact.flexible else "no",
         fact.header_version,
@@ -80,7 +112,7 @@ def _fact(release: Release, message: Message, version: int) -> Fact:
         name=message.name,
         kind=message.kind,
         version=version,
-        releases=(release.minor,),
+        releases=f"{release.minor}+",
         broker_listener="broker" in request.listeners,
         flexible=flexible,
         header_version=_header_version(message, version, flexible=flexible),

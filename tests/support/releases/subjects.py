@@ -161,9 +161,10 @@ def _words(name: str) -> set[str]:
 
 def _is_decided(message: Message, path: str) -> bool:
     """Return whether the field is no broker's address, or a known one: its host, its port, or a struct around them."""
+    struct, _, name = path.rpartition("/")
     hosts = REWRITTEN.get(message.name, ()) if message.kind == "response" else ()
-    ports = (each.removesuffix("Host") + "Port" for each in hosts)
-    is_known = any(each == path or each.startswith(f"{path}/") for each in (*hosts, *ports))
+    beside = "port" in _words(name) and any(each.rpartition("/")[0] == struct for each in hosts)
+    is_known = beside or any(each == path or each.startswith(f"{path}/") for each in hosts)
     return is_known or _is_of_no_broker(message, path)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kio.index import KioIndexError, load_request_schema
 
-from tests.support.messages.golden import facts
 from tests.support.releases import newer
 from tests.support.releases.changes import differences
 from tests.support.releases.definitions import KINDS, text_of
@@ -25,13 +24,14 @@ from tests.support.releases.java_errors import read_errors
 from tests.support.releases.layouts import line_of
 from tests.support.releases.subjects import address_paths
 from wire import apis, newer_messages
+from wire.addresses import rewriter
 from wire.api_keys import ApiKey
 from wire.errors import RETRIABLE, ErrorCode
 from wire.listing_cuts import LISTED, layout_of_reply
 from wire.request_layouts import layout_of, names_anything
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tests.support.messages.golden import Fact
     from tests.support.releases.definitions import Message, Release
@@ -83,27 +83,21 @@ class Missing(NamedTuple):
     """The present line; empty if the line is new."""
 
 
-def missing(release: Release) -> Iterator[Missing]:
-    """Yield all that the tables lack, file by file."""
-    new_facts = merged(facts(), release)
-    yield from _facts(new_facts)
+def missing(release: Release, known: Sequence[Fact]) -> Iterator[Missing]:
+    """Yield all that the tables lack, file by file. `known` are the facts of earlier releases."""
+    new_facts = merged(known, release)
+    if changed := len(set(new_facts) - set(known)):
+        yield Missing("tests/golden/api_facts.csv", f"{changed} lines, by WRITE=1")
     yield from _api_keys(release)
     yield from _apis(release, new_facts)
     yield from _errors(release)
     yield from _layouts(release)
+    yield from _addresses(release)
     yield from _readers(release)
     yield from _messages(release)
     for request in release.requests():
         if request.key not in set(ApiKey) and "broker" in request.listeners:
             yield from _choices(release, request)
-
-
-def _facts(new_facts: list[Fact]) -> Iterator[Missing]:
-    changed = len(set(new_facts) - set(facts()))
-    if changed:
-        yield Missing(
-            "tests/golden/api_facts.csv", f"{changed} lines, new or with this release: WRITE=1"
-        )
 
 
 def _api_keys(release: Release) -> Iterator[Missing]:
@@ -237,6 +231,19 @@ def api_at(message: Message, version: int) -> Api:
         return api
     newest = next(api for v in range(version, -1, -1) if (api := apis.known(message.key, v)))
     return replace(newest, version=version)
+
+
+def _addresses(release: Release) -> Iterator[Missing]:
+    """Yield the replies that name brokers and have no rewriter."""
+    for (key, kind), message in release.messages.items():
+        for version in message.versions if kind == "response" and key in _offered else ():
+            paths = list(address_paths(message, version))
+            if (
+                paths
+                and rewriter(replace(api_at(message, version), carries_addresses=True)) is None
+            ):
+                text = f"ApiKey.{ApiKey(key).name} v{version}, in _REWRITERS or _LEADS: {' '.join(paths)}"
+                yield Missing("wire/addresses.py", text)
 
 
 def _readers(release: Release) -> Iterator[Missing]:
