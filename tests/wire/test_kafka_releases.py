@@ -6,9 +6,9 @@ import pytest
 
 from pipeline.jars import JarsUnavailableError
 from tests.support.messages.golden import GOLDEN, Fact, facts
-from tests.support.releases.__main__ import locked, locked_release
+from tests.support.releases.__main__ import COMPLETE, locked, locked_release, main
 from tests.support.releases.changes import api_changes, field_changes
-from tests.support.releases.definitions import Release
+from tests.support.releases.definitions import NOTHING, Release
 from tests.support.releases.facts import csv_of, facts_of, is_in, merged, newest_of, number
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
@@ -67,10 +67,36 @@ def test_the_changes_between_two_releases_are_those_of_kafkas_proposals() -> Non
         "+ 93 StreamsGroupTopologyDescriptionUpdate 0, for broker",
         "+ 94 UnregisterController 0, for broker and controller",
     ]
-    fields = [*field_changes(release("4.3.1"), release("4.4.0"))]
-    assert fields[:3] == [
+    assert [*field_changes(release("4.3.1"), release("4.4.0"))][:3] == [
         "ApiVersionsRequest v5",
         "    + ClusterId string (nullable)",
         "    + NodeId int32",
     ]
-    assert "      Topics/Name string (topic) -> Topics/TopicId uuid (topic id)" in fields
+
+
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        ("HeartbeatRequest v0", "+ GroupId string (group)"),
+        ("ProduceResponse v10", "+ NodeEndpoints []NodeEndpoint (address; tag 0, default empty)"),
+        ("FetchResponse v16", "+ NodeEndpoints []NodeEndpoint (address; tag 0, default empty)"),
+        (
+            "TxnOffsetCommitRequest v6",
+            "Topics/Name string (topic) -> Topics/TopicId uuid (topic id)",
+        ),
+    ],
+)
+def test_beside_nothing_all_that_a_release_has_is_new(message: str, line: str) -> None:
+    """KIP-951 added lists of endpoints as tagged fields, and KIP-1319 ids in place of names."""
+    fields = [each.strip() for each in field_changes(NOTHING, release(NEWEST))]
+    of_message = fields[fields.index(message) :]
+    assert line in of_message[:12]
+
+
+def test_the_command_succeeds_if_nothing_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its last line counts what is missing."""
+    release(NEWEST)
+    assert main([NEWEST, "--from", "nothing"]) == COMPLETE
+    assert capsys.readouterr().out.endswith(
+        "0 lines or choices are missing, 0 fields are undecided.\n"
+    )

@@ -2,6 +2,7 @@
 
     make kafka-release VERSION=4.5.0                  beside the newest earlier release that a lock file has
     make kafka-release VERSION=4.5.0 FROM=3.9.2       beside another one
+    make kafka-release VERSION=4.5.0 FROM=nothing     all that it has
     make kafka-release VERSION=4.5.0 SCHEMAS=FOLDER   of a checkout of Kafka, a folder of definitions, or a zip
     make kafka-release VERSION=4.5.0 WRITE=1          and writes tests/golden/api_facts.csv
 
@@ -21,7 +22,7 @@ from pipeline.jars import JarsUnavailableError, provide_jars
 from tests.support.kafka.kafka_jars import CACHE
 from tests.support.messages.golden import GOLDEN, Fact, facts
 from tests.support.releases.changes import api_changes, error_changes, field_changes
-from tests.support.releases.definitions import DefinitionError, Release, read_release
+from tests.support.releases.definitions import NOTHING, DefinitionError, Release, read_release
 from tests.support.releases.facts import csv_of, merged, newest_of, number
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
@@ -109,7 +110,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", action="store_true")
     asked = parser.parse_args(arguments)
     try:
-        old = locked_release(asked.earlier or newest_before(asked.version))
+        earlier = asked.earlier or newest_before(asked.version)
+        old = NOTHING if earlier == NOTHING.version else locked_release(earlier)
         place = asked.schemas
         new = read_release(asked.version, place) if place else locked_release(asked.version)
         text, code = report(old, new, facts())

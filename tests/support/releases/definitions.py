@@ -95,45 +95,42 @@ class Release:
 
 
 class Files:
-    """The files of a jar, a zip or a folder, each found by the end of its path."""
+    """The files of a jar, a zip or a folder, each found by its name in any folder."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path | None) -> None:
+        self._found: dict[str, Path | zipfile.Path] = {}
+        if place is None:
+            return
         if place.is_dir():
-            self._zip = None
-            self.names = [
-                path.relative_to(place).as_posix()
-                for path in sorted(place.rglob("*"))
-                if path.suffix in {".json", ".java", ".class"}
-            ]
+            self._found = {path.name: path for path in sorted(place.rglob("*.*"))}
         elif zipfile.is_zipfile(place):
-            self._zip = zipfile.ZipFile(place)
-            self.names = sorted(self._zip.namelist())
+            packed = zipfile.ZipFile(place)
+            self._found = {
+                PurePosixPath(name).name: zipfile.Path(packed, name) for name in packed.namelist()
+            }
         else:
             raise DefinitionError(f"{place} is neither a folder nor a zip")
-        self._place = place
-        self._by_end = {PurePosixPath(name).name: name for name in self.names}
 
-    def read(self, name: str) -> bytes:
-        """Return the content of one of `names`."""
-        if self._zip is None:
-            return (self._place / name).read_bytes()
-        return self._zip.read(name)
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._found))
 
-    def find(self, file_name: str) -> bytes | None:
-        """Return the content of the file of this name in any folder; None if there is none."""
-        name = self._by_end.get(file_name)
-        return None if name is None else self.read(name)
+    def find(self, name: str) -> bytes | None:
+        """Return the content of the file of this name; None if there is none."""
+        path = self._found.get(name)
+        return None if path is None else path.read_bytes()
+
+
+NOTHING = Release("nothing", {}, Files(None))
+"""A release without any API: beside it, all of another one is new."""
 
 
 def read_release(version: str, place: Path) -> Release:
     """Return the release in this jar, zip or folder. Raises DefinitionError."""
     files = Files(place)
     messages: dict[tuple[int, Kind], Message] = {}
-    for name in files.names:
-        if not _DEFINITION.fullmatch(PurePosixPath(name).name):
-            continue
+    for name in filter(_DEFINITION.fullmatch, files):
         try:
-            message = read_message(files.read(name).decode())
+            message = read_message((files.find(name) or b"").decode())
         except (ValueError, KeyError, TypeError) as error:
             raise DefinitionError(f"{name} is no message definition: {error!r}") from error
         if message is not None:
