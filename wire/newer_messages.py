@@ -220,12 +220,16 @@ def _types() -> dict[str, object]:
 
     return {
         "bool": bool,
+        "bytes": bytes,
+        "float64": primitive.f64,
         "int16": primitive.i16,
         "int32": primitive.i32,
         "int64": primitive.i64,
         "int8": primitive.i8,
+        "records": primitive.Records,
         "string": str,
         "timedelta_i32": primitive.i32Timedelta,
+        "timedelta_i64": primitive.i64Timedelta,
         "uint16": primitive.u16,
         "uuid": UUID | None,
     }
@@ -236,7 +240,7 @@ def _default(kafka_type: str, text: str) -> object:
         return text
     if kafka_type == "bool":
         return bool(int(text))
-    if kafka_type == "timedelta_i32":
+    if kafka_type.startswith("timedelta"):
         from datetime import timedelta  # noqa: PLC0415 - for messages only
 
         return timedelta(milliseconds=int(text))

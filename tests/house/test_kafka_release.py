@@ -13,11 +13,15 @@ from tests.support.kafka.jar_lock import head_for, locked, newest_lock
 from tests.support.messages.golden import facts
 from tests.support.releases.__main__ import COMPLETE, LACKING, UNDECIDED, UNREADABLE, main, report
 from tests.support.releases.definitions import DefinitionError, Release, range_of, read_release
-from tests.support.releases.facts import merged, row
+from tests.support.releases.facts import FIXED_BYTES, merged, row
 from tests.support.releases.java_errors import read_errors
+from tests.support.releases.newer import newer_lines
+from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import BY_HAND
+from wire import codec, newer_messages
 from wire.api_keys import ApiKey
 from wire.errors import RETRIABLE, ErrorCode
+from wire.schema import check, make_message, shape_of
 
 Fields = list[dict[str, Any]]
 OLD, NEW = "98.0.0", "99.0.0"
@@ -127,6 +131,7 @@ def next_release() -> Definitions:
                 field("Shine", "string", entityType="shineId"),
             ]),
             field("TimeoutMs", "int32", "1+"),
+            field("AlsoTopics", "[]string", taggedVersions="0+", tag=0, entityType="topicName"),
         ],
         [THROTTLE, field("Results", "[]Result", fields=[field("TopicId", "uuid"), ERROR])],
     )  # fmt: skip
@@ -166,7 +171,8 @@ def said(tmp_path: Path) -> str:
         ("DescribeClusterResponse: Brokers/Host", "this address is gone"),
         ("AddOffsetsToTxnResponse v3+: LeaderEndpoints", "looks like an address"),
         ("AddOffsetsToTxnResponse v3+: LeaderEndpoints/Host", "looks like an address"),
-        ("6 fields are undecided",),
+        ("ShineTopicsRequest v0+: AlsoTopics", "a name in a tagged field"),
+        ("7 fields are undecided",),
     ],
 )
 def test_each_change_is_named(said: str, lines: Iterable[str]) -> None:
@@ -190,6 +196,31 @@ def test_lines_alone_are_no_question(tmp_path: Path) -> None:
     made.errors["SHINE_LOST"] = (CODE, False)
     new = made.written(NEW, tmp_path / "new")
     assert report(new, new, KNOWN)[1] == LACKING
+
+
+def test_a_version_that_is_not_offered_is_decided(tmp_path: Path) -> None:
+    """No client meets what is in it: InitProducerId v6 may hold any field, and v5 may not."""
+    made = Definitions()
+    made.add(*(22, "InitProducerId", "5-6", "2+"), [field("Host", "string", "6+")], [ERROR])
+    assert not [*undecided(made.written(NEW, tmp_path / "hidden"))]
+    made.add(*(22, "InitProducerId", "5-6", "2+"), [field("Host", "string", "5+")], [ERROR])
+    (one,) = undecided(made.written(NEW, tmp_path / "offered"))
+    assert one.path == "InitProducerIdRequest v5+: Host"
+
+
+def test_a_message_that_the_codec_lacks_can_be_made_of_any_type(tmp_path: Path) -> None:
+    """The lines that are printed make a class that is encoded and decoded."""
+    made = Definitions()
+    types = (*FIXED_BYTES, "string", "bytes", "records")
+    fields = [field(f"A{type_.title()}", type_) for type_ in types if type_ != "uint32"]
+    fields += [field("WaitMs", "int32", default="0x10"), field("LongMs", "int64", default="-1")]
+    fields += [field("Inner", "[]Struct", fields=[field("Deep", "[]int32")])]
+    made.add(KEY, "ShineTopics", "0", "0+", fields, [ERROR])
+    request = made.written(NEW, tmp_path / "made").messages[KEY, "request"]
+    lines = newer_messages.read_lines(newer_lines(request, 0))[KEY, 0, "request"]
+    shape = shape_of(newer_messages._Maker(KEY, 0, "request", lines).message())
+    body = codec.encode(make_message(shape, 0))
+    assert check(shape, body, 0, len(body), 99) == (len(body), 99)
 
 
 def test_an_unstable_version_is_not_offered(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Line(NamedTuple):
 
 
 def line_of(message: Message, versions: range) -> Line | None:
-    """Return the line of a message that names topics or groups; None if it names none, or names one in a tagged field.
+    """Return the line of a message that names topics or groups; None if it names none.
 
     `versions` are those of Sluice's table.
     """
@@ -81,9 +81,7 @@ def line_of(message: Message, versions: range) -> Line | None:
     for mark in "}]>)":
         made = made.replace(f" {mark}", mark)
     by_hand = _BY_HAND.get(message.name + message.kind.capitalize())
-    if writer.is_unreadable or not (writer.names_something or by_hand):
-        return None
-    return Line(by_hand or made, made)
+    return Line(by_hand or made, made) if writer.names_something or by_hand else None
 
 
 def _fields(parts: tuple[Part, ...], api: Api, by_hand: bool) -> Iterator[Any]:  # noqa: FBT001 - handed down
@@ -107,8 +105,6 @@ class _Writer:
         self._message = message
         self._versions = versions
         self.names_something = False
-        self.is_unreadable = False
-        """There is no notation for a name in a tagged field."""
 
     def struct(
         self, path: str, fields: tuple[Field, ...], within: range, *, in_topic: bool
@@ -118,11 +114,7 @@ class _Writer:
         skipped: set[str] = set()
         for field in fields:
             place, versions = path + field.name, both(field.versions, within)
-            if not versions or field.name in skipped:
-                continue
-            if field.tagged:
-                named = (field, *field.fields)
-                self.is_unreadable |= any(_names_topic(e) or e.entity == "groupId" for e in named)
+            if not versions or field.tagged or field.name in skipped:
                 continue
             suffix = "" if versions == within else f"@{self._text_of(versions)}"
             if (resource := self.resource(field, fields)) is not None:

@@ -69,5 +69,12 @@ def _words(fields: tuple[Field, ...], version: int) -> Iterator[str]:
         if version in field.nullable:
             text += "?"
         elif field.default is not None:
-            text += f"={int(field.default == 'true') if type_ == 'bool' else field.default}"
+            text += f"={_default(type_, field.default)}"
         yield f"{name}:{text}" + (f"#{field.tag}" if version in field.tagged else "")
+
+
+def _default(type_: str, text: str) -> str:
+    """Return a default as the table has it: numbers are decimal, and a bool is one."""
+    if type_ == "bool":
+        return str(int(text == "true"))
+    return text if type_ in {"string", "float64"} else str(int(text, 0))

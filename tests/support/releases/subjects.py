@@ -3,13 +3,17 @@
 - A field's subject follows from its `entityType`, its type or its name.
 - A field that looks like an address is one of a broker unless this module says otherwise, with the reason. A new one is
   *undecided* until it is in a table here: as an address that `wire.addresses` rewrites, or as none of a broker.
-- So is a field of an `entityType` that is not in `ENTITIES`: no one has asked yet what a policy must know of it.
+- So is a field of an `entityType` that is not in `ENTITIES`: no one has asked yet what a policy must know of it. And so
+  is a name of a topic or group in a tagged field, which `wire.request_layouts` steps over.
+- A version that `wire.apis` has and does not offer is decided.
 """
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
+
+from wire.apis import find, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -132,27 +136,41 @@ def address_paths(message: Message, version: int) -> Iterator[str]:
 
 
 def undecided(release: Release) -> Iterator[Undecided]:
-    """Yield each field of a client's API whose meaning no table has, and each address that is no longer there."""
+    """Yield each field that clients may meet and whose meaning no table has, and each address that is gone."""
     for message in release.messages.values():
-        is_for_clients = "broker" in release.messages[message.key, "request"].listeners
+        request = release.messages[message.key, "request"]
+        met = [v for v in message.versions if _may_be_met(request, v)]
         fields = dict(message.walk())
         for path, field in fields.items():
-            around = [
-                each.versions.start
-                for at, each in fields.items()
-                if f"{path}/".startswith(f"{at}/")
-            ]
-            since = max(message.versions.start, *around)
-            place = f"{message.name}{message.kind.capitalize()} v{since}+: {path}"
-            if field.entity and field.entity not in ENTITIES:
-                yield Undecided(place, f"entityType {field.entity}: what must a policy know of it?")
-            elif is_for_clients and looks_like_address(field) and not _is_decided(message, path):
-                yield Undecided(place, f'looks like an address: "{field.about}"')
+            around = [each for at, each in fields.items() if f"{path}/".startswith(f"{at}/")]
+            versions = [v for v in met if all(v in each.versions for each in around)]
+            if versions and (why := _why(message, path, field)):
+                kind = message.kind.capitalize()
+                yield Undecided(f"{message.name}{kind} v{versions[0]}+: {path}", why)
         if message.kind == "response":
             for path in REWRITTEN.get(message.name, ()):
                 if path not in fields:
                     why = "this address is gone: what names the brokers now?"
                     yield Undecided(f"{message.name}Response: {path}", why)
+
+
+def _may_be_met(request: Message, version: int) -> bool:
+    """Return whether clients may use this version: it is offered, or no table has it yet."""
+    if find(request.key, version) is not None:
+        return True
+    return "broker" in request.listeners and known(request.key, version) is None
+
+
+def _why(message: Message, path: str, field: Field) -> str:
+    """Return what must be decided of a field; nothing if it is known."""
+    if field.entity and field.entity not in ENTITIES:
+        return f"entityType {field.entity}: what must a policy know of it?"
+    if looks_like_address(field) and not _is_decided(message, path):
+        return f'looks like an address: "{field.about}"'
+    names = subject_of(field) in {"topic", "topic id", "group"}
+    if names and field.tagged and message.kind == "request":
+        return "a name in a tagged field: policies do not see it"
+    return ""
 
 
 def _words(name: str) -> set[str]:

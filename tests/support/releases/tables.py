@@ -299,6 +299,7 @@ def _choices(release: Release, request: Message) -> Iterator[Missing]:
         yield Missing("tests/wire/test_request_layouts.py", f"ApiKey.{name}, in NAMELESS")
         if (listing := line_of(reply, request.versions)) is not None:
             yield Missing("wire/listing_cuts.py", f"{request.name} {listing.text}")
+            yield Missing("docs/extend/replies.md", f"{request.name} among LISTED")
     if any(True for version in request.versions for _ in address_paths(reply, version)):
         yield Missing(
             "wire/addresses.py", f"ApiKey.{name}, in _REWRITERS or _LEADS, and in LISTENER_APIS"
