@@ -17,7 +17,7 @@ from proxy.core.memory.claim import Claimant
 
 if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
-    from proxy.core.memory.claim import Unread
+    from proxy.core.memory.claim import Grantor
     from proxy.core.purgatory.timers import Timer, Timers
 
 PATIENCE_MS: Final = 2_000
@@ -60,7 +60,7 @@ class Retirements:
 
     __slots__ = ("_left", "_retiring", "_room", "_timer", "_timers")
 
-    def __init__(self, timers: Timers, room: Unread) -> None:
+    def __init__(self, timers: Timers, room: Grantor) -> None:
         self._timers = timers
         self._room = room
         self._retiring: dict[Retiring, _Retirement] = {}

@@ -1,8 +1,9 @@
 """A session's claim on the request pool: its reserved bytes, the line it waits in, and its read timer.
 
 Rules (a request that uses memory must arrive; this prevents slowloris attacks):
-- Time counts from when the first memory was granted, and not while the client waits for more. It starts again while
-  the broker reads no bytes or sends no replies, because the client does not cause that delay.
+- Time counts from when the first memory was granted, and not while the client waits for more (but for what it sends
+  meanwhile). It starts again while the broker reads no bytes or sends no replies, because the client does not cause
+  that delay.
 - A client that waits to begin is not read, and is not closed for waiting. But it must prove that it has data to send:
   the bytes already read and those in the kernel's buffer must arrive at the minimum rate, and by the read timeout, up
   to SHOWN_BYTES or the whole frame. A client with that much data fills the buffer at once. PROBE_MS after it began to
@@ -35,6 +36,8 @@ HEAD_BYTES = 4096
 """An ordinary request head, with its client id and transactional id, is shorter than this."""
 SHOWN_BYTES = 4096
 """This many unread bytes prove that a client has data to send; the smallest receive buffer holds them."""
+FULL_BYTES = 32 << 10
+"""With so many unread bytes the kernel's buffer may be full: they show no rate."""
 PROBE_MS = 100
 """The time in which the first bytes of a request show its rate. A shorter time counts as this one."""
 
@@ -71,10 +74,14 @@ class Claimant(Protocol):
     def fail_and_ask_for_turn(self, fault: Exception) -> None: ...
 
 
-class Unread(Protocol):
-    """Returns how many bytes of a client wait unread in the kernel's buffer; None: that is unknown."""
+class Grantor(Protocol):
+    """Grants memory. `unread_bytes` returns how many bytes of a client wait unread in the kernel's buffer; None: that
+    is unknown.
+    """
 
     unread_bytes: Callable[[Claimant], int] | None
+
+    def on_probed(self, claim: MemoryClaim) -> None: ...
 
 
 class Announced(Protocol):
@@ -97,7 +104,7 @@ class MemoryRoom(Protocol):
     @property
     def request_pool(self) -> MemoryPool: ...
     @property
-    def reservations(self) -> Unread: ...
+    def reservations(self) -> Grantor: ...
     @property
     def announced(self) -> Announced: ...
 
@@ -140,6 +147,7 @@ class MemoryClaim:
         "short_since_us",
         "since_ms",
         "timer",
+        "waits_at_bytes",
         "waits_since_ms",
         "whole_bytes",
     )
@@ -154,6 +162,7 @@ class MemoryClaim:
         self.share: Share | None = None  # that the reserved bytes belong to
         self.line: WaitingLine[MemoryClaim] | None = None  # the line it waits in
         self.waits_since_ms = 0
+        self.waits_at_bytes = 0  # that had arrived when it began to wait
         self.left_ms = 0  # how long its request was expected to take when it began to wait
         self.short_since_us = 0  # since when its next request waits for memory
         self.announced_bytes = 0  # of the request that streams (`proxy.core.memory.announced`)
@@ -197,18 +206,40 @@ class MemoryClaim:
         now_ms = self.room.now_ms
         if self.line is None:
             self.waits_since_ms = now_ms
+            self.waits_at_bytes = self.arrived_bytes(here_bytes)
         else:
             self.line.discard(self)
         self.line = line
         self.left_ms = self.rest_ms(now_ms, here_bytes)
         line.add(self, size_bytes, 0 if ahead else now_ms + self.left_ms)
 
+    def move_to(self, line: WaitingLine[MemoryClaim], left_ms: int) -> None:
+        """Wait in `line` from now on, because the rest of the request was found to take `left_ms`."""
+        self.left_ms = left_ms
+        ends_ms = self.waits_since_ms + left_ms
+        before = self.line
+        if before is line:
+            line.move(self, ends_ms)
+        elif before is not None:
+            line.add(self, before.places[self].size_bytes, ends_ms)
+            before.discard(self)
+            self.line = line
+
     def leave_line(self) -> None:
-        """Leave the line. Time spent in it does not count."""
-        if self.line is not None:
-            self.line.discard(self)
-            self.line = None
-            self.since_ms += self.room.now_ms - self.waits_since_ms
+        """Leave the line. Time spent in it does not count, but for what has arrived meanwhile: that shows no rate, and
+        counts as if it had come at the mean one.
+        """
+        if self.line is None:
+            return
+        now_ms = self.room.now_ms
+        free_ms = now_ms - self.waits_since_ms
+        if self.owner.request_left:
+            came_bytes = self.arrived_bytes() - self.waits_at_bytes
+            took_ms = came_bytes * self.elapsed_ms(now_ms) // max(self.waits_at_bytes, 1)
+            free_ms = max(0, free_ms - took_ms)
+        self.line.discard(self)
+        self.line = None
+        self.since_ms += free_ms
 
     def refuse(self) -> None:
         """Start the wait of a new request: from now on the client must prove that it has data to send."""
@@ -235,10 +266,10 @@ class MemoryClaim:
         owner = self.owner
         left = owner.request_left
         if left:
-            whole_bytes = self.announced_bytes or self.whole_bytes
-            return max(0, whole_bytes - left)
+            here_bytes = max(0, (self.announced_bytes or self.whole_bytes) - left)
+        else:
+            here_bytes = max(here_bytes, len(owner.client.carry))
         unread_bytes = self.room.reservations.unread_bytes
-        here_bytes = max(here_bytes, len(owner.client.carry))
         return here_bytes + (0 if unread_bytes is None else unread_bytes(owner))
 
     def rest_ms(self, now_ms: int, here_bytes: int = 0) -> int:
@@ -247,9 +278,23 @@ class MemoryClaim:
         missing_bytes = (self.announced_bytes or self.whole_bytes) - arrived_bytes
         if missing_bytes <= 0:
             return 0
+        return missing_bytes * max(self.elapsed_ms(now_ms), PROBE_MS) // max(arrived_bytes, 1)
+
+    def elapsed_ms(self, now_ms: int) -> int:
+        """Return how much of its time the request has used, in ms: inside it, waiting for memory does not count."""
         waits = self.line is not None and self.owner.request_left > 0
-        elapsed_ms = (self.waits_since_ms if waits else now_ms) - self.since_ms
-        return missing_bytes * max(elapsed_ms, PROBE_MS) // max(arrived_bytes, 1)
+        return (self.waits_since_ms if waits else now_ms) - self.since_ms
+
+    def shown_rest_ms(self, now_ms: int) -> int:
+        """Return how long the rest takes of a request that waits, at the rate at which the kernel's buffer was filled
+        meanwhile; 0 if that has as much as shows no rate, or is unknown.
+        """
+        owner, unread_bytes = self.owner, self.room.reservations.unread_bytes
+        shown_bytes = FULL_BYTES if unread_bytes is None else unread_bytes(owner)
+        if shown_bytes >= FULL_BYTES:
+            return 0
+        missing_bytes = max(0, self.whole_bytes - self.arrived_bytes())
+        return missing_bytes * (now_ms - self.waits_since_ms) // max(shown_bytes, 1)
 
     # -- the read timer --------------------------------------------------------------------------
 
@@ -285,8 +330,7 @@ class MemoryClaim:
         """End the session if its request stalls; else check again when it may be late."""
         self.timer = None
         if self.line is not None and not self.owner.request_left and now_ms > self.since_ms:
-            self.left_ms = self.rest_ms(now_ms)
-            self.line.move(self, self.waits_since_ms + self.left_ms)
+            self.room.reservations.on_probed(self)
         found = None if self.owner.ended else self.received()
         if found is None:
             return
@@ -294,7 +338,7 @@ class MemoryClaim:
         if self.line is None and self.owner.is_kept_waiting:
             self.since_ms = now_ms
         limits = self.room.slow_client_limits
-        elapsed_ms = now_ms - self.since_ms
+        elapsed_ms = self.elapsed_ms(now_ms)
         is_body = self.owner.request_left > 0
         late = 0 < limits.timeout_ms <= elapsed_ms
         if late and is_body:
@@ -302,7 +346,7 @@ class MemoryClaim:
         if late or limits.is_too_slow(received_bytes, elapsed_ms):
             self.end_slow(now_ms)
             return
-        due_ms = limits.due_ms(self.since_ms, received_bytes, is_body=is_body)
+        due_ms = limits.due_ms(now_ms - elapsed_ms, received_bytes, is_body=is_body)
         if self.announced_bytes and limits.timeout_ms:  # others may begin to wait for the node
             asked_ms = max(now_ms + SHARE_CHECK_MS, self.since_ms + limits.timeout_ms)
             due_ms = asked_ms if due_ms is None else min(due_ms, asked_ms)

@@ -66,7 +66,7 @@ class PairShares:
     def is_over(self, share: Share, claim: MemoryClaim) -> bool:
         """Return whether the share is used up for this claim. One request that has begun may exceed it."""
         size_bytes = self.pool.size_bytes
-        if size_bytes == NO_BOUND or claim in (share.first, self._parts.of(claim).first):
+        if size_bytes == NO_BOUND or claim is share.first or self._parts.may_exceed(claim):
             return False
         part = self.max_share if self.max_share < 1 else WAITING_SHARE
         if share.used_bytes < part * size_bytes:

@@ -5,12 +5,13 @@ Rules:
   refused client is muted (OUT_OF_MEMORY), before or inside its request, keeps the bytes already read, and is placed in
   line by the time at which its request is expected to end (`waiting_line`). A release serves the line at once: it
   reserves the memory there, and the session continues in its own turn.
-- The pool has a part for ordinary requests and one for larger ones (`pool_part`); a claim of a (user, address) over its
-  share of the pool waits in a line of its own (`pair_shares`).
+- The pool has parts for ordinary requests, larger ones and slow ones (`pool_part`); a claim of a (user, address) over
+  its share of the pool waits in a line of its own (`pair_shares`).
 - Every client is read up to the size of its request, even if no memory is left (see `read_sizes`).
 - If the number of requests is at its limit, a client waits for admission with its bytes unprocessed. Such clients are
   called one by one, because their sizes are unknown; until a called client is done, no other overtakes it.
-- While claims wait, those that arrive much more slowly are ended (`slow_clients`); checked once in SHARE_CHECK_MS.
+- While claims wait, those that arrive much more slowly are ended (`slow_clients`), and those whose clients send next to
+  nothing meanwhile wait as slow ones from then on; checked once in SHARE_CHECK_MS.
 - The head of a request reserves memory as a body does, once it is longer than any ordinary head.
 """
 
@@ -22,7 +23,7 @@ from proxy.core.memory.pair_shares import PairShares
 from proxy.core.memory.pool import NO_BOUND
 from proxy.core.memory.pool_part import PoolParts
 from proxy.core.memory.slow_clients import SHARE_CHECK_MS
-from proxy.core.memory.slow_holders import slowest_holder
+from proxy.core.memory.slow_holders import move_stalled, slowest_holder
 from proxy.core.memory.waiting_line import WaitingLine
 
 if TYPE_CHECKING:
@@ -55,11 +56,10 @@ class Reservations:
         self._admission: WaitingLine[MemoryClaim] = WaitingLine()
         self._called: MemoryClaim | None = None  # it has its turn, unprocessed before
         self._parts = PoolParts(pool)
-        self._ordinary, self._large = self._parts.ordinary, self._parts.large
-        self._lines = (self._admission, self._ordinary.line, self._large.line)
+        self._lines = (self._admission, *(part.line for part in self._parts.all))
         self._admission_places = self._admission.places
-        self._ordinary_places = self._ordinary.line.places
-        self._large_places = self._large.line.places
+        places = (part.line.places for part in self._parts.all)
+        self._ordinary_places, self._large_places, self._slow_places = places
         self._shares = PairShares(pool, self._parts, max_share)
         self._room: MemoryRoom | None = None  # while the timer of `_end_slow_holders` runs
         pool.on_release = self.serve
@@ -74,7 +74,11 @@ class Reservations:
     @property
     def _waits(self) -> bool:
         """Whether claims wait, and not for their share."""
-        return bool(self._admission_places or self._ordinary_places or self._large_places)
+        return bool(self._admission_places) or self._waits_for_memory
+
+    @property
+    def _waits_for_memory(self) -> bool:
+        return bool(self._ordinary_places or self._large_places or self._slow_places)
 
     @property
     def is_contended(self) -> bool:
@@ -99,6 +103,8 @@ class Reservations:
         if claim.reserved_bytes:
             return True  # granted while it waited
         claim.whole_bytes = whole_bytes
+        if not claim.short_since_us:
+            claim.begin(claim.room.now_ms)
         first = claim is self._called
         if self.max_requests != NO_BOUND:
             if not first and self.is_closed():
@@ -140,6 +146,11 @@ class Reservations:
         if claim.line is None:
             claim.whole_bytes = 0
             self._enqueue(claim, 0, self._admission)
+
+    def on_probed(self, claim: MemoryClaim) -> None:
+        """Move a claim that waits for its first memory, because its first bytes show its rate."""
+        if self._parts.place_again(claim):
+            self.serve()
 
     def on_turn_over(self, claim: MemoryClaim) -> None:
         """Record that the session had its turn. If its claim was called, call the next one."""
@@ -228,7 +239,7 @@ class Reservations:
 
     def serve(self) -> None:
         """Grant free memory to the claims in line. Called on each release."""
-        for part in (self._ordinary, self._large):
+        for part in self._parts.in_order():
             while (place := part.line.first()) is not None:
                 claim = place.claim
                 share = self._shares.find(claim)
@@ -274,15 +285,14 @@ class Reservations:
             begun = claim.reserved_bytes > 0
             self._enqueue(claim, more_bytes, self._shares.line_of(share), here_bytes, ahead=begun)
             return False
-        part = self._parts.of(claim)
-        if part.line.places and part.first is not claim:
+        if self._waits_for_memory or not self._parts.fits_all(more_bytes):
             now_ms = claim.room.now_ms
-            waits = part.line.precedes(now_ms + claim.rest_ms(now_ms, here_bytes))
-        else:
-            waits = False
-        if waits or not self._parts.may_take(part, claim, more_bytes, self.reserved_bytes):
-            self._enqueue(claim, more_bytes, part.line, here_bytes)
-            return False
+            rest_ms = claim.rest_ms(now_ms, here_bytes)
+            part = self._parts.of(claim, rest_ms)
+            waits = part.line.precedes(now_ms + rest_ms) and not self._parts.may_exceed(claim)
+            if waits or not self._parts.may_take(part, claim, more_bytes, self.reserved_bytes):
+                self._enqueue(claim, more_bytes, part.line, here_bytes)
+                return False
         self._book(claim, more_bytes, share)
         return True
 
@@ -342,7 +352,8 @@ class Reservations:
             and (place := line.first()) is not None
             and not self._shares.is_over(share, place.claim)
         ):
-            claim, part = place.claim, self._parts.of(place.claim)
+            claim = place.claim
+            part = self._parts.of(claim, claim.left_ms)
             if part.line or not self._parts.may_take(
                 part, claim, place.size_bytes, self.reserved_bytes
             ):
@@ -361,12 +372,14 @@ class Reservations:
         room, self._room = self._room, None
         if room is None:
             return
+        move_stalled(self._parts, now_ms)
         for line in self._lines:
             place = line.first()
             if place is not None and now_ms - place.claim.waits_since_ms >= SHARE_CHECK_MS:
-                first = self._parts.of(place.claim).first
+                first = self._parts.first_before(line)
                 slowest = slowest_holder(self._shares, place.claim, first, now_ms)
                 if slowest is not None:
+                    line.put_first(place.claim)  # what is released is for this one
                     slowest.end_slow(now_ms, ", while others need its memory")
         if self._waits and self._room is None:
             self._room = room
@@ -374,12 +387,11 @@ class Reservations:
 
     def _mark_depleted(self) -> None:
         """Let the pool count the time in which claims wait for memory, and serve them on each release."""
-        pool = self.pool
-        pool.is_waited_for = bool(self._ordinary.line or self._large.line)
-        if pool.is_waited_for:
-            pool.refuse()
-        elif pool.is_depleted:
-            pool.recover()
+        self.pool.is_waited_for = self._waits_for_memory
+        if self.pool.is_waited_for:
+            self.pool.refuse()
+        elif self.pool.is_depleted:
+            self.pool.recover()
 
 
 def _with_step(arrived_bytes: int, whole_bytes: int) -> int:

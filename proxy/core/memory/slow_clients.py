@@ -6,8 +6,8 @@ Rules:
 - A body that arrives at the minimum rate or faster is never closed while no other request needs its memory.
 - If a request has waited for SHARE_CHECK_MS, one that arrives much more slowly than that one would is closed: the
   slowest of those whose (user, address) has more than an equal part of the pool, or that are older than the read
-  timeout. One is closed each SHARE_CHECK_MS while a request waits. The lower of the mean and the recent rate counts
-  (`slow_holders`).
+  timeout. One is closed each SHARE_CHECK_MS while a request waits, which comes first then. The lower of the mean and
+  the recent rate counts (`slow_holders`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Which request yields its memory to one that waits (rules: `proxy.core.memory.slow_clients`).
+"""Which request yields its memory to one that waits, and which of those that wait turn out to be slow (rules:
+`proxy.core.memory.slow_clients`).
 
 A client may send most of its request at once, and the rest hardly at all. So the rate of the last RECENT_MS counts if
 it is lower than the mean one.
@@ -13,6 +14,7 @@ from proxy.core.memory.slow_clients import SLOWER, START_MS, yields
 if TYPE_CHECKING:
     from proxy.core.memory.claim import MemoryClaim
     from proxy.core.memory.pair_shares import PairShares
+    from proxy.core.memory.pool_part import PoolParts
 
 RECENT_MS = 2_000
 STALLED_MS = 2 * START_MS
@@ -42,7 +44,7 @@ def slowest_holder(
             recent_ms = _recent_rest_ms(claim, now_ms)
             mean_ms = claim.rest_ms(now_ms)
             stalls = claim is first and recent_ms > max(STALLED_MS, SLOWER * mean_ms)
-            is_late = 0 < timeout_ms <= now_ms - claim.since_ms
+            is_late = 0 < timeout_ms <= claim.elapsed_ms(now_ms)
             if not (is_over or is_late or stalls):
                 continue
             rest_ms = max(mean_ms, recent_ms)
@@ -53,6 +55,17 @@ def slowest_holder(
             if rest_ms > found_ms:
                 found, found_ms = claim, rest_ms
     return found
+
+
+def move_stalled(parts: PoolParts, now_ms: int) -> None:
+    """Let those wait as slow ones whose clients have sent next to nothing while they waited."""
+    slow = parts.slow
+    for part in (parts.ordinary, parts.large):
+        for claim in tuple(part.line):
+            if now_ms - claim.waits_since_ms >= RECENT_MS:
+                rest_ms = claim.shown_rest_ms(now_ms)
+                if parts.of(claim, rest_ms) is slow:
+                    claim.move_to(slow.line, rest_ms)
 
 
 def _recent_rest_ms(claim: MemoryClaim, now_ms: int) -> int:

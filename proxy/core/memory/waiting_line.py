@@ -78,3 +78,7 @@ class WaitingLine(Generic[ClaimT]):
         place = self.places[claim]
         if place.ends_ms > 0:
             self.add(claim, place.size_bytes, ends_ms)
+
+    def put_first(self, claim: ClaimT) -> None:
+        """Place a claim that waits here before all others."""
+        self.add(claim, self.places[claim].size_bytes, 0)

@@ -62,12 +62,12 @@ def test_a_slow_client_is_closed_if_a_faster_one_needs_its_memory(host, closed_s
         second += 1
         drip(slow, 1, 8000, size)
         if second == 22:
-            other.client(kept(2, 100_000))
+            other.client(kept(2, 350_000))
             assert other.waits
     assert slow.session.reason is CloseReason.REQUEST_READ_TIMEOUT
     assert slow.session.detail.endswith("ms, while others need its memory")
     other.give_turns()
-    assert other.to_broker == kept(2, 100_000)
+    assert other.to_broker == kept(2, 350_000)
     assert second == closed_s
 
 

@@ -62,3 +62,52 @@ def test_none_is_closed_while_no_other_waits(crowd) -> None:
     for _ in range(1000):
         crowd.step()
     assert not stalled.is_cut
+
+
+@pytest.fixture
+def kept_crowd() -> Crowd:
+    """Clients of a pool of 400 kB."""
+    engine = small_engine(400_000, Keeper(), limits=ReadLimits())
+    engine.reservations.unread_bytes = unread_bytes
+    return Crowd(engine, 100)
+
+
+def test_time_that_a_request_waits_for_memory_does_not_make_it_slow(kept_crowd) -> None:
+    """Two at 2 kB/s want the whole pool: the second waits for minutes inside its request, and then ends."""
+    both = [kept_crowd.add(kept(n, 400_000), 2, f"10.1.0.{n}") for n in range(2)]
+    for each in both:
+        kept_crowd.await_done(each, 600_000)
+        assert each.is_done
+    assert kept_crowd.engine.now_ms > 250_000  # one after the other
+
+
+@pytest.mark.parametrize("pause_ms", [0, 5_000])
+def test_slow_requests_leave_a_quarter_of_the_pool_to_larger_ones(kept_crowd, pause_ms) -> None:
+    """Twenty slow ones have half of it, and one of them takes more; a larger one that comes quickly passes at once."""
+    slow = [kept_crowd.add(kept(n, 300_000), 2, f"10.1.0.{n}") for n in range(20)]
+    parts = kept_crowd.engine.reservations._parts
+    for _ in range(100):
+        kept_crowd.step()
+        beyond_bytes = parts.slow.first_bytes
+        assert kept_crowd.engine.request_pool.used_bytes - beyond_bytes <= 200_000
+    for _ in range(5):
+        large = kept_crowd.add(kept(50, 99_000), 10_000, "10.2.0.1")
+        assert kept_crowd.await_done(large, 60_000) == 0
+        for _ in range(pause_ms // 100):
+            kept_crowd.step()
+    assert parts.slow.first is not None
+    assert not any(each.is_cut for each in slow)
+
+
+def test_those_that_hardly_send_while_they_wait_count_as_slow() -> None:
+    """They came fast at first, so they took all they could get; two minutes later no other waits for them."""
+    engine = small_engine(64 << 20, Keeper(), limits=ReadLimits())
+    engine.reservations.unread_bytes = unread_bytes
+    crowd = Crowd(engine, 500)
+    for number in range(200):
+        crowd.add(kept(1, 20_000_000), 10, f"10.1.0.{number}").credit += 500_000
+    for _ in range(12):
+        for _ in range(20):
+            crowd.step()
+        honest = crowd.add(kept(2, 10_000_000), 10_000, "10.3.0.1")
+    assert crowd.await_done(honest, 60_000) <= 1_000
