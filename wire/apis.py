@@ -37,6 +37,7 @@ __all__ = [
     "ThrottleField",
     "concern_of",
     "find",
+    "kept_versions",
     "key_of",
     "known",
     "name_of",
@@ -93,6 +94,8 @@ class Api:
     """The largest accepted request in bytes, size field excluded; None: only the general limit applies. It is set for
     requests that clients may send before authentication (Kafka: sasl.server.max.receive.size), and for quota requests,
     which Sluice buffers whole."""
+    removed_in: str
+    """The first release whose brokers no longer have this version ("4.0": KIP-896); empty if all have it."""
 
 
 BY_KEY_AND_VERSION: Final[dict[int, Api]] = {}
@@ -137,6 +140,17 @@ def key_named(name: str) -> int:
     return _keys[name]
 
 
+def kept_versions(api_key: int) -> tuple[int, int]:
+    """Return the (min, max) of the offered versions that no release has removed.
+
+    Raises LookupError for a key that is not offered.
+    """
+    lowest, highest = _offered[api_key]
+    while _known[api_key << 16 | lowest].removed_in:
+        lowest += 1
+    return lowest, highest
+
+
 def concern_of(api_key: int) -> Concern:
     """Return what the requests of an API are about. Raises LookupError for a key outside the table."""
     return _concerns[api_key]
@@ -145,6 +159,16 @@ def concern_of(api_key: int) -> Concern:
 def _range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     return int(first), int(last or first)
+
+
+def _removals(text: str | None) -> dict[int, str]:
+    """Return the release that removed a version, by version: "0-2 in 4.0" has three of them."""
+    found: dict[int, str] = {}
+    for part in text.split(", ") if text else ():
+        versions, _, release = part.partition(" in ")
+        lowest, highest = _range(versions)
+        found |= dict.fromkeys(range(lowest, highest + 1), release)
+    return found
 
 
 def _from(text: str | None, version: int) -> bool:
@@ -171,6 +195,7 @@ def _api(
     concern: Concern,
     *,
     offered: str | None = None,
+    removed: str | None = None,
     flexible: int | None = None,
     throttle: str | None = None,
     addresses: str | None = None,
@@ -180,8 +205,8 @@ def _api(
 ) -> None:
     """Add one API to the table.
 
-    `flexible` is its first flexible version; `records`: whether its requests or its replies hold records; for the
-    others see `Api`.
+    `removed` is "N-M in RELEASE, ..."; `flexible` is its first flexible version; `records`: whether its requests or its
+    replies hold records; for the others see `Api`.
     """
     if records is not None:
         _moving[records].add(key)
@@ -189,6 +214,7 @@ def _api(
     _concerns[key] = concern
     _keys[name] = key
     lowest, highest = _range(versions)
+    removals = _removals(removed)
     if offered != "":
         _offered[key] = _range(offered or versions)
     for version in range(lowest, highest + 1):
@@ -207,6 +233,7 @@ def _api(
             carries_addresses=_from(addresses, version),
             may_wait=_from(waits, version),
             request_max_bytes=max_bytes,
+            removed_in=removals.get(version, ""),
         )
         word = key << 16 | version
         _known[word] = api
@@ -242,12 +269,12 @@ DATA, CREDENTIALS, CLIENT_QUOTAS, CONFIGS, CLUSTER = list(Concern)[:5]
 
 # One line an API.
 # fmt: off
-_api(0, "Produce", "0-13", DATA, flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")
-_api(1, "Fetch", "0-18", DATA, offered="0-15", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")  # noqa: E501 - one line an API
-_api(2, "ListOffsets", "0-11", DATA, flexible=6, throttle="2+", waits="10+")
+_api(0, "Produce", "0-13", DATA, removed="0-2 in 4.0", flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")  # noqa: E501 - one line an API
+_api(1, "Fetch", "0-18", DATA, offered="0-15", removed="0-3 in 4.0", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")  # noqa: E501 - one line an API
+_api(2, "ListOffsets", "0-11", DATA, removed="0 in 4.0", flexible=6, throttle="2+", waits="10+")
 _api(3, "Metadata", "0-13", DATA, flexible=9, throttle="3+", addresses="0+")
-_api(8, "OffsetCommit", "0-10", DATA, flexible=8, throttle="3+")
-_api(9, "OffsetFetch", "0-10", DATA, flexible=6, throttle="3+")
+_api(8, "OffsetCommit", "0-10", DATA, removed="0-1 in 4.0", flexible=8, throttle="3+")
+_api(9, "OffsetFetch", "0-10", DATA, removed="0 in 4.0", flexible=6, throttle="3+")
 _api(10, "FindCoordinator", "0-6", DATA, flexible=3, throttle="1+", addresses="0+")
 _api(11, "JoinGroup", "0-9", DATA, flexible=6, throttle="2+", waits="0+")
 _api(12, "Heartbeat", "0-4", DATA, flexible=4, throttle="1+")
@@ -257,29 +284,29 @@ _api(15, "DescribeGroups", "0-6", DATA, flexible=5, throttle="1+")
 _api(16, "ListGroups", "0-5", DATA, flexible=3, throttle="1+")
 _api(17, "SaslHandshake", "0-1", DATA, offered="1", max_bytes=4096)
 _api(18, "ApiVersions", "0-5", DATA, flexible=3, throttle="1+ last", max_bytes=4096)
-_api(19, "CreateTopics", "0-7", DATA, flexible=5, throttle="2+", waits="0+")
-_api(20, "DeleteTopics", "0-6", DATA, flexible=4, throttle="1+", waits="0+")
+_api(19, "CreateTopics", "0-7", DATA, removed="0-1 in 4.0", flexible=5, throttle="2+", waits="0+")
+_api(20, "DeleteTopics", "0-6", DATA, removed="0 in 4.0", flexible=4, throttle="1+", waits="0+")
 _api(21, "DeleteRecords", "0-2", DATA, flexible=2, throttle="0+", waits="0+")
 _api(22, "InitProducerId", "0-6", DATA, offered="0-5", flexible=2, throttle="0+")
-_api(23, "OffsetForLeaderEpoch", "0-4", DATA, flexible=4, throttle="2+")
+_api(23, "OffsetForLeaderEpoch", "0-4", DATA, removed="0-1 in 4.0", flexible=4, throttle="2+")
 _api(24, "AddPartitionsToTxn", "0-5", DATA, flexible=3, throttle="0+")
 _api(25, "AddOffsetsToTxn", "0-4", DATA, flexible=3, throttle="0+")
 _api(26, "EndTxn", "0-5", DATA, flexible=3, throttle="0+")
-_api(27, "WriteTxnMarkers", "0-2", DATA, flexible=1)
+_api(27, "WriteTxnMarkers", "0-2", DATA, removed="0 in 4.0", flexible=1)
 _api(28, "TxnOffsetCommit", "0-6", DATA, flexible=3, throttle="0+")
-_api(29, "DescribeAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
-_api(30, "CreateAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
-_api(31, "DeleteAcls", "0-3", CREDENTIALS, flexible=2, throttle="0+")
-_api(32, "DescribeConfigs", "0-4", DATA, flexible=4, throttle="0+")
+_api(29, "DescribeAcls", "0-3", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+")
+_api(30, "CreateAcls", "0-3", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+")
+_api(31, "DeleteAcls", "0-3", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+")
+_api(32, "DescribeConfigs", "0-4", DATA, removed="0 in 4.0", flexible=4, throttle="0+")
 _api(33, "AlterConfigs", "0-2", CONFIGS, flexible=2, throttle="0+")
-_api(34, "AlterReplicaLogDirs", "0-2", DATA, flexible=2, throttle="0+")
-_api(35, "DescribeLogDirs", "0-5", DATA, flexible=2, throttle="0+")
+_api(34, "AlterReplicaLogDirs", "0-2", DATA, removed="0 in 4.0", flexible=2, throttle="0+")
+_api(35, "DescribeLogDirs", "0-5", DATA, removed="0 in 4.0", flexible=2, throttle="0+")
 _api(36, "SaslAuthenticate", "0-2", DATA, flexible=2, max_bytes=524_288)
 _api(37, "CreatePartitions", "0-3", DATA, flexible=2, throttle="0+", waits="0+")
-_api(38, "CreateDelegationToken", "0-3", CREDENTIALS, flexible=2, throttle="0+ last")
-_api(39, "RenewDelegationToken", "0-2", CREDENTIALS, flexible=2, throttle="0+ at 10")
-_api(40, "ExpireDelegationToken", "0-2", CREDENTIALS, flexible=2, throttle="0+ at 10")
-_api(41, "DescribeDelegationToken", "0-3", CREDENTIALS, flexible=2, throttle="0+ last")
+_api(38, "CreateDelegationToken", "0-3", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+ last")
+_api(39, "RenewDelegationToken", "0-2", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+ at 10")
+_api(40, "ExpireDelegationToken", "0-2", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+ at 10")
+_api(41, "DescribeDelegationToken", "0-3", CREDENTIALS, removed="0 in 4.0", flexible=2, throttle="0+ last")
 _api(42, "DeleteGroups", "0-3", DATA, flexible=2, throttle="0+")
 _api(43, "ElectLeaders", "0-2", DATA, flexible=2, throttle="0+", waits="0+")
 _api(44, "IncrementalAlterConfigs", "0-1", CONFIGS, flexible=1, throttle="0+")
@@ -303,10 +330,10 @@ _api(71, "GetTelemetrySubscriptions", "0", DATA, flexible=0, throttle="0+")
 _api(72, "PushTelemetry", "0", DATA, flexible=0, throttle="0+")
 _api(74, "ListConfigResources", "0-1", DATA, flexible=0, throttle="0+")
 _api(75, "DescribeTopicPartitions", "0", DATA, flexible=0, throttle="0+")
-_api(76, "ShareGroupHeartbeat", "0-1", DATA, flexible=0, throttle="0+")
-_api(77, "ShareGroupDescribe", "0-1", DATA, flexible=0, throttle="0+")
-_api(78, "ShareFetch", "0-2", DATA, flexible=0, throttle="0+", addresses="0+", waits="0+", records="replies")
-_api(79, "ShareAcknowledge", "0-2", DATA, flexible=0, throttle="0+", addresses="0+")
+_api(76, "ShareGroupHeartbeat", "0-1", DATA, removed="0 in 4.1", flexible=0, throttle="0+")
+_api(77, "ShareGroupDescribe", "0-1", DATA, removed="0 in 4.1", flexible=0, throttle="0+")
+_api(78, "ShareFetch", "0-2", DATA, removed="0 in 4.1", flexible=0, throttle="0+", addresses="0+", waits="0+", records="replies")  # noqa: E501 - one line an API
+_api(79, "ShareAcknowledge", "0-2", DATA, removed="0 in 4.1", flexible=0, throttle="0+", addresses="0+")
 _api(80, "AddRaftVoter", "0-1", CLUSTER, flexible=0, throttle="0+", waits="0+")
 _api(81, "RemoveRaftVoter", "0", CLUSTER, flexible=0, throttle="0+")
 _api(88, "StreamsGroupHeartbeat", "0-1", DATA, flexible=0, throttle="0+")

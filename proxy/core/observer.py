@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from proxy.core.errors import CloseReason
     from proxy.core.stats.request_trace import RequestTrace
     from proxy.core.stats.usage import UsageRow
+    from wire.apis import Api
 
 
 class AuthenticationFailure(NamedTuple):
@@ -68,6 +69,9 @@ class Observer:
 
     def on_expired(self, peer: Peer, api_name: str) -> None:
         """Sluice answered a request itself, because the broker had not done so by the deadline."""
+
+    def on_removed_version(self, peer: Peer, api: Api) -> None:
+        """A client uses a version that `api.removed_in` removed: once for each session and version, at least."""
 
     def on_pool_depleted(self, pool: str) -> None:
         """A pool (`requests` or `replies`) is exhausted: connections wait for memory, or get minimal reads."""

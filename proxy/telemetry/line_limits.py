@@ -47,6 +47,7 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     "handshake_failed": EventLimit(5, _S, "a client"),
     "session_closed": EventLimit(5, _S, "a client or a broker", by=("reason",)),
     "requests_expired": EventLimit(2, _S, "a broker that is silent"),
+    "removed_version": EventLimit(20, 60 * _S, "a client"),
     "pool_depleted": EventLimit(2, _S, "clients and brokers", by=("pool",)),
     "pool_recovered": EventLimit(2, _S, "clients and brokers", by=("pool",)),
     "policy_refused": EventLimit(5, _S, "a client", by=("policy",)),

@@ -29,8 +29,10 @@ from proxy.telemetry.escaping import printable
 from proxy.telemetry.line_limits import LIMITS, MAX_TRACEBACK_CHARS, LineLimits, cut
 from proxy.telemetry.message_fields import message_fields
 from proxy.telemetry.pool_outages import PoolOutages
+from proxy.telemetry.removed_versions import RemovedVersions
 from proxy.telemetry.slow_work import SlowWork
 from proxy.telemetry.stderr import NonBlockingWriter
+from wire.apis import kept_versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, MutableMapping, Sequence
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from policies.decision import PolicyDecision
     from policies.policy_log import MessageLevel
     from proxy.core.stats.usage import UsageRow
+    from wire.apis import Api
 
 _ORDINARY = ORDINARY | {CloseReason.BROKER_CLOSED}
 Level = Literal["debug", "info", "warning", "error"]
@@ -46,6 +49,7 @@ LINES_PER_SECOND = LIMITS["session_closed"].lines
 """Lines of one event; further ones are counted and not written."""
 OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE})
 EXPIRED_EVERY_MS = 1000
+_KIPS: Final = {"4.0": " (KIP-896)"}
 
 
 def _monotonic_ms() -> int:
@@ -192,6 +196,7 @@ class LogObserver(Observer):
         self._expired_peer: Peer  # the last one's
         self._expired_ms = -EXPIRED_EVERY_MS  # when that line was written
         self._outages = PoolOutages(now_ms, call_at)
+        self._removed_versions = RemovedVersions()
 
     @property
     def suppressed(self) -> Mapping[str, int]:
@@ -256,6 +261,20 @@ class LogObserver(Observer):
                 self._call_at(due_ms, self._log_expired)
             else:
                 self._log_expired(self._now_ms())
+
+    def on_removed_version(self, peer: Peer, api: Api) -> None:
+        """See Observer. Each client id, API and version has a line a minute."""
+        if self._removed_versions.is_new(peer, api, self._now_ms()):
+            lowest, highest = kept_versions(api.key)
+            self._warn(
+                "removed_version",
+                api=api.name,
+                version=api.version,
+                removed_in=f"Kafka {api.removed_in}{_KIPS.get(api.removed_in, '')}",
+                use=f"{lowest} to {highest}",
+                effect="later brokers close the connection",
+                **_client(peer),
+            )
 
     def on_pool_depleted(self, pool: str) -> None:
         """See Observer. The first in ten seconds is logged at once."""

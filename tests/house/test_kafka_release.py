@@ -159,6 +159,7 @@ def said(tmp_path: Path) -> str:
         (f"+ {CODE} SHINE_LOST, retriable",),
         ("wire/api_keys.py", f"+     SHINE_TOPICS = {KEY}"),
         ("wire/errors.py", f"+     SHINE_LOST = {CODE}", "+         ErrorCode.SHINE_LOST,"),
+        ('+ _api(12, "Heartbeat", "0-4", DATA, removed="0 in 99.0", flexible=4, throttle="1+")',),
         (f'+ _api({KEY}, "ShineTopics", "0-1", DATA, flexible=0, throttle="0+", waits="1+")',),
         ('+ _api(25, "AddOffsetsToTxn", "0-4", DATA, flexible=3, throttle="0+", addresses="3+")',),
         ("wire/request_layouts.py", "+ ShineTopics g {i [p] s}? 4@1+"),

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 from kafka import KafkaAdminClient
 
 from tests.integration.conftest import Way
-from tests.support.kafka.java import API_VERSIONS_COMMAND, Java
+from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
 from tests.support.kafka.python_clients import Librdkafka, poll_records
@@ -113,11 +113,3 @@ def test_kafka_metadata_quorum_sees_the_quorum(
         r'CurrentObservers:.*"id": 3', said
     ), said
     assert (kafka_three.address_prefix.decode() in said) == way_three.is_direct, said
-
-
-def test_java_talks_to_every_broker_at_every_offered_version(way_three: Way, java: Java) -> None:
-    """BrokerApiVersionsCommand reaches each broker; through Sluice it is offered no Fetch above v15."""
-    said = java.run_tool(API_VERSIONS_COMMAND, "--bootstrap-server", way_three.bootstrap)
-    assert sorted(re.findall(r"\(id: (\d) rack", said)) == ["1", "2", "3"], said
-    highest = {int(version) for version in re.findall(r"Fetch\(1\): \d+ to (\d+)", said)}
-    assert highest == ({18} if way_three.is_direct else {15}), said

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 
 from tests.integration.conftest import Way
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.python_clients import Librdkafka, read_of
 
 PARTITIONS = 4
@@ -121,7 +122,7 @@ def _until(done: Callable[[], bool], members: list[Member]) -> list[bytes]:
     [
         pytest.param(KafkaPythonMember, "classic", id="kafka-python-classic"),
         pytest.param(LibrdkafkaMember, "classic", id="librdkafka-classic"),
-        pytest.param(LibrdkafkaMember, "consumer", id="librdkafka-kip848"),
+        pytest.param(LibrdkafkaMember, "consumer", id="librdkafka-kip848", marks=since(4, 0)),
     ],
 )
 def test_a_group_shares_leaves_and_resumes(

@@ -9,6 +9,7 @@ import pytest
 
 from tests.integration.conftest import ONLY_THROUGH_SLUICE, Way
 from tests.support.kafka.java import Java
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.python_clients import COMPRESSIONS, Librdkafka
 from tests.support.kafka.verifiable import (
     CONSUMER,
@@ -56,6 +57,7 @@ def test_every_acks_and_compression(way_three: Way, java: Java, tmp_path: Path) 
     assert Counter(consumed_values(said)) == Counter(expected)
 
 
+@since(4, 0)
 def test_a_kip_848_group_joins_reads_and_commits(way_three: Way, java: Java) -> None:
     """The Java client uses the new group protocol."""
     topic = way_three.topics.make(PARTITIONS)
@@ -76,6 +78,7 @@ def test_a_kip_848_group_joins_reads_and_commits(way_three: Way, java: Java) -> 
     assert lags == ["0"] * PARTITIONS, described
 
 
+@since(4, 2)
 @pytest.mark.slow
 def test_a_share_group_acknowledges_every_record(way_three: Way, java: Java) -> None:
     """ShareFetch and ShareAcknowledge pass."""

@@ -27,6 +27,7 @@ from tests.support.telemetry.collectors import rotel_agent
 from tests.support.telemetry.metrics_collector import Heard, attributes, listening
 from tests.support.telemetry.metrics_page import FakeFactsSource, hear, page_of
 from tests.support.telemetry.prometheus import check_metrics, scraping, serving
+from wire.apis import ApiKey, known
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 REQUESTS = 5
@@ -80,6 +81,9 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
     )
     metrics.on_policy_observed(decision)
     metrics.on_policy_refused(decision)
+    removed = known(ApiKey.FETCH, 3)
+    assert removed is not None
+    metrics.on_removed_version(decision.peer, removed)
     Wire(engine).release()
     wire.advance(1000)
     return metrics

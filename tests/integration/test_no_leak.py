@@ -17,6 +17,7 @@ from tests.support.faults.relay import Relay
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import (
     CONSUMER,
@@ -51,6 +52,7 @@ def relay(sluice: SluiceProcess) -> Iterator[Relay]:
         yield relay
 
 
+@since(4, 2)  # groups of KIP-848, and share groups
 @pytest.mark.parametrize("clients", ["Python", pytest.param("and Java", marks=pytest.mark.slow)])
 def test_no_client_learns_where_a_broker_is(
     clients: str,

@@ -12,6 +12,7 @@ from kio.schema.index import api_key_map, schema_name_map
 
 from tests.support.messages.every_case import for_each
 from tests.support.messages.golden import facts
+from tests.support.releases.facts import last_of, names_of, number
 from wire import apis
 from wire.api_keys import ApiKey
 from wire.apis import ThrottleField
@@ -83,6 +84,26 @@ def test_what_is_offered_is_what_a_client_may_ask_a_broker() -> None:
             low, high = expected.get(fact.api_key, (fact.version, fact.version))
             expected[fact.api_key] = (min(low, fact.version), max(high, fact.version))
     assert dict(apis.OFFERED) == expected | CAPPED
+
+
+def test_a_removed_version_names_the_first_release_without_it() -> None:
+    """Of the versions that are offered; those that no release removed are the range that clients are told to use."""
+    for fact in facts():
+        if fact.api_key not in apis.OFFERED:
+            continue
+        api = apis.known(fact.api_key, fact.version)
+        assert api is not None
+        last = last_of(fact)
+        assert bool(api.removed_in) == bool(last), fact
+        if last:
+            assert number(last) < number(api.removed_in), fact
+            assert not any(
+                number(last) < number(name) < number(api.removed_in) for name in names_of(facts())
+            ), fact
+        low, high = apis.OFFERED[fact.api_key]
+        if low <= fact.version <= high:
+            lowest, highest = apis.kept_versions(fact.api_key)
+            assert (lowest <= fact.version <= highest) == (not last), fact
 
 
 def test_an_api_that_may_wait_has_its_own_wait_or_waits_for_a_group() -> None:

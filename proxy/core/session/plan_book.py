@@ -233,6 +233,8 @@ class PlanBook:
             wait_ms,
             signs_on=signs_on,
         )
+        if api.removed_in:
+            shared.observer.on_removed_version(peer, api)
         plan.body_at = body_at - pos
         if api.key == _API_VERSIONS and api.version >= meant_broker.SINCE:
             misrouting.judge(plan, shared.topology, buf, body_at, limit)

@@ -422,6 +422,8 @@ class Session(Link):
         head, topology = self.queue[0], self.shared.topology
         if self.shared.has_custody:  # it has authenticated Sluice, so it is something else
             return
+        if isinstance(head, Exchange) and head.plan.api.removed_in:  # it does not know this version
+            return
         if not self.node.heard_ms or guess_protocol(self.broker.carry):
             likely = WANTS_TLS
         elif (

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from proxy.core.stats.usage import UsageRow
     from proxy.telemetry.facts import FactsSource
     from proxy.telemetry.metrics.push import MetricPush
+    from wire.apis import Api
 
 FOLD_EVERY_MS = 3
 """Milliseconds between two batches of rows."""
@@ -63,6 +64,7 @@ class MetricsObserver(Observer):
         self._policy_errors: Counter[tuple[str, str]] = Counter()
         self._policy_observed: Counter[tuple[str, str, str]] = Counter()
         self._policy_refused: Counter[tuple[str, str, str]] = Counter()
+        self._removed_versions: Counter[tuple[str, str]] = Counter()
         self._entries: tuple[str, ...] = ()
         self._engine: Engine
         self._facts_source: FactsSource
@@ -123,6 +125,10 @@ class MetricsObserver(Observer):
         kind = "close" if decision.closes else "reject"
         self._policy_refused[decision.policy, kind, decision.operation] += 1
 
+    def on_removed_version(self, peer: Peer, api: Api) -> None:
+        """See Observer."""
+        self._removed_versions[api.name, str(api.version)] += 1
+
     # -- reading ---------------------------------------------------------------------------------
 
     def collect(self) -> Iterable[Family]:
@@ -152,6 +158,7 @@ class MetricsObserver(Observer):
         yield from collect.hooks(engine.chain.hook_runner.times)
         yield from custom_metrics(engine.chain.entries)
         for metric, counted in (
+            (names.REMOVED_VERSIONS, self._removed_versions),
             (names.POLICY_OBSERVED, self._policy_observed),
             (names.POLICY_REFUSED, self._policy_refused),
         ):

@@ -270,6 +270,14 @@ UNMAPPED = Metric(
     "Brokers seen outside the declared range; they are advertised at the bootstrap port.",
 )
 
+REMOVED_VERSIONS = Metric(
+    "sluice_removed_versions_total",
+    _COUNTER,
+    "Uses of a version that a release of Kafka removed (KIP-896), which newer brokers answer by closing: one for each "
+    "connection, API and version. Kafka: DeprecatedRequestsPerSec.",
+    ("api", "version"),
+)
+
 # -- faults --------------------------------------------------------------------------------------
 
 HANDSHAKES_FAILED = Metric(

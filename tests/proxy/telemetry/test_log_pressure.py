@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import threading
+from dataclasses import replace
 
 import trio
 from trio.testing import wait_all_tasks_blocked
@@ -12,10 +13,13 @@ from trio.testing import wait_all_tasks_blocked
 from policies.api import Peer
 from proxy.core.errors import CloseReason
 from proxy.telemetry import log
-from proxy.telemetry.line_limits import EVERY_S, LastCounts
+from proxy.telemetry.line_limits import EVERY_S, LIMITS, LastCounts
 from proxy.telemetry.pool_outages import POOL_EVERY_MS
 from proxy.telemetry.stderr import NonBlockingWriter
 from tests.support.processes.log_lines import PEER
+from wire.apis import OFFERED, ApiKey, known
+
+REMOVED = known(ApiKey.FETCH, 3)
 
 
 def test_a_lack_of_descriptors_is_logged_once_a_minute(lines):
@@ -111,6 +115,38 @@ def test_replies_in_the_brokers_place_are_logged_once_a_second_by_kind(lines):
     written.observer.on_expired(PEER, "Fetch")
     (line,) = written.take()
     assert (line["fetch"], "produce" in line) == (1, False)
+
+
+def test_a_client_with_a_removed_version_is_named_once_a_minute(lines):
+    """The line says what to use; a client that comes again and again does not hide the next one."""
+    written = lines()
+    limit = LIMITS["removed_version"]
+    for _ in range(2 * limit.lines):
+        written.observer.on_removed_version(PEER, REMOVED)
+    (line,) = written.take()
+    line.pop("ts")
+    assert line == {
+        "event": "removed_version",
+        "level": "warning",
+        "api": "Fetch",
+        "version": 3,
+        "removed_in": "Kafka 4.0 (KIP-896)",
+        "use": f"4 to {OFFERED[ApiKey.FETCH][1]}",
+        "effect": "later brokers close the connection",
+        "session": 7,
+        "client": "10.0.0.9:40000",
+        "client_id": "billing-1",
+        "node": 2,
+    }
+    for n in range(2 * limit.lines):
+        written.observer.on_removed_version(replace(PEER, client_id=f"c-{n}"), REMOVED)
+    assert [line["client_id"] for line in written.take()] == [
+        f"c-{n}" for n in range(limit.lines - 1)
+    ]
+    written.advance(limit.period_ms)
+    written.observer.on_removed_version(PEER, REMOVED)
+    (line,) = written.take()
+    assert (line["client_id"], line["suppressed"]) == ("billing-1", limit.lines + 1)
 
 
 def test_the_end_of_the_process_tells_what_waits_for_its_time(lines):

@@ -22,6 +22,7 @@ from proxy.core.session.engine_options import EngineOptions
 from proxy.core.stats.usage import UsageRow
 from proxy.core.topology import Topology
 from proxy.core.turns import TURN_LABOUR_BYTES
+from wire.apis import Api
 
 AT = 416 << 10
 SCRATCH = bytearray(AT + (288 << 10) + 512)
@@ -46,6 +47,7 @@ class Watcher(Observer):
         self.rows: list[UsageRow] = []
         self.hung_up: list[tuple[str, str]] = []
         self.expired: list[tuple[str, str]] = []
+        self.removed: list[tuple[str, str, int]] = []
         self.failures: list[AuthenticationFailure] = []
 
     def on_authentication_failed(self, peer: Peer, failure: AuthenticationFailure) -> None:
@@ -53,6 +55,9 @@ class Watcher(Observer):
 
     def on_expired(self, peer: Peer, api_name: str) -> None:
         self.expired.append((peer.client_id, api_name))
+
+    def on_removed_version(self, peer: Peer, api: Api) -> None:
+        self.removed.append((peer.client_id, api.name, api.version))
 
     def on_bootstrap_closed(self, peer: Peer, address: str, likely: str) -> None:
         self.hung_up.append((address, likely))

@@ -13,7 +13,14 @@ from kafka.net.inet import KafkaNetSocket
 
 from tests.support.kafka.java import Java, KafkaUnavailableError, kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.kafka_jars import KAFKA_RELEASE
 from tests.support.kafka.topics import Topics
+
+
+def since(major: int, minor: int) -> pytest.MarkDecorator:
+    """Return the mark of a test that older releases of Kafka skip."""
+    reason = f"Kafka has it since {major}.{minor}"
+    return pytest.mark.skipif((major, minor) > KAFKA_RELEASE, reason=reason)
 
 
 class CollectedSocket(socket.socket):

@@ -68,17 +68,28 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
+def last_of(fact: Fact) -> str:
+    """Return the last release that had the version of a fact; empty if the newest one has it."""
+    return "" if fact.releases.endswith("+") else fact.releases.rpartition("..")[2]
+
+
 def is_in(fact: Fact, minor: str) -> bool:
     """Return whether a release, as `4.4`, has the version of a fact."""
-    first, _, last = fact.releases.removesuffix("+").partition("..")
+    first = fact.releases.removesuffix("+").partition("..")[0]
     after = number(first) <= number(minor)
-    return after and (fact.releases.endswith("+") or number(minor) <= number(last or first))
+    last = last_of(fact)
+    return after and (not last or number(minor) <= number(last))
+
+
+def names_of(facts: Iterable[Fact]) -> list[str]:
+    """Return the releases that the facts name, the oldest first: those that brought a version, or had it last."""
+    named = {name for fact in facts for name in fact.releases.removesuffix("+").split("..")}
+    return sorted(named, key=number)
 
 
 def newest_of(facts: Iterable[Fact]) -> str:
-    """Return the newest release that the facts name: the last one that brought or ended a version."""
-    named = {name for fact in facts for name in fact.releases.removesuffix("+").split("..")}
-    return max(named, key=number)
+    """Return the newest release that the facts name."""
+    return names_of(facts)[-1]
 
 
 def csv_of(facts: Iterable[Fact]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +20,7 @@ from tests.support.releases import newer
 from tests.support.releases.changes import differences
 from tests.support.releases.definitions import KINDS, text_of
 from tests.support.releases.echoes import echo_line
-from tests.support.releases.facts import merged
+from tests.support.releases.facts import last_of, merged, names_of
 from tests.support.releases.java_errors import read_errors
 from tests.support.releases.layouts import line_of
 from tests.support.releases.subjects import address_paths
@@ -127,16 +128,24 @@ def _errors(release: Release) -> Iterator[Missing]:
 def _apis(release: Release, new_facts: list[Fact]) -> Iterator[Missing]:
     source = (ROOT / "wire" / "apis.py").read_text("utf-8")
     present = {int(found[2]): found[0] for found in _API_LINE.finditer(source)}
+    names = names_of(new_facts)
+    if release.minor not in names:  # it has removed versions, and brought none
+        names.append(release.minor)
     for request in release.requests():
         own = [fact for fact in new_facts if fact.api_key == request.key]
         old = present.get(request.key, "")
-        new = api_line(release, request, own, old)
+        new = api_line(release, request, own, old, names)
         if new != old:
             yield Missing("wire/apis.py", new, old)
 
 
-def api_line(release: Release, request: Message, own: list[Fact], old: str) -> str:
-    """Return the line of `wire.apis` for an API with these facts; its choices are those of the present line, if any."""
+def api_line(
+    release: Release, request: Message, own: list[Fact], old: str, names: list[str]
+) -> str:
+    """Return the line of `wire.apis` for an API with these facts; its choices are those of the present line, if any.
+
+    `names` are the releases of all facts, in order.
+    """
     chosen = _chosen(old)
     replies = [fact for fact in own if fact.kind == "response"]
     asked = [fact for fact in own if fact.kind == "request"]
@@ -145,6 +154,7 @@ def api_line(release: Release, request: Message, own: list[Fact], old: str) -> s
     is_for_clients = "broker" in request.listeners and not old.startswith("_hidden")
     options = {
         "offered": chosen.get("offered") or _stable(request, is_for_clients=is_for_clients),
+        "removed": "",
         "flexible": next((str(fact.version) for fact in own if fact.flexible), ""),
         "throttle": _since([f for f in replies if f.throttle], _place(replies)),
         "addresses": _since([fact for fact in replies if fact.broker_addresses]),
@@ -156,6 +166,7 @@ def api_line(release: Release, request: Message, own: list[Fact], old: str) -> s
     if is_for_clients:
         waits = asked if request.key in _WAIT_FOR_A_GROUP else [f for f in asked if f.own_wait]
         options["waits"] = _since(waits)
+        options["removed"] = _removed(asked, names)
         concern = chosen.get("concern", "DATA")
         head = f'_api({request.key}, "{request.name}", "{versions}", {concern}'
     line = ", ".join([head, *(f"{name}={text}" for name, text in options.items() if text)]) + ")"
@@ -187,6 +198,16 @@ def _stable(request: Message, *, is_for_clients: bool) -> str:
 
 def _since(those: list[Fact], place: str = "") -> str:
     return f'"{min(fact.version for fact in those)}+{place}"' if those else ""
+
+
+def _removed(asked: list[Fact], names: list[str]) -> str:
+    """Return the versions that each release removed: those whose last release is the one before."""
+    found = []
+    for last, after in pairwise(names):
+        gone = [fact.version for fact in asked if last_of(fact) == last]
+        if gone:
+            found.append(f"{text_of(range(min(gone), max(gone) + 1))} in {after}")
+    return f'"{", ".join(found)}"' if found else ""
 
 
 def _place(replies: list[Fact]) -> str:

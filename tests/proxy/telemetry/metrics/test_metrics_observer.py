@@ -16,6 +16,7 @@ from tests.support.core.holding import HOLD, Holding
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.telemetry.metrics_page import FakeFactsSource, hear, listen, page_of, read
+from wire.apis import ApiKey, known
 
 PAGE_MOST_BYTES = 1 << 20
 
@@ -102,7 +103,7 @@ def test_a_held_request_that_is_traced_is_an_exemplar() -> None:
 
 
 def test_faults_are_counted() -> None:
-    """They are internal errors, errors of policies, and verdicts of policies in mode `observe`."""
+    """They are internal errors, errors and refusals of policies, verdicts in mode `observe`, removed versions."""
     wire, metrics = listen()
     metrics.on_handshake_failed("10.0.0.9", 40000, "no shared cipher")
     metrics.on_internal_error(ValueError())
@@ -113,6 +114,9 @@ def test_faults_are_counted() -> None:
     for verdict in (Reject(44), Reject(44), Reject(44, close=True)):
         metrics.on_policy_refused(decision._replace(verdict=verdict))
     metrics.on_policy_refused(decision._replace(verdict=Reject(44), api_name=""))
+    removed = known(ApiKey.FETCH, 3)
+    assert removed is not None
+    metrics.on_removed_version(decision.peer, removed)
     hook_runner = wire.engine.chain.hook_runner
     times = hook_runner.times["quota", "on_tick"] = HookTime()
     times.calls, times.took_us, times.slow = 4, 7_500, 1
@@ -127,6 +131,7 @@ def test_faults_are_counted() -> None:
         ("Fetch", "limits", "close"): 1,
         ("connect", "limits", "close"): 1,
     }
+    assert found["sluice_removed_versions_total"] == {("Fetch", "3"): 1}
     assert found["sluice_policy_hook_calls_total"] == {("on_tick", "quota"): 4}
     assert found["sluice_policy_hook_seconds_total"] == {("on_tick", "quota"): 0.0075}
     assert found["sluice_policy_slow_hooks_total"] == {("on_tick", "quota"): 1}
