@@ -135,6 +135,9 @@ def next_release() -> Definitions:
         ],
         [THROTTLE, field("Results", "[]Result", fields=[field("TopicId", "uuid"), ERROR])],
     )  # fmt: skip
+    topic = field("Name", "string", entityType="topicName")
+    listed = [THROTTLE, ERROR, field("Topics", "[]ShineListing", fields=[topic])]
+    made.add(KEY + 1, "ListShine", "0", "0+", [], listed)
     return made
 
 
@@ -165,6 +168,9 @@ def said(tmp_path: Path) -> str:
         ("wire/request_layouts.py", "+ ShineTopics g {i [p] s}? 4@1+"),
         ("wire/newer_messages.py", f"+ {KEY} 1 request", "timeout:timedelta_i32"),
         ("wire/replies.py", "+ ShineTopics topics > results"),
+        ("tests/wire/test_request_layouts.py", "+ ApiKey.LIST_SHINE, in NAMELESS"),
+        ("wire/listing_cuts.py", "+ ListShine 4 c {t}"),
+        ("tests/wire/test_listing_cuts.py", '"ShineListing", in NAMED'),
         ("policies/topic_settings.py", "+ ApiKey.SHINE_TOPICS, in _SEEING, _READING or _WRITING"),
         ("tests/golden/api_facts.csv", "lines, by WRITE=1"),
         ("ShineTopicsRequest v0+: Topics/Shine", "entityType shineId"),
@@ -245,7 +251,7 @@ def test_the_facts_of_a_release_are_added_and_those_of_earlier_ones_stay(tmp_pat
     assert "12,Heartbeat,request,1,3.9+,yes,no,1,,," in rows
     assert "25,AddOffsetsToTxn,response,3,3.9+,yes,yes,1,0,LeaderEndpoints/Host," in rows
     assert f"{KEY},ShineTopics,request,1,99.0+,yes,yes,2,,,TimeoutMs" in rows
-    assert len(rows) == len(KNOWN) + 4
+    assert len(rows) == len(KNOWN) + 6
 
 
 def test_a_zip_is_read_as_a_folder_is(tmp_path: Path) -> None:

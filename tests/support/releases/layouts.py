@@ -193,7 +193,7 @@ class _ReplyWriter(_Writer):
 
     def kind(self, place: str, field: Field, siblings: tuple[Field, ...], *, in_topic: bool) -> str:
         """Return the token of a field, as for a request."""
-        if field.name == "ErrorCode" and ("/" not in place or any(map(_names_item, siblings))):
+        if field.name == "ErrorCode" and ("/" not in place or any(map(names_item, siblings))):
             return "c"
         kind = super().kind(place, field, siblings, in_topic=in_topic)
         return "4" if kind == "p" else kind
@@ -212,5 +212,6 @@ def _names_topic(field: Field) -> bool:
     return field.entity == "topicName" or field.name in {"TopicId", "TopicIds"}
 
 
-def _names_item(field: Field) -> bool:
+def names_item(field: Field) -> bool:
+    """Return whether the struct with this field is a topic, a group or a resource."""
     return _names_topic(field) or field.entity == "groupId" or field.name == "ResourceName"

@@ -55,7 +55,8 @@ def _tree(lines: dict[str, list[str]], struct: str) -> list[object]:
 def _wrapped(head: str, indent: int, fields: tuple[Field, ...], version: int) -> str:
     words = " ".join(_words(fields, version))
     lead = head.ljust(indent)
-    return textwrap.fill(words, _WIDTH, initial_indent=lead, subsequent_indent=" " * indent)
+    # A struct without fields, which wraps to nothing, is its head alone.
+    return textwrap.fill(words, _WIDTH, initial_indent=lead, subsequent_indent=" " * indent) or head
 
 
 def _words(fields: tuple[Field, ...], version: int) -> Iterator[str]:

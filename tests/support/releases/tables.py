@@ -22,7 +22,7 @@ from tests.support.releases.definitions import KINDS, text_of
 from tests.support.releases.echoes import echo_line
 from tests.support.releases.facts import last_of, merged, names_of
 from tests.support.releases.java_errors import read_errors
-from tests.support.releases.layouts import line_of
+from tests.support.releases.layouts import line_of, names_item
 from tests.support.releases.subjects import address_paths
 from wire import apis, newer_messages
 from wire.addresses import rewriter
@@ -321,6 +321,9 @@ def _choices(release: Release, request: Message) -> Iterator[Missing]:
         if (listing := line_of(reply, request.versions)) is not None:
             yield Missing("wire/listing_cuts.py", f"{request.name} {listing.text}")
             yield Missing("docs/extend/replies.md", f"{request.name} among LISTED")
+            structs = {each.type for _, each in reply.walk() if any(map(names_item, each.fields))}
+            names = ", ".join(f'"{each}"' for each in sorted(structs))
+            yield Missing("tests/wire/test_listing_cuts.py", f"{names}, in NAMED")
     if any(True for version in request.versions for _ in address_paths(reply, version)):
         yield Missing(
             "wire/addresses.py", f"ApiKey.{name}, in _REWRITERS or _LEADS, and in LISTENER_APIS"
