@@ -14,12 +14,11 @@ from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.listing_cuts import LISTED, Keeps, cut, layout_of_reply, nothing
-from wire.request_layouts import Part, names_anything
-from wire.schema import FIXED_BYTES, Shape
+from wire.request_layouts import names_anything
+from wire.schema import Shape
 
 READ = [api for api in apis_known() if api.key in LISTED]
 _REFUSALS = {29, 30}
-_PARTITIONS = ["{", 2, 4, 4, 4, ["[", 4], ["[", 4], ["[", 4]]
 _NAMES = ("name", "topic_name", "topic", "group_id", "resource_name")
 
 
@@ -34,37 +33,6 @@ def short(name: str) -> bool:
 
 
 KEEPS = Keeps(even, short, lambda topic_id: f"{topic_id[0]}" if topic_id[1] % 2 else None)
-
-
-def told_by_codec(shape: Shape) -> list[object]:
-    """The fields of a reply in order, as widths, `s`, and lists for arrays and structs."""
-    found: list[object] = []
-    for field in shape.untagged:
-        one: object
-        if field.shape is not None:
-            one = ["{" if field.is_array else "(", *told_by_codec(field.shape)]
-        else:
-            one = FIXED_BYTES.get(field.kafka_type) or field.kafka_type[0]
-            one = ["[", one] if field.is_array else one
-        found.append(one)
-    return found
-
-
-def told_by_layout(parts: tuple[Part, ...]) -> list[object]:
-    """The same of a layout."""
-    found: list[object] = []
-    spelt = {
-        "c": [2], "i": [16], "t": ["s"], "g": ["s"], "r": [1, "s"], "A": [1, "s"], "R": ["s", 1],
-        "m": [_PARTITIONS],
-    }  # fmt: skip
-    for part in parts:
-        if part.kind in "{[(":
-            found.append([part.kind, *told_by_layout(part.parts)])
-        elif part.kind.isdigit():
-            found.append(int(part.kind))
-        else:
-            found += spelt.get(part.kind, [part.kind])
-    return found
 
 
 def name_fields(shape: Shape) -> Iterator[str]:
@@ -82,14 +50,6 @@ def test_a_reply_that_names_what_its_request_does_not_is_a_listing() -> None:
     features = {ApiKey.API_VERSIONS}
 
     assert {key for key in naming if not names_anything(key)} - features <= LISTED
-
-
-@for_each(READ)
-def test_the_layout_is_the_codecs(api: Api) -> None:
-    """Field by field: no version reads a byte of one field as another's."""
-    layout = layout_of_reply(api)
-    assert layout is not None
-    assert told_by_layout(layout) == told_by_codec(codec.response_shape(api))
 
 
 def test_every_version_has_a_layout() -> None:
