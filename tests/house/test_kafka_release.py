@@ -12,8 +12,14 @@ from tests.support.house.house import ROOT
 from tests.support.kafka.jar_lock import head_for, locked, newest_lock
 from tests.support.messages.golden import facts
 from tests.support.releases.__main__ import COMPLETE, LACKING, UNDECIDED, UNREADABLE, main, report
-from tests.support.releases.definitions import DefinitionError, Release, range_of, read_release
-from tests.support.releases.facts import FIXED_BYTES, merged, row
+from tests.support.releases.definitions import (
+    FIXED_BYTES,
+    DefinitionError,
+    Release,
+    range_of,
+    read_release,
+)
+from tests.support.releases.facts import merged, row
 from tests.support.releases.java_errors import read_errors
 from tests.support.releases.newer import newer_lines
 from tests.support.releases.subjects import undecided
@@ -27,6 +33,7 @@ Fields = list[dict[str, Any]]
 OLD, NEW = "98.0.0", "99.0.0"
 KEY, CODE = max(ApiKey) + 1, max(ErrorCode) + 1
 """Of an API and an error that Kafka has not."""
+LOST = "ShineTopicsResponse v0+: ThrottleTimeMs"
 KNOWN = [fact for fact in facts() if fact.api_key in {12, 25, 60}]
 """The facts about the APIs of `Definitions`."""
 
@@ -203,6 +210,26 @@ def test_lines_alone_are_no_question(tmp_path: Path) -> None:
     made.errors["SHINE_LOST"] = (CODE, False)
     new = made.written(NEW, tmp_path / "new")
     assert report(new, new, KNOWN)[1] == LACKING
+
+
+@pytest.mark.parametrize(
+    ("fields", "lost"),
+    [
+        ([ERROR, THROTTLE], []),
+        ([field("Text", "string"), THROTTLE], []),
+        ([field("Text", "string"), THROTTLE, ERROR], [LOST]),
+        ([field("Inner", "[]Struct", fields=[THROTTLE])], [LOST]),
+        ([ERROR, {**THROTTLE, "taggedVersions": "0+", "tag": 0}], [LOST]),
+    ],
+)
+def test_a_throttle_time_that_cannot_be_found_is_undecided(
+    tmp_path: Path, fields: Fields, lost: list[str]
+) -> None:
+    """Sluice writes it at a fixed place, or as the last field."""
+    made = Definitions()
+    made.add(KEY, "ShineTopics", "0", "0+", [], fields)
+    questions = [each.path for each in undecided(made.written(NEW, tmp_path / "made"))]
+    assert questions == lost
 
 
 def test_a_version_that_is_not_offered_is_decided(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["request", "response"]
 KINDS: tuple[Kind, Kind] = ("request", "response")
+FIXED_BYTES = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
+}  # fmt: skip
 _END = 1 << 15
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _DEFINITION = re.compile(r"(\w+)(Request|Response)\.json")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tests.support.messages.golden import Fact
 from tests.support.releases.definitions import KINDS
-from tests.support.releases.subjects import address_paths
+from tests.support.releases.subjects import address_paths, throttle_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,9 +22,6 @@ COLUMNS = (
     "api_key,name,kind,version,releases,broker_listener,flexible,header_version,"
     "throttle,broker_addresses,own_wait"
 )
-FIXED_BYTES = {
-    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "float64": 8, "uuid": 16,
-}  # fmt: skip
 _OWN_WAITS = {"timeoutms", "maxwaitms"}
 
 
@@ -127,7 +124,7 @@ def _fact(release: Release, message: Message, version: int) -> Fact:
         broker_listener="broker" in request.listeners,
         flexible=flexible,
         header_version=_header_version(message, version, flexible=flexible),
-        throttle=_throttle(message, version) if message.kind == "response" else "",
+        throttle=throttle_place(message, version) if message.kind == "response" else "",
         broker_addresses=" ".join(address_paths(message, version)),
         own_wait=next(_own_waits(message, version), "") if message.kind == "request" else "",
     )
@@ -138,19 +135,6 @@ def _header_version(message: Message, version: int, *, flexible: bool) -> int:
     if message.kind == "response":
         return int(flexible and message.name != "ApiVersions")
     return 0 if message.name == "ControlledShutdown" and version == 0 else 1 + flexible
-
-
-def _throttle(message: Message, version: int) -> str:
-    """Return the offset of throttle_time_ms in a reply's body, `last`, or nothing if it is absent."""
-    offset: int | None = 0
-    for field in message.fields:
-        if version not in field.versions or version in field.tagged:
-            continue
-        if field.name == "ThrottleTimeMs":
-            return "last" if offset is None else str(offset)
-        width = None if field.is_array else FIXED_BYTES.get(field.type)
-        offset = None if offset is None or width is None else offset + width
-    return ""
 
 
 def _own_waits(message: Message, version: int) -> Iterator[str]:

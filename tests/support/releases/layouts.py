@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.support.releases.definitions import both, text_of
-from tests.support.releases.facts import FIXED_BYTES
+from tests.support.releases.definitions import FIXED_BYTES, both, text_of
 from wire.request_layouts import parts_of, read_table
 
 if TYPE_CHECKING:

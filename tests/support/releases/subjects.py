@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.support.releases.definitions import FIXED_BYTES
 from wire.apis import find, known
 
 if TYPE_CHECKING:
@@ -135,6 +136,23 @@ def address_paths(message: Message, version: int) -> Iterator[str]:
             yield path
 
 
+def throttle_place(message: Message, version: int) -> str:
+    """Return the offset of throttle_time_ms in a reply's body, `last`, or nothing if it is absent.
+
+    `?`: it stands between fields of variable length, is nested or tagged, and `wire.throttle` would not find it.
+    """
+    fields = [each for each in message.fields if version in each.versions and not each.tagged]
+    names = [each.name for each in fields]
+    if "ThrottleTimeMs" not in names:
+        return (
+            "?" if any(subject_of(each) == "throttle" for _, each in message.walk(version)) else ""
+        )
+    before = fields[: names.index("ThrottleTimeMs")]
+    if all(each.type in FIXED_BYTES and not each.is_array for each in before):
+        return str(sum(FIXED_BYTES[each.type] for each in before))
+    return "last" if names[-1] == "ThrottleTimeMs" else "?"
+
+
 def undecided(release: Release) -> Iterator[Undecided]:
     """Yield each field that clients may meet and whose meaning no table has, and each address that is gone."""
     for message in release.messages.values():
@@ -148,6 +166,9 @@ def undecided(release: Release) -> Iterator[Undecided]:
                 kind = message.kind.capitalize()
                 yield Undecided(f"{message.name}{kind} v{versions[0]}+: {path}", why)
         if message.kind == "response":
+            if lost := [v for v in met if throttle_place(message, v) == "?"]:
+                why = "wire.throttle does not find it: it is neither last nor at a fixed place"
+                yield Undecided(f"{message.name}Response v{lost[0]}+: ThrottleTimeMs", why)
             for path in REWRITTEN.get(message.name, ()):
                 if path not in fields:
                     why = "this address is gone: what names the brokers now?"
