@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
@@ -90,6 +91,7 @@ def is_known(api: Api) -> bool:
     return True
 
 
+@cache  # kio imports a module by its name each time
 def _class_of(api: Api, kind: Literal["request", "response"]) -> type:
     if "kio.serial" not in sys.modules:
         prepare()

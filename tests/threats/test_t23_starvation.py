@@ -124,8 +124,11 @@ REFUSED_BYTES = 60_000
 STEPS_WATCHED = scaled(120, 1200)
 LINES_PER_US = 25
 """A line takes some 0.04 us. The loop's clock counts lines, so that no verdict depends on the machine."""
-MAX_STEP_US = 10_000
-MAX_WAIT_US = 20_000
+MAX_STEP_US = 4_000
+"""A step has 2 ms. Its last event or turn begins before they are over, and takes 1 ms at most."""
+FIRST_TURN_US = 65
+"""What is done for each client before the honest one's first request: a read, and a turn of one refused request."""
+MAX_WAIT_US = 2_000 + REFUSED_CLIENTS * FIRST_TURN_US
 
 
 class WorkClock(HandClock):
