@@ -23,7 +23,7 @@ from tests.support.releases.facts import merged, row
 from tests.support.releases.java_errors import read_errors
 from tests.support.releases.newer import newer_lines
 from tests.support.releases.subjects import undecided
-from tests.support.releases.tables import BY_HAND
+from tests.support.releases.tables import BY_HAND, Missing, missing
 from wire import codec, newer_messages
 from wire.api_keys import ApiKey
 from wire.errors import RETRIABLE, ErrorCode
@@ -230,6 +230,18 @@ def test_a_throttle_time_that_cannot_be_found_is_undecided(
     made.add(KEY, "ShineTopics", "0", "0+", [], fields)
     questions = [each.path for each in undecided(made.written(NEW, tmp_path / "made"))]
     assert questions == lost
+
+
+def test_an_api_of_ours_that_begins_to_name_topics_is_named(tmp_path: Path) -> None:
+    """Policies judge those in its requests, and cut those out of its replies."""
+    made = Definitions()
+    topic = field("Topic", "string", "2+", entityType="topicName")
+    made.add(*(22, "InitProducerId", "0-5", "2+"), [field("Wait", "int32"), topic], [ERROR])
+    items = field("Items", "[]Item", "2+", fields=[topic])
+    made.add(*(66, "ListTransactions", "0-2", "0+"), [], [ERROR, items])
+    lines = [*missing(made.written(NEW, tmp_path / "made"), KNOWN)]
+    assert Missing("wire/request_layouts.py", "InitProducerId 4 t@2+") in lines
+    assert Missing("wire/listing_cuts.py", "ListTransactions c {t}@2+") in lines
 
 
 def test_a_version_that_is_not_offered_is_decided(tmp_path: Path) -> None:

@@ -66,12 +66,8 @@ REWRITTEN = {
 
 OF_NO_BROKER = {
     "ACLs name clients' hosts": (
-        *(
-            "CreateAcls/Creations/Host",
-            "DescribeAcls/HostFilter",
-            "DescribeAcls/Resources/Acls/Host",
-        ),
-        *("DeleteAcls/Filters/HostFilter", "DeleteAcls/FilterResults/MatchingAcls/Host"),
+        *("CreateAcls/Creations/Host", "DeleteAcls/Filters/HostFilter", "DescribeAcls/HostFilter"),
+        *("DeleteAcls/FilterResults/MatchingAcls/Host", "DescribeAcls/Resources/Acls/Host"),
     ),
     "the address of a group's member": (
         "DescribeGroups/Groups/Members/ClientHost",
@@ -113,9 +109,8 @@ def subject_of(field: Field) -> str:
 
 def looks_like_address(field: Field) -> bool:
     """Return whether a field may be an address, or a part of one, by its name, type and description."""
-    if field.name.endswith(_NO_ADDRESS_ENDINGS) or (
-        field.type in _NO_ADDRESS and not field.is_array
-    ):
+    is_number = field.type in _NO_ADDRESS and not field.is_array
+    if is_number or field.name.endswith(_NO_ADDRESS_ENDINGS):
         return False
     is_told = field.type in {"string", "bytes"} and _TOLD.search(field.about) is not None
     return is_told or bool(_words(field.name) & _ADDRESS_WORDS)
@@ -144,9 +139,8 @@ def throttle_place(message: Message, version: int) -> str:
     fields = [each for each in message.fields if version in each.versions and not each.tagged]
     names = [each.name for each in fields]
     if "ThrottleTimeMs" not in names:
-        return (
-            "?" if any(subject_of(each) == "throttle" for _, each in message.walk(version)) else ""
-        )
+        is_elsewhere = any(subject_of(each) == "throttle" for _, each in message.walk(version))
+        return "?" if is_elsewhere else ""
     before = fields[: names.index("ThrottleTimeMs")]
     if all(each.type in FIXED_BYTES and not each.is_array for each in before):
         return str(sum(FIXED_BYTES[each.type] for each in before))

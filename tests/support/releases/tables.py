@@ -106,10 +106,9 @@ def _api_keys(release: Release) -> Iterator[Missing]:
         if request.key not in set(ApiKey):
             yield Missing("wire/api_keys.py", f"    {constant(request.name)} = {request.key}")
         elif ApiKey(request.key).name != constant(request.name):
-            text = f"    {constant(request.name)} = {request.key}"
-            yield Missing(
-                "wire/api_keys.py", text, f"    {ApiKey(request.key).name} = {request.key}"
-            )
+            old = f"    {ApiKey(request.key).name} = {request.key}"
+            new = f"    {constant(request.name)} = {request.key}"
+            yield Missing("wire/api_keys.py", new, old)
 
 
 def _errors(release: Release) -> Iterator[Missing]:
@@ -224,46 +223,43 @@ def _records(release: Release, request: Message) -> str:
 
 
 def _layouts(release: Release) -> Iterator[Missing]:
-    """Yield the layouts that do not fit a version of the release, offered or new."""
+    """Yield the layouts that do not fit a version of the release, and those of messages that name topics anew."""
     for (key, kind), message in release.messages.items():
-        is_request = kind == "request"
-        is_listed = key in _offered and (names_anything(key) if is_request else key in LISTED)
-        if not is_listed:
+        if key not in _offered:
             continue
+        is_request = kind == "request"
+        file = "wire/request_layouts.py" if is_request else "wire/listing_cuts.py"
         layout = layout_of if is_request else layout_of_reply
-        versions = range(apis.OFFERED[key][0], message.versions.stop)
-        line = line_of(message, versions)
-        every = [api_at(message, version) for version in message.versions]
-        wrong = [
-            f"v{api.version}"
-            for api in every
-            if line is None or not line.fits(api, layout(api) or ())
-        ]
-        if wrong:
-            file = "wire/request_layouts.py" if is_request else "wire/listing_cuts.py"
-            text = f"{message.name} {line.text if line else 'has no notation'}"
-            yield Missing(file, text, f"{message.name} ..., which does not fit {', '.join(wrong)}")
+        is_listed = names_anything(key) if is_request else key in LISTED
+        line = line_of(message, range(_offered[key][0], message.versions.stop))
+        if line is None:
+            continue
+        text = f"{message.name} {line.text}"
+        if is_listed:
+            every = [api_at(message, version) for version in message.versions]
+            wrong = [f"v{api.version}" for api in every if not line.fits(api, layout(api) or ())]
+            if wrong:
+                yield Missing(
+                    file, text, f"{message.name} ..., which does not fit {', '.join(wrong)}"
+                )
+        elif is_request or not names_anything(key):
+            yield Missing(file, text)
 
 
 def api_at(message: Message, version: int) -> Api:
-    """Return the facts of a version, or those of a version that the table has with this number."""
-    api = apis.known(message.key, version)
-    if api is not None:
-        return api
-    newest = next(api for v in range(version, -1, -1) if (api := apis.known(message.key, v)))
-    return replace(newest, version=version)
+    """Return the facts of a version; for one that the table lacks, those of the version before it."""
+    found = (apis.known(message.key, each) for each in range(version, -1, -1))
+    return replace(next(api for api in found if api is not None), version=version)
 
 
 def _addresses(release: Release) -> Iterator[Missing]:
     """Yield the replies that name brokers and have no rewriter."""
     for (key, kind), message in release.messages.items():
         for version in message.versions if kind == "response" and key in _offered else ():
-            paths = list(address_paths(message, version))
-            if (
-                paths
-                and rewriter(replace(api_at(message, version), carries_addresses=True)) is None
-            ):
-                text = f"ApiKey.{ApiKey(key).name} v{version}, in _REWRITERS or _LEADS: {' '.join(paths)}"
+            paths = " ".join(address_paths(message, version))
+            api = replace(api_at(message, version), carries_addresses=True)
+            if paths and rewriter(api) is None:
+                text = f"ApiKey.{ApiKey(key).name} v{version}, in _REWRITERS or _LEADS: {paths}"
                 yield Missing("wire/addresses.py", text)
 
 
@@ -305,16 +301,13 @@ def _choices(release: Release, request: Message) -> Iterator[Missing]:
     """Yield what a person decides about a new API."""
     name, reply = constant(request.name), release.reply_to(request)
     yield Missing("wire/apis.py", f"{request.name}: DATA or another Concern; ADMINISTRATIVE or not")
-    yield Missing(
-        "tests/wire/test_apis_concerns.py", f'"{request.name}" in NOT, unless it is ADMINISTRATIVE'
-    )
+    concern = f'"{request.name}" in NOT, unless it is ADMINISTRATIVE'
+    yield Missing("tests/wire/test_apis_concerns.py", concern)
     line = line_of(request, request.versions)
     if line is not None:
         yield Missing("wire/request_layouts.py", f"{request.name} {line.text}")
-        yield Missing(
-            "policies/topic_settings.py",
-            f"ApiKey.{name}, in _SEEING, _READING or _WRITING, or MANAGE",
-        )
+        right = f"ApiKey.{name}, in _SEEING, _READING or _WRITING, or MANAGE"
+        yield Missing("policies/topic_settings.py", right)
         yield Missing("docs/extend/requests.md", f"{request.name} in the table of the APIs")
     else:
         yield Missing("tests/wire/test_request_layouts.py", f"ApiKey.{name}, in NAMELESS")
@@ -325,9 +318,8 @@ def _choices(release: Release, request: Message) -> Iterator[Missing]:
             names = ", ".join(f'"{each}"' for each in sorted(structs))
             yield Missing("tests/wire/test_listing_cuts.py", f"{names}, in NAMED")
     if any(True for version in request.versions for _ in address_paths(reply, version)):
-        yield Missing(
-            "wire/addresses.py", f"ApiKey.{name}, in _REWRITERS or _LEADS, and in LISTENER_APIS"
-        )
+        text = f"ApiKey.{name}, in _REWRITERS or _LEADS, and in LISTENER_APIS"
+        yield Missing("wire/addresses.py", text)
     if (echo := echo_line(request, reply)) is not None:
         yield Missing("wire/replies.py", f"{request.name} {echo}")
     if "Heartbeat" in request.name:
