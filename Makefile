@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -50,7 +50,7 @@ endif
 
 test-all:  ## everything: also pods, the image, an API server, Spark end to end, the compiled build, fuzz, threats (hours)
 	@$(MAKE) --no-print-directory test ALL=1
-	@$(MAKE) --no-print-directory test-compiled fuzz threats
+	@$(MAKE) --no-print-directory test-compiled fuzz threats other-kafkas
 
 at-load: TIMES ?= 3
 at-load: $(STAMP)-test  ## `make test` beside two busy loops per core and a writer: make at-load TIMES=3 FILES=tests/faults
@@ -93,6 +93,14 @@ processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that th
 
 integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
 	$(PYTEST) tests/integration
+
+# The integration tests whose outcome depends on the release: brokers' answers, logins, Kafka's clients and tools.
+BY_RELEASE := $(patsubst %,tests/integration/test_%.py,admin api_versions custody groups heard_replies java_clients \
+  max_versions partial_denial produce_consume quota_admin reauthentication refusals sasl token_logins topic_listings \
+  topics transactions wrong_broker)
+other-kafkas: $(STAMP)-test  ## what depends on Kafka's release, on the older ones that are tested
+	KAFKA=3.9.2 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
+	KAFKA=4.3.1 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
 
 pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
 	$(PYTEST) tests/pipeline
