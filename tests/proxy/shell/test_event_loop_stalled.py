@@ -132,3 +132,29 @@ def test_brokers_that_go_on_in_time_answer_everything_themselves(stalled):
     bench.run(0)
     assert all(arrived(each.client) == replies for each in producers)
     assert bench.held_bytes == 0
+
+
+@pytest.mark.parametrize("is_slow", [False, True], ids=["stalled", "slow"])
+def test_small_requests_to_another_broker_wait_for_no_step_more(stalled, is_slow) -> None:
+    """They and their replies pass in the step in which they come, as alone; also while one of the others reads in
+    each step. No more memory is held meanwhile.
+    """
+    bench, producers = stalled
+    small, small_broker, _ = bench.link()
+    for each in (small, small_broker):
+        each.setblocking(False)
+    held_bytes = bench.held_bytes
+    for number in range(200):
+        if is_slow:
+            producer = producers[number % PRODUCERS]
+            producer.take()
+            producer.send()
+        request = f.heartbeat(number)
+        small.sendall(request)
+        bench.event_loop.step(0)
+        assert small_broker.recv(1000) == request
+        small_broker.sendall(f.heartbeat_reply(number))
+        bench.event_loop.step(0)
+        assert small.recv(1000) == f.heartbeat_reply(number)
+        assert bench.held_bytes <= held_bytes
+    assert is_slow == all(len(each.taken) >= len(DATA) for each in producers)
