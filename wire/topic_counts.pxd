@@ -17,20 +17,6 @@ cpdef list count_request(TopicShape shape, bytearray buf, long long pos, long lo
 @cython.locals(pos=cython.longlong, left=cython.longlong)
 cpdef list count_reply(TopicShape shape, bytearray buf, long long start, long long end, long long most)
 
-cpdef bint recount_request(
-    TopicShape shape, TopicCount count, bytearray buf, long long pos, long long end, long long most
-) except -1
-
-@cython.locals(pos=cython.longlong)
-cpdef bint recount_reply(
-    TopicShape shape, TopicCount count, bytearray buf, long long start, long long end, long long most
-) except -1
-
-@cython.locals(left=cython.longlong, length=cython.longlong, partitions=cython.longlong, cut=cython.longlong)
-cdef long long _recount(
-    TopicShape shape, TopicCount count, bytearray buf, long long pos, long long end, long long most
-) except? -2
-
 @cython.locals(
     length=cython.longlong, at=cython.longlong, partitions=cython.longlong, stop=cython.longlong,
     cut=cython.longlong, count=TopicCount,

@@ -91,44 +91,6 @@ def count_reply(
     return None if left > 0 or left < -1 else found
 
 
-def recount_request(
-    shape: TopicShape, count: TopicCount, buf: bytearray, pos: int, end: int, most: int
-) -> bool:
-    """Count as `count_request`, in `count`, a request whose only topic is that of `count`; else return False."""
-    pos = _recount(shape, count, buf, pos, end, most)
-    return 0 <= pos == end - shape.compact and not (shape.compact and buf[pos])
-
-
-def recount_reply(
-    shape: TopicShape, count: TopicCount, buf: bytearray, start: int, end: int, most: int
-) -> bool:
-    """Count as `count_reply`, in `count`, a reply whose only topic is that of `count`; else return False."""
-    pos = start + shape.start_bytes
-    if pos > end or (shape.compact and buf[start + 8]):
-        return False
-    return _recount(shape, count, buf, pos, end, most) >= 0
-
-
-def _recount(
-    shape: TopicShape, count: TopicCount, buf: bytearray, pos: int, end: int, most: int
-) -> int:
-    """Return the offset after the topics, which begin at `pos`; -1: they are others, or not ordinary, or too many."""
-    left, pos = topic_runs.size_at(buf, pos, end, _width(shape, 4))
-    length = len(count.topic)
-    if left == 1 and not shape.by_id:
-        length, pos = topic_runs.size_at(buf, pos, end, _width(shape, 2))
-    if left != 1 or length != len(count.topic) or not topic_runs.holds(buf, pos, end, count.topic):
-        return -1
-    partitions, pos = topic_runs.size_at(buf, pos + length, end, _width(shape, 4))
-    if partitions <= 0 or partitions >= most:
-        return -1
-    count.partitions = count.size_bytes = count.batches = count.records = 0
-    pos, cut = count_partitions(shape, count, buf, pos, end, partitions)
-    if cut or (shape.compact and (pos >= end or buf[pos])):
-        return -1
-    return pos + shape.compact
-
-
 def count_topics(
     shape: TopicShape,
     buf: bytearray,

@@ -84,15 +84,12 @@ cdef inline (Py_ssize_t, Py_ssize_t) batch_at(bytearray buf, Py_ssize_t pos, Py_
     return batch_in(<const unsigned char*>PyByteArray_AS_STRING(buf) + pos, end - pos)
 
 
-cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_partitions(
-    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t fixed_bytes, bint has_aborted,
-    Py_ssize_t replica_bytes, bint compact
-) except *:
-    cdef const unsigned char* data
+cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_in(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t fixed_bytes,
+    bint has_aborted, Py_ssize_t replica_bytes, bint compact
+) noexcept nogil:
     cdef Py_ssize_t size_bytes = 0, batches = 0, records = 0, at, stop, size, count
     cdef Py_ssize_t width = 0 if compact else 4
-    check(buf, pos, end)
-    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
     while left:
         at = pos + fixed_bytes
         if has_aborted:
@@ -117,3 +114,39 @@ cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_par
         pos = stop + compact
         left -= 1
     return pos, left, size_bytes, batches, records
+
+
+cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_partitions(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t fixed_bytes, bint has_aborted,
+    Py_ssize_t replica_bytes, bint compact
+) except *:
+    check(buf, pos, end)
+    return sum_in(
+        <const unsigned char*>PyByteArray_AS_STRING(buf), pos, end, left, fixed_bytes, has_aborted, replica_bytes,
+        compact,
+    )
+
+
+cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_topic(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, Py_ssize_t most, bint by_id, Py_ssize_t fixed_bytes,
+    bint has_aborted, Py_ssize_t replica_bytes, bint compact
+) except *:
+    cdef const unsigned char* data
+    cdef Py_ssize_t left, length = PyBytes_GET_SIZE(topic), size = length, partitions, size_bytes, batches, records
+    cdef Py_ssize_t width = 0 if compact else 4
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    left, pos = size_in(data, pos, end, width)
+    if left == 1 and not by_id:
+        size, pos = size_in(data, pos, end, 0 if compact else 2)
+    if left != 1 or size != length or pos + length > end or memcmp(data + pos, PyBytes_AS_STRING(topic), length):
+        return -1, 0, 0, 0, 0
+    partitions, pos = size_in(data, pos + length, end, width)
+    if partitions <= 0 or partitions >= most:
+        return -1, 0, 0, 0, 0
+    pos, left, size_bytes, batches, records = sum_in(
+        data, pos, end, partitions, fixed_bytes, has_aborted, replica_bytes, compact
+    )
+    if left or (compact and (pos >= end or data[pos])):
+        return -1, 0, 0, 0, 0
+    return pos + compact, partitions, size_bytes, batches, records

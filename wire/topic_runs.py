@@ -43,6 +43,8 @@ _COUNT_AT: Final = 57
 OLD_HEAD_BYTES: Final = 17
 """Up to the magic of a batch, which is at the same place in every version."""
 HEAD_BYTES: Final = 61
+OTHER_TOPICS: Final = (-1, 0, 0, 0, 0)
+"""What `sum_topic` returns of topics that it does not sum up."""
 
 
 def size_at(buf: bytearray, pos: int, end: int, width: int) -> tuple[int, int]:
@@ -126,3 +128,38 @@ def sum_partitions(
         pos = stop + compact
         left -= 1
     return pos, left, size_bytes, batches, records
+
+
+def sum_topic(
+    buf: bytearray,
+    pos: int,
+    end: int,
+    topic: bytes,
+    most: int,
+    by_id: bool,  # noqa: FBT001 - a C function has no keywords
+    fixed_bytes: int,
+    has_aborted: bool,  # noqa: FBT001 - as above
+    replica_bytes: int,
+    compact: bool,  # noqa: FBT001 - as above
+) -> tuple[int, int, int, int, int]:
+    """Sum up the topics that `pos` is the offset of, if they are this one alone, with fewer than `most` partitions.
+
+    Return the offset after them, and the partitions, bytes, batches and records. The offset is -1 if they are others,
+    or not whole and ordinary.
+    """
+    width = 0 if compact else 4
+    left, pos = size_at(buf, pos, end, width)
+    length = len(topic)
+    if left == 1 and not by_id:
+        length, pos = size_at(buf, pos, end, 0 if compact else 2)
+    if left != 1 or length != len(topic) or not holds(buf, pos, end, topic):
+        return OTHER_TOPICS
+    partitions, pos = size_at(buf, pos + length, end, width)
+    if partitions <= 0 or partitions >= most:
+        return OTHER_TOPICS
+    pos, left, size_bytes, batches, records = sum_partitions(
+        buf, pos, end, partitions, fixed_bytes, has_aborted, replica_bytes, compact
+    )
+    if left or (compact and (pos >= end or buf[pos])):
+        return OTHER_TOPICS
+    return pos + compact, partitions, size_bytes, batches, records

@@ -5,6 +5,7 @@ cimport cython
 from policies.client_gate cimport ClientGate
 from policies.quota.bucket cimport ClientBuckets, QuotaBucket
 from policies.quota.manager cimport ClientQuotaManager
+from policies.quota.rate cimport SampledRate
 
 
 cdef class QuotaGate(ClientGate):
@@ -14,7 +15,7 @@ cdef class QuotaGate(ClientGate):
     cdef public ClientQuotaManager _manager
     cdef public bint _produces
 
-    @cython.locals(ahead_ms=cython.double, bucket=QuotaBucket)
+    @cython.locals(ahead_ms=cython.double, bucket=QuotaBucket, rate=SampledRate)
     cpdef bint passes(self, long long size_bytes, long long now_ms) except -1
 
     @cython.locals(

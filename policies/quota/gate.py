@@ -60,7 +60,12 @@ class QuotaGate(ClientGate):
         if ahead_ms < 0.0 or bucket.queue:
             return False
         bucket.pass_ms = now_ms - ahead_ms
-        bucket.rate.record(1, now_ms)
+        rate = bucket.rate
+        if now_ms < rate.valid_ms:  # as `record`, without a call
+            rate.sum += 1
+            rate.last_ms = now_ms
+        else:
+            rate.record(1, now_ms)
         return True
 
     def _passes_by_bytes(self, spent: QuotaBucket, size_bytes: int, now_ms: int) -> bool:

@@ -264,7 +264,7 @@ class ClientQuotaManager:
         )
 
     def _expired(self, bucket: QuotaBucket, now_ms: int) -> bool:
-        last_ms = bucket.born_ms if bucket.rate.last_ms is None else bucket.rate.last_ms
+        last_ms = bucket.born_ms if bucket.rate.last_ms < 0 else bucket.rate.last_ms
         return now_ms - last_ms > self._expiry_ms and self._idle(bucket, now_ms)
 
     def _drop(self, key: str, gone: list[Tags]) -> None:

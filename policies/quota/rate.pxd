@@ -4,10 +4,11 @@ cimport cython
 
 
 cdef class SampledRate:
-    cdef public long long _begun_ms, _min_span_ms, _oldest_ms, _span_ms, _valid_ms, _window_ms
+    cdef public long long last_ms, valid_ms
+    cdef public double sum
+    cdef public long long _begun_ms, _min_span_ms, _oldest_ms, _span_ms, _window_ms
     cdef public list _closed
-    cdef public double _closed_sum, _sum
-    cdef public object last_ms
+    cdef public double _closed_sum
 
     cpdef record(self, double value, long long now_ms)
 

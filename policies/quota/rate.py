@@ -50,10 +50,10 @@ class SampledRate:
         "_min_span_ms",
         "_oldest_ms",
         "_span_ms",
-        "_sum",
-        "_valid_ms",
         "_window_ms",
         "last_ms",
+        "sum",
+        "valid_ms",
     )
 
     def __init__(self, samples: int = 11, window_ms: int = 1000) -> None:
@@ -63,17 +63,19 @@ class SampledRate:
         self._closed: list[tuple[int, int, float]] = []  # begun, last event, sum; oldest first
         self._closed_sum = 0.0
         self._begun_ms = 0  # the current window
-        self._sum = 0.0
+        self.sum = 0.0
+        """The sum of the current window."""
         self._oldest_ms = 0  # when the oldest window that counts began
-        self._valid_ms = -1  # until when the three sums and `_oldest_ms` stay valid
-        self.last_ms: int | None = None
-        """Time of the last record, even of a value of 0."""
+        self.valid_ms = -1
+        """Until when the three sums and `_oldest_ms` stay valid: before that, to record is to add to `sum`."""
+        self.last_ms = -1
+        """Time of the last record, even of a value of 0; -1: there was none."""
 
     def record(self, value: float, now_ms: int) -> None:
         """Add `value`; it may be 0, or negative to take back what was recorded."""
-        if now_ms >= self._valid_ms:
+        if now_ms >= self.valid_ms:
             self._roll(now_ms)
-        self._sum += value
+        self.sum += value
         self.last_ms = now_ms
 
     def measure(self, now_ms: int) -> float:
@@ -82,7 +84,7 @@ class SampledRate:
 
     def window_ms_at(self, now_ms: int) -> int:
         """Return the span in ms that `measure` divides by: missing whole windows count as empty ones."""
-        is_valid = now_ms < self._valid_ms
+        is_valid = now_ms < self.valid_ms
         elapsed_ms = now_ms - self._oldest_ms if is_valid else self._measure(now_ms)[1]
         min_span_ms = self._min_span_ms
         if elapsed_ms < min_span_ms:
@@ -95,8 +97,8 @@ class SampledRate:
 
     def observe(self, now_ms: int) -> tuple[float, int]:
         """Return the rate per second, and the span in ms that it is measured over."""
-        if now_ms < self._valid_ms:
-            total = self._closed_sum + self._sum
+        if now_ms < self.valid_ms:
+            total = self._closed_sum + self.sum
             elapsed_ms = now_ms - self._oldest_ms
         else:
             total, elapsed_ms = self._measure(now_ms)
@@ -109,7 +111,7 @@ class SampledRate:
 
     def unused(self, now_ms: int) -> bool:
         """Return whether no record counts any more."""
-        return self.last_ms is None or now_ms - self.last_ms >= self._span_ms
+        return self.last_ms < 0 or now_ms - self.last_ms >= self._span_ms
 
     def windows(self, now_ms: int) -> int:
         """Return how many windows with an event still count."""
@@ -117,9 +119,9 @@ class SampledRate:
 
     def _all(self) -> list[tuple[int, int, float]]:
         last_ms = self.last_ms
-        if last_ms is None or last_ms < self._begun_ms:
+        if last_ms < self._begun_ms:
             return self._closed
-        return [*self._closed, (self._begun_ms, last_ms, self._sum)]
+        return [*self._closed, (self._begun_ms, last_ms, self.sum)]
 
     def _measure(self, now_ms: int) -> tuple[float, int]:
         span_ms = self._span_ms
@@ -135,16 +137,16 @@ class SampledRate:
         if begun_ms > self._begun_ms:
             closed = self._all()
             self._begun_ms = begun_ms
-            self._sum = 0.0
+            self.sum = 0.0
         else:
             closed = self._closed
         self._closed = closed = [each for each in closed if now_ms - each[1] < span_ms]
         self._closed_sum = sum(each[2] for each in closed)
         begun_ms = self._begun_ms
         self._oldest_ms = closed[0][0] if closed else begun_ms
-        self._valid_ms = begun_ms + self._window_ms
+        self.valid_ms = begun_ms + self._window_ms
         if closed:  # their last events are in order, so the oldest is the first to go
-            self._valid_ms = min(self._valid_ms, closed[0][1] + span_ms)
+            self.valid_ms = min(self.valid_ms, closed[0][1] + span_ms)
 
 
 class ReleaseSchedule:

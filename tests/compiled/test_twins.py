@@ -114,9 +114,8 @@ LAYOUTS = st.tuples(
 )
 
 
-@given(st.lists(BATCHES, max_size=4), LAYOUTS, st.integers(0, 5), st.data())
-def test_partitions_are_summed_up_alike(twins, fields, layout, left, data):
-    """Of any layout, with any byte changed, and wherever the read ends."""
+def partitions_of(fields: list[bytes], layout: tuple[int, bool, int, bool]) -> bytearray:
+    """Return partitions with these records fields."""
     fixed_bytes, has_aborted, replica_bytes, compact = layout
     buf = bytearray()
     for field in fields:
@@ -125,12 +124,36 @@ def test_partitions_are_summed_up_alike(twins, fields, layout, left, data):
             buf += (b"\x01" if compact else bytes(4)) + bytes(replica_bytes)
         buf += (encode_uvarint(len(field) + 1) if compact else pack(">i", len(field))) + field
         buf += bytes(compact)
+    return buf
+
+
+@given(st.lists(BATCHES, max_size=4), LAYOUTS, st.integers(0, 5), st.data())
+def test_partitions_are_summed_up_alike(twins, fields, layout, left, data):
+    """Of any layout, with any byte changed, and wherever the read ends."""
+    buf = partitions_of(fields, layout)
     if data.draw(st.booleans()) and buf:
         buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
     for end in {*range(max(0, len(buf) - 70), len(buf) + 1), len(buf) // 2}:
         expected = topic_runs.sum_partitions(buf, 0, end, left, *layout)
         assert twins.sum_partitions(buf, 0, end, left, *layout) == expected
         assert twins.batch_at(buf, 0, end) == topic_runs.batch_at(buf, 0, end)
+
+
+@given(st.lists(BATCHES, max_size=4), LAYOUTS, st.booleans(), st.integers(0, 5), st.data())
+def test_one_topic_is_summed_up_alike(twins, fields, layout, by_id, most, data):
+    """Of any layout, with a name or an id, with any byte changed, and wherever the read ends."""
+    compact = layout[3]
+    topic = b"i" * 16 if by_id else b"orders"
+    count = encode_uvarint(len(fields) + 1) if compact else pack(">i", len(fields))
+    buf = bytearray(b"\x02" if compact else pack(">i", 1))
+    buf += b"" if by_id else (b"\x07" if compact else pack(">h", 6))
+    buf += topic + count + partitions_of(fields, layout) + bytes(compact)
+    if data.draw(st.booleans()):
+        buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    for end in {*range(min(40, len(buf))), *range(max(0, len(buf) - 70), len(buf) + 1)}:
+        for wanted in (topic, topic[1:], b"x" * len(topic), b""):
+            place = (buf, 0, end, wanted, most, by_id, *layout)
+            assert twins.sum_topic(*place) == topic_runs.sum_topic(*place)
 
 
 PARTITIONS = st.one_of(

@@ -62,6 +62,13 @@ def sum_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t lef
     return topic_runs.sum_partitions(buf, pos, end, left, fixed_bytes, has_aborted, replica_bytes, compact)
 
 
+def sum_topic(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, Py_ssize_t most, bint by_id, *layout):
+    fixed_bytes, has_aborted, replica_bytes, compact = layout
+    return topic_runs.sum_topic(
+        buf, pos, end, topic, most, by_id, fixed_bytes, has_aborted, replica_bytes, compact
+    )
+
+
 def pack_untagged(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes):
     return produce_runs.pack_untagged(buf, pos, end, version, max_bytes)
 

@@ -6,6 +6,7 @@ from proxy.core.session cimport frame_heads, paths, reply_stream
 from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
+from proxy.core.stats.meters cimport Meter
 from proxy.core.stats.usage cimport Usage
 from wire.untagged_reply cimport UntaggedReply
 
@@ -13,7 +14,7 @@ from wire.untagged_reply cimport UntaggedReply
 @cython.locals(
     usage=Usage, buckets=bytes, now_us=cython.longlong, last=cython.longlong, size=cython.longlong,
     correlation_id=cython.longlong, stop=cython.longlong, took_us=cython.longlong, path=cython.longlong, exchange=Exchange,
-    plan=Plan,
+    plan=Plan, tally=Meter,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 

@@ -9,13 +9,12 @@ from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.stats.usage cimport Usage
-from wire.record_batches cimport TopicCount
 
 
 @cython.locals(
     plans=PlanBook, usage=Usage, now_us=cython.longlong, last=cython.longlong, size=cython.longlong,
     kind=cython.longlong, counted=cython.longlong, correlation_id=cython.longlong, stop=cython.longlong,
-    path=cython.longlong, plan=Plan, exchange=Exchange, counts=list,
+    path=cython.longlong, plan=Plan, exchange=Exchange, steps=cython.longlong,
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
@@ -43,7 +42,7 @@ cdef bint _opens(
 )
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,
-    long long end, kept, list counts, long long now_ms
+    long long end, kept, long long now_ms
 ) except -1
 
 cdef bint _lets_pass(
@@ -53,8 +52,5 @@ cdef bint _lets_pass(
 cdef bint _shows(
     Link link, ObservedExchange exchange, bytearray buf, long long pos, long long stop
 ) except -1
-
-@cython.locals(counts=list, count=TopicCount)
-cdef list _counted(Link link, Plan plan, bytearray buf, long long pos, long long stop)
 
 cdef bint _may_read(Link link, long long size) except -1

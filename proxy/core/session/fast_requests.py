@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from policies.api import Verdict
     from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
-    from wire.record_batches import TopicCount
 
 MAX_KEEP_STEPS: Final = 4096
 """Topics, partitions and tagged fields of Produce requests that are visited in one read. A read cannot hold so many
@@ -74,11 +73,11 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 kept = _kept(link, plan, buf, pos, stop)
                 if kept is None:
                     break
-            counts: list[TopicCount] | None = None
             if plan.counts_produced:
-                counts = _counted(link, plan, buf, pos, stop)
-                if counts is None:
+                steps = plan.topics.read(buf, pos, stop, link.keep_steps)  # type: ignore[union-attr] # it counts them
+                if steps < 0:
                     break
+                link.keep_steps -= steps
             path = plan.request_path
             if path == paths.PASSES or (
                 path == paths.GATED and _opens(link, plan, correlation_id, size, now_ms)
@@ -93,17 +92,17 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
                 entries.append(exchange)
                 usage.requests += 1
                 usage.request_bytes += 4 + size
-                if counts is not None:
-                    plan.topics.produced(counts)  # type: ignore[union-attr] # it counts them
-            elif not _try_ask(
-                link, plan, correlation_id, buf, pos, stop, end, kept, counts, now_ms
-            ):
+                if plan.counts_produced:
+                    plan.topics.produced()  # type: ignore[union-attr] # as above
+            elif not _try_ask(link, plan, correlation_id, buf, pos, stop, end, kept, now_ms):
                 break
             pos = stop
     finally:
         link.settled = pos
     if link.samples:
-        sampling.on_passed(link, usage.requests - counted)
+        link.sample_left -= usage.requests - counted
+        if link.sample_left <= 0:
+            sampling.sample_newest(link)
 
 
 def pass_new_or_cut(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> None:
@@ -229,7 +228,6 @@ def _try_ask(
     stop: int,
     end: int,
     kept: bytearray | bytes | None,
-    counts: list[TopicCount] | None,
     now_ms: int,
 ) -> bool:
     """Ask the policies about a request; return whether it has passed. Else the general path takes it.
@@ -264,8 +262,8 @@ def _try_ask(
             return False
     if path == paths.SHOWN:
         pass_read(exchange, buf, pos)
-    if counts is not None:
-        plan.topics.produced(counts)  # type: ignore[union-attr] # it counts them
+    if plan.counts_produced:
+        plan.topics.produced()  # type: ignore[union-attr] # the caller has read them
     if plan.silent:
         link.complete(exchange, Outcome.NO_REPLY, now_ms)
     else:
@@ -310,17 +308,6 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
         if len(exchange.kept) > KEPT_BYTES:
             link.uncounted = CROWDED
     return True
-
-
-def _counted(
-    link: Link, plan: Plan, buf: bytearray, pos: int, stop: int
-) -> list[TopicCount] | None:
-    """Return what a Produce has of each topic; None if it is not ordinary, or has too many parts for one read."""
-    counts = plan.topics.read(buf, pos, stop, link.keep_steps)  # type: ignore[union-attr] # it counts them
-    if counts is not None:
-        for count in counts:
-            link.keep_steps -= 1 + count.partitions + count.batches
-    return counts
 
 
 def _may_read(link: Link, size: int) -> bool:

@@ -5,5 +5,5 @@ from proxy.core.session.link cimport Link
 
 
 cpdef on_arrived(Link link, ObservedExchange exchange)
-cpdef on_passed(Link link, long long count)
+cpdef sample_newest(Link link)
 cdef _sample(Link link, ObservedExchange exchange)

@@ -25,11 +25,8 @@ def on_arrived(link: Link, exchange: ObservedExchange) -> None:
         _sample(link, exchange)
 
 
-def on_passed(link: Link, count: int) -> None:
-    """Sample the newest of `count` requests that have taken the fast path, if one of them is due."""
-    link.sample_left -= count
-    if link.sample_left > 0:
-        return
+def sample_newest(link: Link) -> None:
+    """Sample the newest request, which has taken the fast path, because one is due."""
     newest = link.queue[-1] if link.queue else None
     if isinstance(newest, Exchange) and link.shared.keeps_traces:
         sampled = observed(newest)

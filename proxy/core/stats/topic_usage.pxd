@@ -6,7 +6,7 @@ from wire cimport topic_runs
 from wire.fetch_topics cimport FetchTopics
 from wire.produce_topics cimport ProduceTopics
 from wire.record_batches cimport TopicCount
-from wire.topic_counts cimport TopicShape, count_reply, count_request, recount_reply, recount_request
+from wire.topic_counts cimport TopicShape, count_reply, count_request
 
 
 cdef class Pair
@@ -16,7 +16,7 @@ cdef class TopicUsage
 cdef class Flow:
     cdef public long long batches, frames, partitions, records, size_bytes
 
-    cpdef add(self, TopicCount count)
+    cdef int add(self, long long partitions, long long size_bytes, long long batches, long long records) except -1
 
 
 cdef class TopicUse:
@@ -43,23 +43,30 @@ cdef class UserTopics:
 
 cdef class TopicCounter:
     cdef public str _user
-    cdef public list _only
-    cdef public TopicCount _one
+    cdef public bytes _topic
+    cdef public list _found
     cdef public Pair _pair
-    cdef public long long _topics_at, _version
-    cdef public TopicShape _replies, _requests
+    cdef public Flow _flow
+    cdef public long long _batches, _partitions, _records, _second, _size_bytes, _topics_at, _version
+    cdef public TopicShape _shape
     cdef public TopicUsage _usage
 
-    @cython.locals(one=TopicCount, shape=TopicShape, at=cython.longlong)
-    cpdef list read(self, bytearray buf, long long pos, long long stop, long long most)
-    cpdef produced(self, list counts)
+    @cython.locals(
+        topic=bytes, shape=TopicShape, at=cython.longlong, after=cython.longlong, partitions=cython.longlong,
+        size_bytes=cython.longlong, batches=cython.longlong, records=cython.longlong, counts=list,
+        count=TopicCount, steps=cython.longlong,
+    )
+    cpdef long long read(self, bytearray buf, long long pos, long long stop, long long most) except -2
+    cpdef produced(self)
 
     @cython.locals(
-        one=TopicCount, shape=TopicShape, most=cython.longlong, counts=list, walker=FetchTopics
+        topic=bytes, shape=TopicShape, at=cython.longlong, most=cython.longlong, after=cython.longlong,
+        partitions=cython.longlong, size_bytes=cython.longlong, batches=cython.longlong, records=cython.longlong,
+        counts=list, walker=FetchTopics,
     )
     cpdef fetched(self, bytearray buf, long long start, long long stop)
-    cdef TopicCount _known_one(self)
-    cdef _keep_one(self, list counts, TopicShape shape)
+    cdef _begin_second(self, Flow flow)
+    cdef _know_only(self, list counts)
     cpdef feed(self, FetchTopics walker, bytearray buf, long long start, long long end)
     cpdef FetchTopics walker(self)
     cpdef walked(self, FetchTopics walker)
@@ -70,18 +77,18 @@ cdef class TopicUsage:
     cdef public dict _users
     cdef public list _uses
     cdef public Pair other
-    cdef public long long _pairs, _second, era, unread
+    cdef public long long _pairs, era, second, unread
 
     cpdef ProduceTopics walker(self, long long version, bint lenient)
     cpdef fed(self, str user, ProduceTopics walker)
     cpdef produced(self, str user, ProduceTopics walker)
 
-    @cython.locals(count=TopicCount)
+    @cython.locals(count=TopicCount, flow=Flow)
     cpdef add_produced(self, str user, TopicShape shape, list counts)
     cpdef feed(self, str user, FetchTopics walker, bytearray buf, long long start, long long end)
     cpdef fetched(self, str user, FetchTopics walker)
 
-    @cython.locals(count=TopicCount)
+    @cython.locals(count=TopicCount, flow=Flow)
     cpdef add_fetched(self, str user, TopicShape shape, list counts)
 
     @cython.locals(count=TopicCount, pair=Pair, topics=UserTopics)
@@ -94,4 +101,4 @@ cdef class TopicUsage:
 
     @cython.locals(pair=Pair, topics=UserTopics)
     cpdef Pair _pair(self, str user, str topic)
-    cpdef TopicUse _use(self, Pair pair)
+    cpdef TopicUse use(self, Pair pair)

@@ -8,7 +8,8 @@ Rules:
 - What a frame has of a topic is added to the pair of user and topic, which is known by the bytes of the topic's name or
   id. Pairs stay known from second to second, so that a frame of very many topics finds them at once. Those of a frame
   that streams are looked up while it does (`look_up`).
-- Most frames of a client have one topic, always the same. They are counted in the same TopicCount again and again.
+- Most frames of a client have one topic, always the same. They are summed up in one call, and added to the same Flow:
+  such a frame makes no object, and touches little memory, which is cold at ordinary rates.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from proxy.core.stats.usage import OTHER
 from wire import topic_runs
+from wire.apis import ApiKey
 from wire.fetch_topics import FetchTopics
 from wire.produce_topics import ProduceTopics
 from wire.topic_counts import (
@@ -25,8 +27,6 @@ from wire.topic_counts import (
     REQUEST_SHAPES,
     count_reply,
     count_request,
-    recount_reply,
-    recount_request,
 )
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ class Flow:
     batches: int
     records: int
 
-    def add(self, count: TopicCount) -> None:
+    def add(self, partitions: int, size_bytes: int, batches: int, records: int) -> None:
         """Add the part of one frame that belongs to the topic."""
         self.frames += 1
-        self.partitions += count.partitions
-        self.size_bytes += count.size_bytes
-        self.batches += count.batches
-        self.records += count.records
+        self.partitions += partitions
+        self.size_bytes += size_bytes
+        self.batches += batches
+        self.records += records
 
 
 class TopicUse:
@@ -100,6 +100,9 @@ def _new_flow() -> Flow:
     return flow
 
 
+_NO_FLOW: Final = _new_flow()
+
+
 class UserTopics:
     """The pairs of one user, by the bytes of the topic's name, of its id, and of an id without a name."""
 
@@ -118,11 +121,16 @@ class TopicCounter:
     """
 
     __slots__ = (
-        "_one",
-        "_only",
+        "_batches",
+        "_flow",
+        "_found",
         "_pair",
-        "_replies",
-        "_requests",
+        "_partitions",
+        "_records",
+        "_second",
+        "_shape",
+        "_size_bytes",
+        "_topic",
         "_topics_at",
         "_usage",
         "_user",
@@ -133,52 +141,99 @@ class TopicCounter:
         self._usage = usage
         self._user = user
         self._version = api.version
-        self._requests = REQUEST_SHAPES[api.version]
-        self._replies = REPLY_SHAPES[api.version]
         self._topics_at = topics_at
-        self._one: TopicCount | None = None  # of the topic that the last whole frame had alone
-        self._only: list[TopicCount] = []  # [_one]
+        self._shape = (REQUEST_SHAPES if api.key == ApiKey.PRODUCE else REPLY_SHAPES)[api.version]
+        # The topic that the last whole frame had alone; None: none, or its pair is not the same for all frames.
+        self._topic: bytes | None = None
         self._pair = usage.other  # of this topic
+        self._flow = _NO_FLOW  # of this pair in `_second`
+        self._second = -1
+        # What `read` has found: of this topic alone, or of others.
+        self._partitions = self._size_bytes = self._batches = self._records = 0
+        self._found: list[TopicCount] | None = None
 
-    def read(self, buf: bytearray, pos: int, stop: int, most: int) -> list[TopicCount] | None:
-        """Return what the whole Produce in buf[pos:stop] has of each topic.
+    def read(self, buf: bytearray, pos: int, stop: int, most: int) -> int:
+        """Read what the whole Produce in buf[pos:stop] has of each topic, for `produced`; return how much was read.
 
-        None: it is not ordinary, or has more than `most` topics and partitions.
+        That is how many topics, partitions and batches it has. -1: it is not ordinary, or has more than `most` topics
+        and partitions.
         """
-        one, shape, at = self._known_one(), self._requests, pos + self._topics_at
-        if one is not None and recount_request(shape, one, buf, at, stop, most):
-            return self._only
-        return count_request(shape, buf, at, stop, most)
+        topic, shape, at = self._topic, self._shape, pos + self._topics_at
+        if topic is not None:
+            after, partitions, size_bytes, batches, records = topic_runs.sum_topic(
+                buf,
+                at,
+                stop,
+                topic,
+                most,
+                shape.by_id,
+                shape.fixed_bytes,
+                shape.has_aborted,
+                shape.replica_bytes,
+                shape.compact,
+            )
+            if after >= 0 and after == stop - shape.compact and not (shape.compact and buf[after]):
+                self._found = None
+                self._partitions, self._size_bytes = partitions, size_bytes
+                self._batches, self._records = batches, records
+                return 1 + partitions + batches
+        self._found = counts = count_request(shape, buf, at, stop, most)
+        if counts is None:
+            return -1
+        steps = 0
+        for count in counts:
+            steps += 1 + count.partitions + count.batches
+        return steps
 
-    def produced(self, counts: list[TopicCount]) -> None:
-        """Count a Produce that was forwarded and has these topics."""
-        self._usage.add_produced(self._user, self._requests, counts)
-        if counts is not self._only:
-            self._keep_one(counts, self._requests)
+    def produced(self) -> None:
+        """Count the Produce that was read last, because it was forwarded."""
+        counts = self._found
+        if counts is None:
+            if self._second != self._usage.second:
+                self._begin_second(self._usage.use(self._pair).produced)
+            self._flow.add(self._partitions, self._size_bytes, self._batches, self._records)
+        else:
+            self._usage.add_produced(self._user, self._shape, counts)
+            self._know_only(counts)
 
     def fetched(self, buf: bytearray, start: int, stop: int) -> None:
         """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
-        one, shape = self._known_one(), self._replies
+        topic, shape, at = self._topic, self._shape, start + self._shape.start_bytes
         most: int = topic_runs.MAX_FEED_STEPS
-        if one is not None and recount_reply(shape, one, buf, start, stop, most):
-            self._usage.add_fetched(self._user, shape, self._only)
-            return
+        if topic is not None and at <= stop and not (shape.compact and buf[start + 8]):
+            after, partitions, size_bytes, batches, records = topic_runs.sum_topic(
+                buf,
+                at,
+                stop,
+                topic,
+                most,
+                shape.by_id,
+                shape.fixed_bytes,
+                shape.has_aborted,
+                shape.replica_bytes,
+                shape.compact,
+            )
+            if after >= 0:
+                if self._second != self._usage.second:
+                    self._begin_second(self._usage.use(self._pair).fetched)
+                self._flow.add(partitions, size_bytes, batches, records)
+                return
         counts = count_reply(shape, buf, start, stop, most)
         if counts is not None:
             self._usage.add_fetched(self._user, shape, counts)
-            self._keep_one(counts, shape)
+            self._know_only(counts)
         else:
             walker = self.walker()
             walker.feed(buf, start, stop)
             self.walked(walker)
 
-    def _known_one(self) -> TopicCount | None:
-        return self._one if self._pair.era == self._usage.era else None
+    def _begin_second(self, flow: Flow) -> None:
+        self._flow, self._second = flow, self._usage.second
 
-    def _keep_one(self, counts: list[TopicCount], shape: TopicShape) -> None:
-        """Count further frames in the only one of these, if the topic's pair is the same for all of them."""
-        if len(counts) == 1 and self._usage.is_lasting(counts[0], shape):
-            self._one, self._only, self._pair = counts[0], counts, counts[0].owner
+    def _know_only(self, counts: list[TopicCount]) -> None:
+        """Know the only one of these topics, if its pair is the same for all frames."""
+        if len(counts) == 1 and self._usage.is_lasting(counts[0], self._shape):
+            self._topic, self._pair, self._second = counts[0].topic, counts[0].owner, -1
 
     def walker(self) -> FetchTopics:
         """Return a parser for a Fetch reply that streams; feed it the whole frame."""
@@ -196,10 +251,10 @@ class TopicCounter:
 class TopicUsage:
     """Counts topic usage. `unread` is the number of frames that could not be parsed. `names`: topics by their ids.
 
-    `era` grows when the pairs are forgotten. `other`: the pair of those that are too many.
+    `era` grows when the pairs are forgotten, `second` with each `take`. `other`: the pair of those that are too many.
     """
 
-    __slots__ = ("_pairs", "_second", "_users", "_uses", "era", "names", "other", "unread")
+    __slots__ = ("_pairs", "_users", "_uses", "era", "names", "other", "second", "unread")
 
     def __init__(self) -> None:
         self.unread = 0
@@ -207,7 +262,7 @@ class TopicUsage:
         self._uses: list[TopicUse] = []  # of the current second
         self._users: dict[str, UserTopics] = {}
         self._pairs = 0
-        self._second = 0
+        self.second = 0
         self.era = 0
         self.other = Pair(OTHER, OTHER, 0)
 
@@ -244,7 +299,8 @@ class TopicUsage:
             self.unread += 1
             return
         for count in counts:
-            self._use(count.owner).produced.add(count)
+            flow = self.use(count.owner).produced
+            flow.add(count.partitions, count.size_bytes, count.batches, count.records)
 
     # -- replies ---------------------------------------------------------------------------------
 
@@ -266,7 +322,8 @@ class TopicUsage:
             self.unread += 1
             return
         for count in counts:
-            self._use(count.owner).fetched.add(count)
+            flow = self.use(count.owner).fetched
+            flow.add(count.partitions, count.size_bytes, count.batches, count.records)
 
     # -- pairs -----------------------------------------------------------------------------------
 
@@ -325,14 +382,14 @@ class TopicUsage:
             self._pairs += 1
         return pair
 
-    def _use(self, pair: Pair) -> TopicUse:
+    def use(self, pair: Pair) -> TopicUse:
         """Return the usage of a pair in this second."""
-        if pair.second != self._second:
+        if pair.second != self.second:
             if pair.era != self.era:
-                return self._use(self._pair(pair.user, pair.topic))
+                return self.use(self._pair(pair.user, pair.topic))
             if len(self._uses) >= MAX_KEYS and pair is not self.other:
-                return self._use(self.other)
-            pair.second = self._second
+                return self.use(self.other)
+            pair.second = self.second
             pair.use = _new_use(pair)
             self._uses.append(pair.use)
         return pair.use
@@ -343,7 +400,7 @@ class TopicUsage:
         A frame that passes meanwhile may know pairs of an earlier era. They are looked up again.
         """
         uses, self._uses = self._uses, []
-        self._second += 1
+        self.second += 1
         if self._pairs > MAX_KEYS:
             self._users = {}
             self._pairs = 0
