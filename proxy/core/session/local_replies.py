@@ -98,6 +98,7 @@ def frame_of(
         raise link.calls.blame(exchange, error, now_ms) from error
     reply = reply if changed is None else changed
     size = len(reply) - 4
+    link.usage.touch()
     link.usage.response_bytes += 4 + size
     if exchange.trace is not None:
         exchange.trace.reply_bytes = size

@@ -91,6 +91,7 @@ def look_again(link: Link) -> None:
 
 def count_muted_time(link: Link, held: int, by: int) -> None:
     """Begin (`by` 1) or end (-1) counting the client's time in a throttle or without memory."""
+    link.usage.touch()
     if held & Mute.THROTTLED:
         link.usage.blocked.change(by, link.shared.now_ms)
     if held & Mute.OUT_OF_MEMORY:

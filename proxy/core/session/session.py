@@ -93,6 +93,8 @@ class Session(Link):
     def from_client(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the client. Returns `stop` or ATTENTION, see the module."""
         self.settled = start
+        if not self.usage.is_active:
+            self.usage.touch()
         try:
             if self.request_left and self.request_mode == STREAM:
                 self.settled = request_stream.pass_on(self, buf, start, end, now_ms)
@@ -128,6 +130,8 @@ class Session(Link):
     def from_broker(self, buf: bytearray, start: int, end: int, now_ms: int) -> int:
         """Take buf[start:end] from the broker. Returns `stop` or ATTENTION, see the module."""
         self.settled = start
+        if not self.usage.is_active:
+            self.usage.touch()
         self.replied_ms = self.node.heard_ms = now_ms
         try:
             if not self.queue.diverted and self.replies is None:

@@ -9,7 +9,9 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +22,8 @@ FINE_US = 1 << 16
 """For durations below this, `BUCKET` has the bucket."""
 BUCKETS = 30 * PER_DOUBLING + 1
 """The number of buckets. The last one also counts all durations above 2^30 microseconds, which is 18 minutes."""
+_PLACES: Final = range(BUCKETS)
+_RUN: Final = 16
 
 
 def _table() -> bytes:
@@ -57,17 +61,29 @@ def total_us(counts: Sequence[int]) -> float:
     )
 
 
-def quantile_us(counts: Sequence[int], share: float) -> float:
-    """Return the `share` quantile (0 to 1) in microseconds: the upper edge of its bucket; 0 for no durations."""
-    rank = share * sum(counts)
-    if not rank:
-        return 0.0
-    seen = 0
-    for place, count in enumerate(counts):
-        seen += count
-        if count and seen >= rank:
-            return edge_us(place)
-    return edge_us(len(counts) - 1)
+def quantile_us(counts: Sequence[int], share: float, places: Sequence[int] = _PLACES) -> float:
+    """Return the `share` quantile (0 to 1) in microseconds: the upper edge of its bucket; 0 for no durations.
+
+    `places`: the buckets of the counts, ascending.
+    """
+    sums = list(accumulate(counts))
+    rank = share * sums[-1] if sums else 0
+    return edge_us(places[bisect_left(sums, rank)]) if rank else 0.0
+
+
+def growth(new: list[int], old: list[int]) -> tuple[list[int], list[int]]:
+    """Return the buckets that have grown, and by how much each.
+
+    Few have, and it is done each second: equal runs of buckets are passed over at once.
+    """
+    places = [
+        place
+        for start in range(0, BUCKETS, _RUN)
+        if new[start : start + _RUN] != old[start : start + _RUN]
+        for place in range(start, min(start + _RUN, BUCKETS))
+        if new[place] != old[place]
+    ]
+    return places, [new[place] - old[place] for place in places]
 
 
 def joined(histograms: Iterable[Sequence[int]]) -> list[int]:

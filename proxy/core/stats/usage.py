@@ -3,6 +3,8 @@
 Rules:
 - A Usage counts the traffic of one (user, client id) in the current second. When the second is over, its row is
   reported and the counts are reset; a row never changes afterwards.
+- A Usage is on the list of its second from its first event on (`touch`), and stays there while a duration runs. Only
+  those are visited when the second is over: others cost nothing, however many there are.
 - Seconds are whole seconds of the engine's clock. The engine ends a second before it processes later events.
 - `charged` counts the requests that a quota would count: all but SASL, the first ApiVersions of a connection, and
   requests that a policy exempts. A held request is charged when it is forwarded, not when it arrives.
@@ -74,14 +76,19 @@ class Duration:
 
 
 class Usage:
-    """The usage of one key in the current second. The fast loops add to the requests and bytes directly."""
+    """The usage of one key in the current second. The fast loops add to the requests and bytes directly.
+
+    `active`: the list of the second's usages.
+    """
 
     __slots__ = (
+        "_active",
         "blocked",
         "client_id",
         "connections",
         "exempt",
         "exempt_bytes",
+        "is_active",
         "max_connections",
         "muted",
         "request_bytes",
@@ -95,7 +102,9 @@ class Usage:
         "user",
     )
 
-    def __init__(self, user: str, client_id: str, now_ms: int) -> None:
+    def __init__(self, user: str, client_id: str, now_ms: int, active: list[Usage]) -> None:
+        self._active = active
+        self.is_active = False  # on the list, or gone for ever
         self.user = user
         self.client_id = client_id
         self.requests = self.request_bytes = self.response_bytes = 0
@@ -107,13 +116,21 @@ class Usage:
         self.blocked = Duration(now_ms)
         self.muted = Duration(now_ms)
 
+    def touch(self) -> None:
+        """Put it on the list of the second: something is counted in it. A session does this with each read."""
+        if not self.is_active:
+            self.is_active = True
+            self._active.append(self)
+
     def open(self) -> None:
         """Count a new connection of this key."""
+        self.touch()
         self.connections += 1
         self.max_connections = max(self.max_connections, self.connections)
 
     def throttle(self, throttle_time_ms: int, requests: int) -> None:
         """Count a delay of a request or of its reply. `requests`: 1; 0 if a delay of it was counted before."""
+        self.touch()
         self.throttled += requests
         self.throttle_ms += throttle_time_ms
         if throttle_time_ms > self.throttle_ms_max:  # noqa: PLR1730 - a call of max is too slow here
@@ -127,11 +144,13 @@ class Usage:
 
     def defer(self, size_bytes: int) -> None:
         """Count a request that has arrived and is charged later or never."""
+        self.touch()
         self.uncharged += 1
         self.uncharged_bytes += size_bytes
 
     def charge(self, size_bytes: int) -> None:
         """Charge a request that was deferred."""
+        self.touch()
         self.uncharged -= 1
         self.uncharged_bytes -= size_bytes
 
@@ -185,13 +204,19 @@ class Usage:
 
 
 class UsageBook:
-    """Holds the keys connected in the current second. `on_second` gets the rows of each second that is over."""
+    """Holds the keys connected in the current second. `on_second` gets the rows of each second that is over.
 
-    __slots__ = ("_on_second", "ends_ms", "keys")
+    `gone`: the keys that had no connection any more at the end of the second before.
+    """
+
+    __slots__ = ("_active", "_left", "_on_second", "ends_ms", "gone", "keys")
 
     def __init__(self, now_ms: int, on_second: Callable[[int, Sequence[UsageRow]], None]) -> None:
         self.keys: dict[tuple[str, str], Usage] = {}
+        self.gone: list[tuple[str, str]] = []
         self.ends_ms = now_ms - now_ms % WINDOW_MS + WINDOW_MS
+        self._active: list[Usage] = []  # always the same list
+        self._left: list[Usage] = []  # had no connection when one left
         self._on_second = on_second
 
     def join(self, user: str, client_id: str, now_ms: int) -> Usage:
@@ -203,31 +228,47 @@ class UsageBook:
                 key = (OTHER, OTHER)
                 usage = self.keys.get(key)
             if usage is None:
-                usage = self.keys[key] = Usage(*key, now_ms)
+                usage = self.keys[key] = Usage(*key, now_ms, self._active)
         usage.open()
         return usage
 
     def leave(self, usage: Usage) -> None:
         """Count off a connection. The row of its key is still reported at the end of the second."""
+        usage.touch()
         usage.connections -= 1
+        if not usage.connections:
+            self._left.append(usage)
 
     def roll(self, now_ms: int) -> None:
         """End the second. If several are over (the loop stalled), the later ones have only durations."""
-        self._end_second(list(self.keys.values()))
-        for key in [key for key, usage in self.keys.items() if not usage.connections]:
-            del self.keys[key]
+        self._end_second()
+        self._drop_left()
         begun_ms = now_ms - now_ms % WINDOW_MS
-        if self.ends_ms <= begun_ms:
-            lasting = [usage for usage in self.keys.values() if usage.lasts]
-            if lasting:
-                self.ends_ms = max(self.ends_ms, begun_ms - MAX_STALL_MS + WINDOW_MS)
-                while self.ends_ms <= begun_ms:
-                    self._end_second(lasting)
+        if self.ends_ms <= begun_ms and self._active:
+            self.ends_ms = max(self.ends_ms, begun_ms - MAX_STALL_MS + WINDOW_MS)
+            while self.ends_ms <= begun_ms:
+                self._end_second()
         self.ends_ms = begun_ms + WINDOW_MS
 
-    def _end_second(self, usages: Sequence[Usage]) -> None:
-        ends_ms = self.ends_ms
+    def _drop_left(self) -> None:
+        """Drop the keys without a connection: they have no row any more."""
+        left, self._left = self._left, []
+        self.gone = []
+        for usage in left:
+            key = (usage.user, usage.client_id)
+            if not usage.connections and self.keys.get(key) is usage:
+                del self.keys[key]
+                self.gone.append(key)
+                if usage.is_active:  # a duration runs still
+                    self._active.remove(usage)
+                usage.is_active = True
+
+    def _end_second(self) -> None:
+        ends_ms, active = self.ends_ms, self._active
         ts_ms = ends_ms - WINDOW_MS
-        rows = [row for usage in usages if (row := usage.take(ts_ms, ends_ms)) is not None]
+        rows = [row for usage in active if (row := usage.take(ts_ms, ends_ms)) is not None]
+        for usage in active:
+            usage.is_active = usage.lasts
+        active[:] = [usage for usage in active if usage.is_active]
         self.ends_ms = ends_ms + WINDOW_MS
         self._on_second(ts_ms, rows)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Outcome
-from proxy.core.stats.histogram import quantile_us
+from proxy.core.stats.histogram import BUCKETS, growth, quantile_us
 from proxy.core.stats.meters import STAGES
 from proxy.telemetry.usage_log.rows import ApiRow, InstanceRow, Sequencer, cut_name
 
@@ -32,6 +32,7 @@ Key = tuple[str, str]
 MAX_SKIPPED_KEYS: Final = 10_000
 _MIN_RETIRED: Final = 64
 _RETIRED_SHARE: Final = 8
+_NO_TIMES: Final = [0] * BUCKETS
 _OUTCOMES: Final = (Outcome.NO_REPLY, Outcome.ANSWERED, Outcome.EXPIRED, Outcome.DISCONNECTED)
 
 
@@ -52,19 +53,27 @@ class MeterReader:
     def __init__(self, book: MeterBook) -> None:
         self._book = book
         self._known: set[Key] = set()
-        self._gone: dict[Key, None] = {}  # not connected at the last reading
+        self._gone: dict[Key, None] = {}  # of these, not connected at the last reading
         self._skipped: dict[Key, None] = {}  # never read, oldest first
 
     def read(
-        self, active: Collection[Key], connected: Collection[Key]
+        self, active: Collection[Key], connected: Collection[Key], left: Collection[Key]
     ) -> tuple[list[MeterReading], list[Meter]]:
-        """Return the readings of the active keys, and the meters that this reading retires."""
+        """Return the readings of the active keys, and the meters that this reading retires.
+
+        `left`: the keys that are connected no more, since the last second.
+        """
+        if not (active or left or self._gone or self._skipped):
+            return [], []
         over = [key for key in self._gone if key not in connected]
         over = over[: max(_MIN_RETIRED, len(over) // _RETIRED_SHARE)]
         self._known.update(active, self._skipped)
-        self._skipped.clear()
         self._known.difference_update(over)
-        self._gone = dict.fromkeys(key for key in self._known if key not in connected)
+        gone = dict.fromkeys((*self._gone, *self._skipped, *left))
+        self._skipped.clear()
+        self._gone = dict.fromkeys(
+            key for key in gone if key in self._known and key not in connected
+        )
         readings = [
             _read(meter) for key in dict.fromkeys((*active, *over)) for meter in self._book.of(*key)
         ]
@@ -73,10 +82,13 @@ class MeterReader:
             self._book.retire(meter)
         return readings, retired
 
-    def skip(self, active: Collection[Key], connected: Collection[Key]) -> int:
+    def skip(
+        self, active: Collection[Key], connected: Collection[Key], left: Collection[Key]
+    ) -> int:
         """Skip this second. Return how many meters were retired unread."""
         skipped = self._skipped
         skipped.update((key, None) for key in active if key not in self._known)
+        self._gone.update((key, None) for key in left if key in self._known)
         excess = len(skipped) - MAX_SKIPPED_KEYS
         if excess <= 0:
             return 0
@@ -133,13 +145,16 @@ class MeterDeltas:
         ends = new.outcomes
         if old is not None:
             ends = tuple(map(int.__sub__, ends, old.outcomes))
-        upstream_i, upstream_n = _sparse_delta(new.upstream, old.upstream if old else None)
-        stages = {
-            stage: _sparse_delta(new.waits.get(stage, []), old.waits.get(stage) if old else None)
+        upstream_i, upstream_n = growth(new.upstream, old.upstream if old else _NO_TIMES)
+        waited: list[tuple[list[int], list[int]]] = [
+            growth(new.waits[stage], (old.waits.get(stage) if old else None) or _NO_TIMES)
+            if stage in new.waits
+            else ([], [])
             for stage in STAGES
-        }
-        if not (upstream_i or any(ends) or any(indexes for indexes, _ in stages.values())):
+        ]
+        if not (upstream_i or any(ends) or any(places for places, _ in waited)):
             return None
+        receive, memory, throttle, purgatory = waited
         replied = sum(upstream_n)
         meter = new.meter
         return ApiRow(
@@ -161,26 +176,15 @@ class MeterDeltas:
             response_bytes=new.response_bytes - (old.response_bytes if old else 0),
             upstream_i=upstream_i,
             upstream_n=upstream_n,
-            receive_i=stages["receive"][0],
-            receive_n=stages["receive"][1],
-            memory_i=stages["memory"][0],
-            memory_n=stages["memory"][1],
-            throttle_i=stages["throttle"][0],
-            throttle_n=stages["throttle"][1],
-            purgatory_i=stages["purgatory"][0],
-            purgatory_n=stages["purgatory"][1],
+            receive_i=receive[0],
+            receive_n=receive[1],
+            memory_i=memory[0],
+            memory_n=memory[1],
+            throttle_i=throttle[0],
+            throttle_n=throttle[1],
+            purgatory_i=purgatory[0],
+            purgatory_n=purgatory[1],
         )
-
-
-def _sparse_delta(new: list[int], old: list[int] | None) -> tuple[list[int], list[int]]:
-    """Return the indexes of the buckets that have grown, and by how much each."""
-    if old is None:
-        indexes = [index for index, count in enumerate(new) if count]
-        return indexes, [new[index] for index in indexes]
-    if new == old:
-        return [], []
-    indexes = [i for i, (now, then) in enumerate(zip(new, old, strict=True)) if now != then]
-    return indexes, [new[index] - old[index] for index in indexes]
 
 
 class Losses(NamedTuple):
@@ -218,15 +222,15 @@ class InstanceReading(NamedTuple):
 
 def read_instance(engine: Engine, keys: int) -> InstanceReading:
     """Return a reading of the engine; runs on the loop."""
-    now_ms, watched = engine.now_ms, engine.holds.watched
+    now_ms = engine.now_ms
     return InstanceReading(
         keys,
         len(engine.sessions),
         engine.meters.step_us[:],
         _read_pool(engine.request_pool, now_ms),
         _read_pool(engine.reply_pool, now_ms),
-        sum(session.held is not None for session in engine.sessions) if watched else 0,
-        watched,
+        engine.holds.num_delayed,
+        engine.holds.watched,
         engine.timers.size,
         engine.expired.produce,
         engine.expired.fetch,
@@ -251,9 +255,8 @@ class InstanceDeltas:
     ) -> InstanceRow:
         """Return the row of the second that this reading ends."""
         old, self._last = self._last, new
-        steps, request_pool, response_pool = new.step_us, new.request_pool, new.response_pool
-        if old is not None:
-            steps = list(map(int.__sub__, steps, old.step_us))
+        request_pool, response_pool = new.request_pool, new.response_pool
+        places, steps = growth(new.step_us, old.step_us if old else _NO_TIMES)
         return InstanceRow(
             instance=sequencer.instance,
             boot=sequencer.boot,
@@ -263,8 +266,8 @@ class InstanceDeltas:
             keys=new.keys,
             sessions=new.sessions,
             steps=sum(steps),
-            step_us_p50=round(quantile_us(steps, 0.5), 1),
-            step_us_p99=round(quantile_us(steps, 0.99), 1),
+            step_us_p50=round(quantile_us(steps, 0.5, places), 1),
+            step_us_p99=round(quantile_us(steps, 0.99, places), 1),
             request_pool_size_bytes=request_pool.size_bytes,
             request_pool_used_bytes=request_pool.used_bytes,
             request_pool_depleted_ms=request_pool.depleted_ms

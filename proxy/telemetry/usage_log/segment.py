@@ -20,7 +20,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from proxy.telemetry.rotating_file import append_whole, is_at
+from proxy.telemetry.rotating_file import append_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,6 +90,7 @@ class Segment:
         self._ts_ms = ts_ms
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(self.path, flags, 0o640)
+        self._file = os.fstat(self._descriptor)
         with suppress(OSError):  # a file system without locks: the instance's name must be unique
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -100,7 +101,10 @@ class Segment:
     @property
     def is_gone(self) -> bool:
         """Return whether another process moved or removed the file: readers would never see its rows."""
-        return not is_at(self.path, self._descriptor)
+        try:
+            return not os.path.samestat(self.path.stat(), self._file)
+        except FileNotFoundError:
+            return True
 
     def append(self, lines: bytes) -> None:
         """Write whole lines, all of them or, with an OSError, none."""

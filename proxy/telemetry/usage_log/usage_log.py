@@ -109,7 +109,7 @@ class UsageLogObserver(Observer):
         engine = self._engine
         if engine is None or self._closed:
             return
-        families, thread = self._families, self._thread
+        families, thread, usage = self._families, self._thread, engine.usage
         capture, book = engine.capture, self._topic_book
         captured = () if capture is None else capture.take()
         topics = () if book is None else book.take()
@@ -118,7 +118,7 @@ class UsageLogObserver(Observer):
         if not thread.has_room:
             if self._meters is not None:  # the meters continue to count, so hardly anything is lost
                 active = [(row.user, row.client_id) for row in rows]
-                thread.lose("api", self._meters.skip(active, engine.usage.keys))
+                thread.lose("api", self._meters.skip(active, usage.keys, usage.gone))
             if "entity" in families:
                 thread.lose("entity", len(rows))
             thread.lose("topic", len(topics))
@@ -149,7 +149,9 @@ class UsageLogObserver(Observer):
             return [], []
         if self._closing:
             return meters.read_all(), []
-        return meters.read([(row.user, row.client_id) for row in rows], engine.usage.keys)
+        usage = engine.usage
+        active = [(row.user, row.client_id) for row in rows]
+        return meters.read(active, usage.keys, usage.gone)
 
     def close(self, timeout_s: float = 2.0) -> None:
         """Write the current second and close the segments. Blocks for `timeout_s` at most."""

@@ -33,7 +33,7 @@ def test_a_duration_is_the_integral_of_its_count(steps: list[tuple[int, int, boo
 
 def test_taking_a_row_resets_its_counts():
     """The row has all columns, also the highest number of connections; a second without activity has none."""
-    usage = Usage("alice", "c", 0)
+    usage = Usage("alice", "c", 0, [])
     for _ in range(3):
         usage.open()
     usage.connections -= 2
@@ -91,6 +91,69 @@ def test_connections_of_one_name_count_together():
     made.roll(made.ends_ms)
     assert [row.requests for row in told[-1][1]] == [1]
     assert made.keys == {}
+
+
+class Wanted:
+    """What one key has in the current second, counted independently."""
+
+    def __init__(self) -> None:
+        self.connections = self.most = self.requests = self.muted = self.mute_ms = 0
+
+    def end(self) -> tuple[int, int, int] | None:
+        """End the second; return the requests, the connections and the muted time of its row, if it has one."""
+        row = self.requests, self.most, self.mute_ms
+        self.requests, self.most, self.mute_ms = 0, self.connections, 0
+        return row if row[0] or row[2] else None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["join", "leave", "ask", "mute", "unmute", "roll"]), st.integers(0, 2)
+        ),
+        max_size=40,
+    )
+)
+def test_each_key_that_was_used_in_a_second_has_a_row_and_no_other(steps: list[tuple[str, int]]):
+    """Also if it came or left in that second. A key without usage is not visited at the end of the second."""
+    made, told = book(0)
+    wanted: dict[str, Wanted] = {}
+    now_ms = 0
+    for what, number in steps:
+        user = f"u{number}"
+        elapsed_ms = made.ends_ms - now_ms if what == "roll" else 10
+        now_ms += elapsed_ms
+        for each in wanted.values():
+            each.mute_ms += each.muted * elapsed_ms
+        if what == "roll":
+            rows = {name: each.end() for name, each in wanted.items()}
+            made.roll(now_ms)
+            assert {
+                row.user: (row.requests, row.connections, row.mute_ms) for row in told[-1][1]
+            } == {name: row for name, row in rows.items() if row}
+            wanted = {name: each for name, each in wanted.items() if each.connections}
+            assert [name for name, _ in made.keys] == list(wanted)
+            muted = {name for name, each in wanted.items() if each.muted}
+            assert {usage.user for usage in made._active} == muted
+        elif what == "join":
+            made.join(user, "c", now_ms)
+            each = wanted.setdefault(user, Wanted())
+            each.connections += 1
+            each.most = max(each.most, each.connections)
+        elif user in wanted and wanted[user].connections:
+            each, usage = wanted[user], made.keys[user, "c"]
+            if what == "leave" and not each.muted:
+                made.leave(usage)
+                each.connections -= 1
+            elif what == "ask":
+                usage.touch()
+                usage.requests += 1
+                each.requests += 1
+            elif what == "mute" or (what == "unmute" and each.muted):
+                by = 1 if what == "mute" else -1
+                usage.touch()
+                usage.muted.change(by, now_ms)
+                each.muted += by
 
 
 def test_clients_over_the_bound_on_keys_share_one_row(monkeypatch):
