@@ -1,7 +1,8 @@
 """The thread that makes spans from traced requests and hands them to an exporter in batches.
 
 Rules:
-- The loop appends to a deque, and the thread wakes on its own schedule: the loop pays for one append.
+- The loop appends to a deque. The first request after a batch also wakes the thread, which waits for more of them
+  before it takes all: the loop pays for one append, and the thread for nothing while no request is traced.
 - It is not the SDK's BatchSpanProcessor: that runs the SDK and a system call per span on the loop, logs each span that
   a full queue drops without counting it, waits 30 seconds at its end, and needs the SDK for a trace file.
 - Each count has one writer, the thread. What is not delivered at the end is dropped (see `Tracer.dropped`).
@@ -76,6 +77,7 @@ class SpanBatchProcessor:
         self._delay_s = delay_ms / 1000
         self._max_batch_spans = max_batch_spans
         self._new_id = random.Random().getrandbits  # noqa: S311 - ids, not secrets
+        self._called = threading.Event()
         self._closing = threading.Event()
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="sluice-traces", daemon=True)
@@ -84,9 +86,15 @@ class SpanBatchProcessor:
         """Start the thread."""
         self._thread.start()
 
+    def call(self) -> None:
+        """Let the thread take what is queued, `delay_ms` from now. The loop calls this after each append."""
+        if not self._called.is_set():
+            self._called.set()
+
     def close(self, timeout_s: float) -> None:
         """Deliver the queued spans within `timeout_s`. Call it once."""
         self._closing.set()
+        self._called.set()
         if self._thread.is_alive():
             ends_s = time.monotonic() + timeout_s
             self._thread.join(max(0.0, timeout_s - STOP_S))
@@ -99,7 +107,9 @@ class SpanBatchProcessor:
     def _run(self) -> None:
         closing = False
         while not closing:
+            self._called.wait()
             closing = self._closing.wait(self._delay_s)
+            self._called.clear()
             while jobs := self._take():
                 self._deliver(jobs)
         self._exporter.close()

@@ -1,7 +1,7 @@
 """Chooses the requests that are traced and queues them for the thread that makes their spans.
 
 Rules:
-- The loop does a few additions and one append; the thread does the rest.
+- The loop does a few additions and one append, and may wake the thread, which does the rest.
 - The rate of spans is limited by a token bucket on the engine's time, with bursts of twice the rate. If the queue is
   full the oldest request is dropped. Dropped spans are counted.
 - `on_trace` sets `RequestTrace.trace_id` of a traced request, so observers that need it are called after this one.
@@ -145,3 +145,4 @@ class Tracer(Observer):
                 self._overflowed += oldest.spans
         self._queued += job.spans
         queue.append(job)
+        self._worker.call()
