@@ -31,6 +31,7 @@ from policies.testing import BenchHost, BenchReporter
 from proxy.cli import builds
 from proxy.core.engine import Engine
 from proxy.core.observer import Observer
+from proxy.core.session.engine_options import EngineOptions
 from proxy.core.topology import Topology
 
 PURE: Final = "pure"
@@ -122,12 +123,14 @@ def measure(rounds: int, requests: int = REQUESTS) -> list[Cost]:
     return costs
 
 
-def quota_engine(config: dict[str, object] | None, reporter: BenchReporter) -> Engine:
+def quota_engine(
+    config: dict[str, object] | None, reporter: BenchReporter, options: EngineOptions | None = None
+) -> Engine:
     """Return an engine with the policy `quota`, or without one; its errors and refusals go to the reporter."""
     host = _Host()
     use = [] if config is None else [PolicyEntry(use="quota", config=config)]
     chain = Chain(build(use, cast("ProxyServices", host)), reporter)
-    host.engine = Engine(Topology("127.0.0.1", 19092, {}, Observer()), chain, Observer())
+    host.engine = Engine(Topology("127.0.0.1", 19092, {}, Observer()), chain, Observer(), options)
     return host.engine
 
 

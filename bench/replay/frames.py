@@ -12,6 +12,7 @@ from wire.apis import OFFERED
 CORRELATION_ID: Final = 7
 CLIENT_ID: Final = b"perf-producer-client"
 TOPIC: Final = b"perf"
+TOPIC_ID: Final = bytes(15) + b"\x01"
 GROUP: Final = b"\x06group"
 CONSUMER: Final = b"\x09consumer"
 FIRST_WITH_IDS: Final = 13
@@ -43,7 +44,7 @@ def listed(items: list[bytes]) -> bytes:
 
 def topic_of(version: int) -> bytes:
     """Return how Produce and Fetch name the topic in this version."""
-    return bytes(15) + b"\x01" if version >= FIRST_WITH_IDS else varint(len(TOPIC) + 1) + TOPIC
+    return TOPIC_ID if version >= FIRST_WITH_IDS else varint(len(TOPIC) + 1) + TOPIC
 
 
 def frames(api_key: int, version: int, request: bytes, reply: bytes) -> Frames:
