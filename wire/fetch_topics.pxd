@@ -17,6 +17,7 @@ cdef class FetchTopics:
     cdef public BatchCounter _batches
     cdef public TopicShape shape
 
+    cpdef resume(self, TopicCount count, long long left, long long field_bytes, long long batch_bytes)
     cpdef feed(self, bytearray buf, long long start, long long end)
 
     @cython.locals(

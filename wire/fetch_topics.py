@@ -68,6 +68,22 @@ class FetchTopics:
         self._aborted_left = 0
         self._tags_left = 0
 
+    def resume(self, count: TopicCount, left: int, field_bytes: int, batch_bytes: int) -> None:
+        """Go on in a reply of one topic, which `topic_runs.follow_topic` has summed up in `count` so far."""
+        self.per_topic.append(count)
+        if left < 0:
+            self._state = topic_runs.END
+            return
+        self._partitions_left = left
+        if field_bytes > 0:
+            self._batches.resume(count, batch_bytes)
+            self._skip_bytes = field_bytes
+            self._is_in_records = True
+        if left and not field_bytes:
+            self._state = topic_runs.PARTITION
+        else:
+            self._fields_end(topic_runs.IN_PARTITION if field_bytes else topic_runs.IN_TOPIC)
+
     @property
     def done(self) -> bool:
         """Whether the last field of the last topic was taken. What follows is not read."""

@@ -21,6 +21,7 @@ cdef class BatchCounter:
     cdef public long long _skip_bytes
 
     cpdef begin(self, TopicCount count)
+    cpdef resume(self, TopicCount count, long long skip_bytes)
 
     @cython.locals(
         head=bytearray, batches=cython.longlong, wanted=cython.longlong, step=cython.longlong, size=cython.longlong,

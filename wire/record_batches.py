@@ -54,6 +54,11 @@ class BatchCounter:
         self._head.clear()
         self._skip_bytes = 0
 
+    def resume(self, count: TopicCount, skip_bytes: int) -> None:
+        """Go on in a field of which so many bytes belong to a batch that is counted already."""
+        self.begin(count)
+        self._skip_bytes = skip_bytes
+
     def feed(self, buf: bytearray, start: int, end: int) -> int:
         """Take the field's next bytes `buf[start:end]`; return how many batches begin to count with them."""
         head, batches = self._head, 0

@@ -127,22 +127,36 @@ cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_par
     )
 
 
+cdef inline (Py_ssize_t, Py_ssize_t) topic_in(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, bytes topic, bint by_id, bint compact
+):
+    cdef Py_ssize_t left, partitions, length = PyBytes_GET_SIZE(topic), size = length
+    left, pos = size_in(data, pos, end, 0 if compact else 4)
+    if left == 1 and not by_id:
+        size, pos = size_in(data, pos, end, 0 if compact else 2)
+    if left != 1 or size != length or pos + length > end or memcmp(data + pos, PyBytes_AS_STRING(topic), length):
+        return 0, pos
+    partitions, pos = size_in(data, pos + length, end, 0 if compact else 4)
+    return partitions if partitions > 0 else 0, pos
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) find_topic(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, bint by_id, bint compact
+) except *:
+    check(buf, pos, end)
+    return topic_in(<const unsigned char*>PyByteArray_AS_STRING(buf), pos, end, topic, by_id, compact)
+
+
 cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_topic(
     bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, Py_ssize_t most, bint by_id, Py_ssize_t fixed_bytes,
     bint has_aborted, Py_ssize_t replica_bytes, bint compact
 ) except *:
     cdef const unsigned char* data
-    cdef Py_ssize_t left, length = PyBytes_GET_SIZE(topic), size = length, partitions, size_bytes, batches, records
-    cdef Py_ssize_t width = 0 if compact else 4
+    cdef Py_ssize_t left, partitions, size_bytes, batches, records
     check(buf, pos, end)
     data = <const unsigned char*>PyByteArray_AS_STRING(buf)
-    left, pos = size_in(data, pos, end, width)
-    if left == 1 and not by_id:
-        size, pos = size_in(data, pos, end, 0 if compact else 2)
-    if left != 1 or size != length or pos + length > end or memcmp(data + pos, PyBytes_AS_STRING(topic), length):
-        return -1, 0, 0, 0, 0
-    partitions, pos = size_in(data, pos + length, end, width)
-    if partitions <= 0 or partitions >= most:
+    partitions, pos = topic_in(data, pos, end, topic, by_id, compact)
+    if not 0 < partitions < most:
         return -1, 0, 0, 0, 0
     pos, left, size_bytes, batches, records = sum_in(
         data, pos, end, partitions, fixed_bytes, has_aborted, replica_bytes, compact
@@ -150,3 +164,63 @@ cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t) sum_top
     if left or (compact and (pos >= end or data[pos])):
         return -1, 0, 0, 0, 0
     return pos + compact, partitions, size_bytes, batches, records
+
+
+cdef inline (
+    Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t
+) follow_topic(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t field_bytes, Py_ssize_t batch_bytes,
+    Py_ssize_t fixed_bytes, bint has_aborted, Py_ssize_t replica_bytes, bint compact
+) except *:
+    cdef const unsigned char* data
+    cdef Py_ssize_t partitions = 0, size_bytes = 0, batches = 0, records = 0, at, stop, size, count
+    cdef Py_ssize_t width = 0 if compact else 4
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    while pos < end and left >= 0:
+        if field_bytes > 0:
+            stop = end if field_bytes > end - pos else pos + field_bytes
+            at = stop if batch_bytes > stop - pos else pos + batch_bytes
+            batch_bytes -= at - pos
+            if at < stop:
+                batch_bytes, count = batch_in(data + at, stop - at)
+                if batch_bytes:
+                    batches += 1
+                    records += count
+                elif stop == pos + field_bytes:
+                    at = stop
+            if at == pos and not batch_bytes:
+                break
+            field_bytes -= at - pos
+            pos = at
+            if not field_bytes:
+                batch_bytes = 0
+                field_bytes = -<Py_ssize_t>compact
+        elif field_bytes < 0:
+            if data[pos]:
+                break
+            field_bytes = 0
+            pos += 1
+        elif left:
+            at = pos + fixed_bytes
+            if has_aborted:
+                size, at = size_in(data, at, end, width)
+                if size > 0 or size < -1:
+                    break
+                at += replica_bytes
+            size, at = size_in(data, at, end, width)
+            if size < -1:
+                break
+            left -= 1
+            partitions += 1
+            pos = at
+            size_bytes += size if size > 0 else 0
+            field_bytes = size if size > 0 else -<Py_ssize_t>compact
+        elif compact and data[pos]:
+            break
+        else:
+            pos += compact
+            left = -1
+    if not (left or field_bytes or compact):
+        left = -1
+    return pos, left, field_bytes, batch_bytes, partitions, size_bytes, batches, records

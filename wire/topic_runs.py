@@ -43,8 +43,6 @@ _COUNT_AT: Final = 57
 OLD_HEAD_BYTES: Final = 17
 """Up to the magic of a batch, which is at the same place in every version."""
 HEAD_BYTES: Final = 61
-OTHER_TOPICS: Final = (-1, 0, 0, 0, 0)
-"""What `sum_topic` returns of topics that it does not sum up."""
 
 
 def size_at(buf: bytearray, pos: int, end: int, width: int) -> tuple[int, int]:
@@ -130,22 +128,17 @@ def sum_partitions(
     return pos, left, size_bytes, batches, records
 
 
-def sum_topic(
+def find_topic(
     buf: bytearray,
     pos: int,
     end: int,
     topic: bytes,
-    most: int,
     by_id: bool,  # noqa: FBT001 - a C function has no keywords
-    fixed_bytes: int,
-    has_aborted: bool,  # noqa: FBT001 - as above
-    replica_bytes: int,
     compact: bool,  # noqa: FBT001 - as above
-) -> tuple[int, int, int, int, int]:
-    """Sum up the topics that `pos` is the offset of, if they are this one alone, with fewer than `most` partitions.
+) -> tuple[int, int]:
+    """Return the number of partitions of this topic, if the topics that begin at `pos` are it alone, and their offset.
 
-    Return the offset after them, and the partitions, bytes, batches and records. The offset is -1 if they are others,
-    or not whole and ordinary.
+    0: they are others, or the number is not whole before `end`.
     """
     width = 0 if compact else 4
     left, pos = size_at(buf, pos, end, width)
@@ -153,13 +146,103 @@ def sum_topic(
     if left == 1 and not by_id:
         length, pos = size_at(buf, pos, end, 0 if compact else 2)
     if left != 1 or length != len(topic) or not holds(buf, pos, end, topic):
-        return OTHER_TOPICS
+        return 0, pos
     partitions, pos = size_at(buf, pos + length, end, width)
-    if partitions <= 0 or partitions >= most:
-        return OTHER_TOPICS
+    return max(partitions, 0), pos
+
+
+def sum_topic(
+    buf: bytearray,
+    pos: int,
+    end: int,
+    topic: bytes,
+    most: int,
+    by_id: bool,  # noqa: FBT001 - as above
+    fixed_bytes: int,
+    has_aborted: bool,  # noqa: FBT001 - as above
+    replica_bytes: int,
+    compact: bool,  # noqa: FBT001 - as above
+) -> tuple[int, int, int, int, int]:
+    """Sum up the topics that begin at `pos`, if they are this one alone, with fewer than `most` partitions.
+
+    Return the offset after them, and the partitions, bytes, batches and records. The offset is -1 if they are others,
+    or not whole and ordinary.
+    """
+    partitions, pos = find_topic(buf, pos, end, topic, by_id, compact)
+    if not 0 < partitions < most:
+        return -1, 0, 0, 0, 0
     pos, left, size_bytes, batches, records = sum_partitions(
         buf, pos, end, partitions, fixed_bytes, has_aborted, replica_bytes, compact
     )
     if left or (compact and (pos >= end or buf[pos])):
-        return OTHER_TOPICS
+        return -1, 0, 0, 0, 0
     return pos + compact, partitions, size_bytes, batches, records
+
+
+def follow_topic(
+    buf: bytearray,
+    pos: int,
+    end: int,
+    left: int,
+    field_bytes: int,
+    batch_bytes: int,
+    fixed_bytes: int,
+    has_aborted: bool,  # noqa: FBT001 - as above
+    replica_bytes: int,
+    compact: bool,  # noqa: FBT001 - as above
+) -> tuple[int, int, int, int, int, int, int, int]:
+    """Sum up what buf[pos:end] has of a topic that streams, as long as its elements are whole here and ordinary.
+
+    `left`: its partitions that have not begun. `field_bytes`: what is to come of the records of the last one, of which
+    `batch_bytes` are the rest of a batch; -1: its tag section. Return the offset after what was summed up, these three
+    after it (`left` is -1 after the topic), and the partitions, bytes, batches and records.
+    """
+    partitions = size_bytes = batches = records = 0
+    width = 0 if compact else 4
+    while pos < end and left >= 0:
+        if field_bytes > 0:
+            stop = min(pos + field_bytes, end)
+            at = min(pos + batch_bytes, stop)
+            batch_bytes -= at - pos
+            if at < stop:
+                batch_bytes, count = batch_at(buf, at, stop)
+                if batch_bytes:
+                    batches += 1
+                    records += count
+                elif stop == pos + field_bytes:
+                    at = stop  # the field ends in the head of a batch, which does not count
+            if at == pos and not batch_bytes:
+                break  # the read ends in the head of a batch
+            field_bytes -= at - pos
+            pos = at
+            if not field_bytes:
+                batch_bytes = 0
+                field_bytes = -compact
+        elif field_bytes < 0:
+            if buf[pos]:
+                break
+            field_bytes = 0
+            pos += 1
+        elif left:
+            at = pos + fixed_bytes
+            if has_aborted:
+                size, at = size_at(buf, at, end, width)
+                if size > 0 or size < -1:
+                    break
+                at += replica_bytes
+            size, at = size_at(buf, at, end, width)
+            if size < -1:
+                break
+            left -= 1
+            partitions += 1
+            pos = at
+            size_bytes += max(size, 0)
+            field_bytes = size if size > 0 else -compact
+        elif compact and buf[pos]:
+            break
+        else:
+            pos += compact
+            left = -1
+    if not (left or field_bytes or compact):
+        left = -1
+    return pos, left, field_bytes, batch_bytes, partitions, size_bytes, batches, records

@@ -154,6 +154,28 @@ def test_one_topic_is_summed_up_alike(twins, fields, layout, by_id, most, data):
         for wanted in (topic, topic[1:], b"x" * len(topic), b""):
             place = (buf, 0, end, wanted, most, by_id, *layout)
             assert twins.sum_topic(*place) == topic_runs.sum_topic(*place)
+            found = topic_runs.find_topic(buf, 0, end, wanted, by_id, compact)
+            assert twins.find_topic(buf, 0, end, wanted, by_id, compact) == found
+
+
+@given(
+    st.lists(BATCHES, max_size=3),
+    LAYOUTS,
+    st.tuples(st.integers(-1, 4), st.sampled_from([0, 0, -1, 5, 70, 1 << 20]), st.integers(0, 80)),
+    st.data(),
+)
+def test_a_topic_that_streams_is_summed_up_alike(twins, fields, layout, state, data):
+    """From any place of it, with any byte changed, and wherever the read ends."""
+    left, field_bytes, batch_bytes = state
+    buf = partitions_of(fields, layout) + b"\0\0"
+    if data.draw(st.booleans()):
+        buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    for end in {*range(max(0, len(buf) - 70), len(buf) + 1), len(buf) // 2}:
+        for pos in {0, end // 2}:
+            place = (buf, pos, end, left, field_bytes, batch_bytes if field_bytes > 0 else 0)
+            found = topic_runs.follow_topic(*place, *layout)
+            assert twins.follow_topic(*place, *layout) == found
+            assert pos <= found[0] <= end
 
 
 PARTITIONS = st.one_of(

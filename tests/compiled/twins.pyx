@@ -69,6 +69,17 @@ def sum_topic(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, Py_ssi
     )
 
 
+def find_topic(bytearray buf, Py_ssize_t pos, Py_ssize_t end, bytes topic, bint by_id, bint compact):
+    return topic_runs.find_topic(buf, pos, end, topic, by_id, compact)
+
+
+def follow_topic(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t field_bytes, *state):
+    batch_bytes, fixed_bytes, has_aborted, replica_bytes, compact = state
+    return topic_runs.follow_topic(
+        buf, pos, end, left, field_bytes, batch_bytes, fixed_bytes, has_aborted, replica_bytes, compact
+    )
+
+
 def pack_untagged(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes):
     return produce_runs.pack_untagged(buf, pos, end, version, max_bytes)
 

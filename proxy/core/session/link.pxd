@@ -8,9 +8,9 @@ from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.session.policy_calls cimport PolicyCalls
 from proxy.core.session.step_time cimport StepTime
+from proxy.core.stats.topic_counter cimport TopicCounter
 from proxy.core.stats.usage cimport Usage
 from proxy.core.turns cimport ScheduledSession
-from wire.fetch_topics cimport FetchTopics
 from wire.produce cimport ProduceWalker
 
 
@@ -23,7 +23,7 @@ cdef class Link(ScheduledSession):
     cdef public Channel broker, client
     cdef public ChannelThrottle throttle
     cdef public ExchangeQueue queue
-    cdef public FetchTopics reply_topics
+    cdef public TopicCounter reply_topics
     cdef public NodeHealth node
     cdef public ObservedExchange passing
     cdef public PlanBook plans

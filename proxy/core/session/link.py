@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from proxy.core.session.policy_calls import PolicyCalls
     from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
-    from wire.fetch_topics import FetchTopics
+    from proxy.core.stats.topic_counter import TopicCounter
     from wire.produce import ProduceWalker
 
 STREAM: Final = 0
@@ -138,7 +138,7 @@ class Link(ScheduledSession):
         # the reply that passes: `reply_stream`
         self.reply_bytes = 0  # its size, without the four bytes that say so
         self.reply_left = 0  # its bytes that are still to come
-        self.reply_topics: FetchTopics | None = None  # reads along while it only streams
+        self.reply_topics: TopicCounter | None = None  # reads along while it only streams
         # what the broker owes: `broker_waits`
         self.replied_ms = (
             shared.now_ms

@@ -3,7 +3,7 @@
 from policies.client_gate cimport ClientGate
 from proxy.core.session cimport paths
 from proxy.core.stats.meters cimport Meter
-from proxy.core.stats.topic_usage cimport TopicCounter
+from proxy.core.stats.topic_counter cimport TopicCounter
 from wire.untagged_reply cimport UntaggedReply
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.client_gate import ClientGate
     from proxy.core.session.rewrites import Rewrite
     from proxy.core.session.shared_state import SharedState
-    from proxy.core.stats.topic_usage import TopicCounter
+    from proxy.core.stats.topic_counter import TopicCounter
     from proxy.core.stats.usage import Usage
     from wire.apis import Api
 
@@ -144,7 +144,9 @@ class Plan:
         if shared.topic_usage is not None and (self.counts_produced or self.counts_fetched):
             # In a Produce they follow the timeout, which the prefix has only with ACKS_ALL.
             topics_at = 12 + len(prefix) + (0 if acks == ACKS_ALL else 4)
-            self.topics = shared.topic_usage.counter(peer.user, api, topics_at)
+            from proxy.core.stats.topic_counter import TopicCounter  # noqa: PLC0415 - others do not need it
+
+            self.topics = TopicCounter(shared.topic_usage, peer.user, api, topics_at)
         self.gate: ClientGate | None = None
         self.request_path = paths.GENERAL
         if not (self.is_special or captured):

@@ -7,13 +7,12 @@ from proxy.core.session.exchange cimport Exchange, ObservedExchange
 from proxy.core.session.exchange_queue cimport ExchangeQueue
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
-from wire.fetch_topics cimport FetchTopics
+from proxy.core.stats.topic_counter cimport TopicCounter
 
 
-@cython.locals(topics=FetchTopics)
 cpdef begin(Link link, Plan plan, long long size, bytearray buf, long long pos, long long end)
 
-@cython.locals(taken=cython.longlong, topics=FetchTopics, exchange=Exchange)
+@cython.locals(taken=cython.longlong, topics=TopicCounter)
 cpdef long long pass_on(Link link, bytearray buf, long long start, long long end, long long now_ms) except? -1
 
 @cython.locals(queue=ExchangeQueue, buckets=bytes, exchange=Exchange, plan=Plan, took_us=cython.longlong)

@@ -62,9 +62,8 @@ def begin(link: Link, plan: Plan, size: int, buf: bytearray, pos: int, end: int)
     link.reply_bytes = size
     link.reply_left = 4 + size - (end - pos)
     if plan.counts_fetched:
-        topics = plan.topics.walker()  # type: ignore[union-attr] # it counts them
-        plan.topics.feed(topics, buf, pos, end)  # type: ignore[union-attr] # as above
-        link.reply_topics = topics
+        link.reply_topics = plan.topics
+        plan.topics.begin(buf, pos, end)  # type: ignore[union-attr] # it counts them
 
 
 def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> int:
@@ -73,11 +72,10 @@ def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> in
     link.reply_left -= taken
     topics = link.reply_topics
     if topics is not None:
-        exchange: Exchange = link.queue.entries[0]  # type: ignore[assignment] # others count as diverted
-        exchange.plan.topics.feed(topics, buf, start, start + taken)  # type: ignore[union-attr] # as in `begin`
+        topics.follow(buf, start, start + taken)
         if not link.reply_left:
-            exchange.plan.topics.walked(topics)  # type: ignore[union-attr] # as above
             link.reply_topics = None
+            topics.end()
     if not link.reply_left:
         finish(link, now_ms)
     return taken
@@ -127,8 +125,10 @@ class ReplyStream:
         self._link = link
         self._kept: KeptReply | None = None
         # Reads along for the usage rows.
-        self._walker: FetchTopics | TopicNames | None = link.reply_topics
-        link.reply_topics = None
+        self._walker: FetchTopics | TopicNames | None = None
+        if link.reply_topics is not None:
+            self._walker = link.reply_topics.take_walker()
+            link.reply_topics = None
         self._dropped = False  # it belongs to a request that was answered here
 
     @property

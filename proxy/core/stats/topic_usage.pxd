@@ -2,15 +2,10 @@
 
 cimport cython
 
-from wire cimport topic_runs
 from wire.fetch_topics cimport FetchTopics
 from wire.produce_topics cimport ProduceTopics
 from wire.record_batches cimport TopicCount
-from wire.topic_counts cimport TopicShape, count_reply, count_request
-
-
-cdef class Pair
-cdef class TopicUsage
+from wire.topic_counts cimport TopicShape
 
 
 cdef class Flow:
@@ -39,37 +34,6 @@ cdef Flow _new_flow()
 
 cdef class UserTopics:
     cdef public dict by_id, by_name, unnamed
-
-
-cdef class TopicCounter:
-    cdef public str _user
-    cdef public bytes _topic
-    cdef public list _found
-    cdef public Pair _pair
-    cdef public Flow _flow
-    cdef public long long _batches, _partitions, _records, _second, _size_bytes, _topics_at, _version
-    cdef public TopicShape _shape
-    cdef public TopicUsage _usage
-
-    @cython.locals(
-        topic=bytes, shape=TopicShape, at=cython.longlong, after=cython.longlong, partitions=cython.longlong,
-        size_bytes=cython.longlong, batches=cython.longlong, records=cython.longlong, counts=list,
-        count=TopicCount, steps=cython.longlong,
-    )
-    cpdef long long read(self, bytearray buf, long long pos, long long stop, long long most) except -2
-    cpdef produced(self)
-
-    @cython.locals(
-        topic=bytes, shape=TopicShape, at=cython.longlong, most=cython.longlong, after=cython.longlong,
-        partitions=cython.longlong, size_bytes=cython.longlong, batches=cython.longlong, records=cython.longlong,
-        counts=list, walker=FetchTopics,
-    )
-    cpdef fetched(self, bytearray buf, long long start, long long stop)
-    cdef _begin_second(self, Flow flow)
-    cdef _know_only(self, list counts)
-    cpdef feed(self, FetchTopics walker, bytearray buf, long long start, long long end)
-    cpdef FetchTopics walker(self)
-    cpdef walked(self, FetchTopics walker)
 
 
 cdef class TopicUsage:

@@ -8,8 +8,6 @@ Rules:
 - What a frame has of a topic is added to the pair of user and topic, which is known by the bytes of the topic's name or
   id. Pairs stay known from second to second, so that a frame of very many topics finds them at once. Those of a frame
   that streams are looked up while it does (`look_up`).
-- Most frames of a client have one topic, always the same. They are summed up in one call, and added to the same Flow:
-  such a frame makes no object, and touches little memory, which is cold at ordinary rates.
 """
 
 from __future__ import annotations
@@ -18,21 +16,12 @@ from base64 import urlsafe_b64encode
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.stats.usage import OTHER
-from wire import topic_runs
-from wire.apis import ApiKey
-from wire.fetch_topics import FetchTopics
 from wire.produce_topics import ProduceTopics
-from wire.topic_counts import (
-    REPLY_SHAPES,
-    REQUEST_SHAPES,
-    count_reply,
-    count_request,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from wire.apis import Api
+    from wire.fetch_topics import FetchTopics
     from wire.primitives import Buffer
     from wire.record_batches import TopicCount
     from wire.topic_counts import TopicShape
@@ -100,7 +89,8 @@ def _new_flow() -> Flow:
     return flow
 
 
-_NO_FLOW: Final = _new_flow()
+NO_FLOW: Final = _new_flow()
+"""For whoever has none yet."""
 
 
 class UserTopics:
@@ -112,140 +102,6 @@ class UserTopics:
         self.by_name: dict[bytes, Pair] = {}
         self.by_id: dict[bytes, Pair] = {}
         self.unnamed: dict[bytes, Pair] = {}
-
-
-class TopicCounter:
-    """Counts the Produces, or the Fetch replies, of one user and one version.
-
-    `topics_at`: where the topics of a request begin, from the frame's start.
-    """
-
-    __slots__ = (
-        "_batches",
-        "_flow",
-        "_found",
-        "_pair",
-        "_partitions",
-        "_records",
-        "_second",
-        "_shape",
-        "_size_bytes",
-        "_topic",
-        "_topics_at",
-        "_usage",
-        "_user",
-        "_version",
-    )
-
-    def __init__(self, usage: TopicUsage, user: str, api: Api, topics_at: int) -> None:
-        self._usage = usage
-        self._user = user
-        self._version = api.version
-        self._topics_at = topics_at
-        self._shape = (REQUEST_SHAPES if api.key == ApiKey.PRODUCE else REPLY_SHAPES)[api.version]
-        # The topic that the last whole frame had alone; None: none, or its pair is not the same for all frames.
-        self._topic: bytes | None = None
-        self._pair = usage.other  # of this topic
-        self._flow = _NO_FLOW  # of this pair in `_second`
-        self._second = -1
-        # What `read` has found: of this topic alone, or of others.
-        self._partitions = self._size_bytes = self._batches = self._records = 0
-        self._found: list[TopicCount] | None = None
-
-    def read(self, buf: bytearray, pos: int, stop: int, most: int) -> int:
-        """Read what the whole Produce in buf[pos:stop] has of each topic, for `produced`; return how much was read.
-
-        That is how many topics, partitions and batches it has. -1: it is not ordinary, or has more than `most` topics
-        and partitions.
-        """
-        topic, shape, at = self._topic, self._shape, pos + self._topics_at
-        if topic is not None:
-            after, partitions, size_bytes, batches, records = topic_runs.sum_topic(
-                buf,
-                at,
-                stop,
-                topic,
-                most,
-                shape.by_id,
-                shape.fixed_bytes,
-                shape.has_aborted,
-                shape.replica_bytes,
-                shape.compact,
-            )
-            if after >= 0 and after == stop - shape.compact and not (shape.compact and buf[after]):
-                self._found = None
-                self._partitions, self._size_bytes = partitions, size_bytes
-                self._batches, self._records = batches, records
-                return 1 + partitions + batches
-        self._found = counts = count_request(shape, buf, at, stop, most)
-        if counts is None:
-            return -1
-        steps = 0
-        for count in counts:
-            steps += 1 + count.partitions + count.batches
-        return steps
-
-    def produced(self) -> None:
-        """Count the Produce that was read last, because it was forwarded."""
-        counts = self._found
-        if counts is None:
-            if self._second != self._usage.second:
-                self._begin_second(self._usage.use(self._pair).produced)
-            self._flow.add(self._partitions, self._size_bytes, self._batches, self._records)
-        else:
-            self._usage.add_produced(self._user, self._shape, counts)
-            self._know_only(counts)
-
-    def fetched(self, buf: bytearray, start: int, stop: int) -> None:
-        """Count a forwarded Fetch reply whose whole frame is in `buf[start:stop]`."""
-        topic, shape, at = self._topic, self._shape, start + self._shape.start_bytes
-        most: int = topic_runs.MAX_FEED_STEPS
-        if topic is not None and at <= stop and not (shape.compact and buf[start + 8]):
-            after, partitions, size_bytes, batches, records = topic_runs.sum_topic(
-                buf,
-                at,
-                stop,
-                topic,
-                most,
-                shape.by_id,
-                shape.fixed_bytes,
-                shape.has_aborted,
-                shape.replica_bytes,
-                shape.compact,
-            )
-            if after >= 0:
-                if self._second != self._usage.second:
-                    self._begin_second(self._usage.use(self._pair).fetched)
-                self._flow.add(partitions, size_bytes, batches, records)
-                return
-        counts = count_reply(shape, buf, start, stop, most)
-        if counts is not None:
-            self._usage.add_fetched(self._user, shape, counts)
-            self._know_only(counts)
-        else:
-            walker = self.walker()
-            walker.feed(buf, start, stop)
-            self.walked(walker)
-
-    def _begin_second(self, flow: Flow) -> None:
-        self._flow, self._second = flow, self._usage.second
-
-    def _know_only(self, counts: list[TopicCount]) -> None:
-        """Know the only one of these topics, if its pair is the same for all frames."""
-        if len(counts) == 1 and self._usage.is_lasting(counts[0], self._shape):
-            self._topic, self._pair, self._second = counts[0].topic, counts[0].owner, -1
-
-    def walker(self) -> FetchTopics:
-        """Return a parser for a Fetch reply that streams; feed it the whole frame."""
-        return FetchTopics(self._version)
-
-    def feed(self, walker: FetchTopics, buf: bytearray, start: int, end: int) -> None:
-        """Let the walker of a reply take its next bytes buf[start:end]."""
-        self._usage.feed(self._user, walker, buf, start, end)
-
-    def walked(self, walker: FetchTopics) -> None:
-        """Count a Fetch reply that streamed, after its last byte."""
-        self._usage.fetched(self._user, walker)
 
 
 class TopicUsage:
@@ -265,10 +121,6 @@ class TopicUsage:
         self.second = 0
         self.era = 0
         self.other = Pair(OTHER, OTHER, 0)
-
-    def counter(self, user: str, api: Api, topics_at: int) -> TopicCounter:
-        """Return what counts the requests of this user and API that are alike, or the replies to them."""
-        return TopicCounter(self, user, api, topics_at)
 
     # -- requests --------------------------------------------------------------------------------
 

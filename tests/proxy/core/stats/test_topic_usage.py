@@ -4,8 +4,11 @@ import struct
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.core.stats import topic_usage
+from proxy.core.stats.topic_counter import TopicCounter
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.core.stats.usage import OTHER
 from tests.support.messages import frames as f
@@ -13,6 +16,10 @@ from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.record_batches import batch
 from tests.support.messages.waiting import asked
 from wire.apis import ApiKey
+from wire.fetch_topics import FetchTopics
+from wire.primitives import INT16, INT32
+from wire.topic_counts import REPLY_SHAPES
+from wire.varint import encode_uvarint
 
 BODY_AT = 19  # of a frame of tests.support.messages.frames.produce
 
@@ -40,7 +47,7 @@ def test_requests_and_replies_add_up_by_user_and_topic() -> None:
     for user, topic in (("alice", "orders"), ("alice", "orders"), ("bob", "paid")):
         book.produced_whole(user, 3, bytearray(f.produce(1, topic=topic)), BODY_AT)
     frame = bytearray(b"x" + fetched(b"orders", batch(3) + batch(4)))
-    book.counter("alice", api_of(ApiKey.FETCH, 4), 0).fetched(frame, 1, len(frame))
+    TopicCounter(book, "alice", api_of(ApiKey.FETCH, 4), 0).fetched(frame, 1, len(frame))
 
     counted = flows(book)
 
@@ -81,7 +88,7 @@ def test_a_malformed_body_adds_nothing(cut: int) -> None:
     book = TopicUsage()
     book.produced_whole("alice", 3, bytearray(f.produce(1)[: BODY_AT + cut]), BODY_AT)
     book.produced_whole("alice", 3, bytearray(b"\xff" * 60), 0)
-    book.counter("alice", api_of(ApiKey.FETCH, 4), 0).fetched(bytearray(b"\x7f" * 60), 0, 60)
+    TopicCounter(book, "alice", api_of(ApiKey.FETCH, 4), 0).fetched(bytearray(b"\x7f" * 60), 0, 60)
 
     assert flows(book) == {}
     assert book.unread == 3
@@ -125,7 +132,7 @@ def test_a_counter_counts_frames_of_the_same_topic_and_of_others(
     """In each second, also after the pairs were forgotten."""
     monkeypatch.setattr(topic_usage, "MAX_KEYS", 1)
     book = TopicUsage()
-    counter = book.counter("alice", api_of(ApiKey.FETCH, 4), 0)
+    counter = TopicCounter(book, "alice", api_of(ApiKey.FETCH, 4), 0)
     frames = {name: bytearray(fetched(name, batch(3))) for name in (b"orders", b"paid")}
     for name in (b"orders", b"orders", b"paid", b"paid", b"orders"):
         counter.fetched(frames[name], 0, len(frames[name]))
@@ -146,7 +153,7 @@ def test_a_counter_names_a_topic_as_soon_as_its_name_is_known() -> None:
     book = TopicUsage()
     topic_id = bytes(range(16))
     frame = bytearray(asked(13, [(topic_id, [(0, b"r")])]))
-    counter = book.counter("a", api_of(ApiKey.PRODUCE, 13), 27)
+    counter = TopicCounter(book, "a", api_of(ApiKey.PRODUCE, 13), 27)
     names = []
     for known in ({}, {}, {topic_id: "orders"}, {topic_id: "orders"}):
         book.names = known
@@ -168,3 +175,81 @@ def test_topics_over_the_bound_share_one_row(monkeypatch: pytest.MonkeyPatch) ->
 
     assert len(counted) == 4
     assert counted[OTHER, OTHER][0][:3] == (7, 7, 350)
+
+
+def streamed(version: int, fields: list[bytes]) -> bytearray:
+    """Return a Fetch reply of one topic, "orders", with these records fields."""
+    shape = REPLY_SHAPES[version]
+    frame = bytearray(shape.start_bytes) + (b"\x02" if shape.compact else INT32.pack(1))
+    if shape.by_id:
+        frame += TOPIC_ID
+    else:
+        frame += (b"\x07" if shape.compact else INT16.pack(6)) + b"orders"
+    frame += encode_uvarint(len(fields) + 1) if shape.compact else INT32.pack(len(fields))
+    for field in fields:
+        frame += bytes(shape.fixed_bytes)
+        if shape.has_aborted:
+            frame += (b"\x01" if shape.compact else INT32.pack(0)) + bytes(shape.replica_bytes)
+        frame += encode_uvarint(len(field) + 1) if shape.compact else INT32.pack(len(field))
+        frame += field + bytes(shape.compact)
+    return frame + bytes(2 * shape.compact)
+
+
+TOPIC_ID = bytes(range(16))
+RECORDS = [
+    b"",
+    batch(3),
+    batch(3) + batch(5) + batch(2)[:30],
+    batch(40, size_bytes=900) + batch(1),
+    batch(7)[:60],
+    bytes(17),
+]
+"""Records fields: also one whose last batch is cut, in its head or after it, and one of an old format."""
+
+
+@given(
+    st.integers(4, 15),
+    st.lists(st.sampled_from(RECORDS), min_size=1, max_size=4),
+    st.integers(0, 1),
+    st.data(),
+)
+def test_a_reply_that_streams_is_counted_alike_however_it_is_cut(
+    version: int, fields: list[bytes], damages: int, data: st.DataObject
+) -> None:
+    """As its topic is known, and as it is not; also if it ends early, or any byte of it is another."""
+    frame = streamed(version, fields)
+    for _ in range(damages):
+        frame[data.draw(st.integers(8, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    whole = data.draw(st.sampled_from([len(frame), len(frame), len(frame) - 9]))
+    cuts = sorted(data.draw(st.lists(st.integers(1, whole - 1), max_size=5)))
+    leaves_at = data.draw(
+        st.integers(0, 9)
+    )  # the piece after which it does not only stream any more
+
+    wanted, book = TopicUsage(), TopicUsage()
+    wanted.names = book.names = {TOPIC_ID: "orders"}
+    reader = FetchTopics(version)
+    for place in range(whole):
+        reader.feed(frame, place, place + 1)
+    wanted.fetched("alice", reader)
+    counter = TopicCounter(book, "alice", api_of(ApiKey.FETCH, version), 0)
+    if data.draw(st.booleans()):
+        known = streamed(version, [batch(1)])
+        counter.fetched(known, 0, len(known))
+        assert len(flows(book)) == 1
+    counter.begin(frame, 0, cuts[0] if cuts else whole)
+    walker = None
+    for number, (start, end) in enumerate(pairwise([*cuts, whole])):
+        if number == leaves_at:
+            walker = counter.take_walker()
+        if walker is None:
+            counter.follow(frame, start, end)
+        else:
+            counter.feed(walker, frame, start, end)
+    if walker is None:
+        counter.end()
+    else:
+        counter.walked(walker)
+
+    assert flows(book) == flows(wanted)
+    assert book.unread == wanted.unread
