@@ -8,7 +8,8 @@ Rules (a request that uses memory must arrive; this prevents slowloris attacks):
   the bytes already read and those in the kernel's buffer must arrive at the minimum rate, and by the read timeout, up
   to SHOWN_BYTES or the whole frame. A client with that much data fills the buffer at once. PROBE_MS after it began to
   wait they are counted for its place in the line, too.
-- A body must arrive at the minimum rate. When others need its memory is decided by the grantors of memory.
+- A body must arrive at the minimum rate, here or in the kernel's buffer: its client is not read while it waits. When
+  others need its memory is decided by the grantors of memory.
 - An incomplete request head uses memory too: the same limits apply to it once it is longer than HEAD_BYTES.
 - Each session has at most one timer, set when a read ends inside such a frame; an ordinary request sets none.
 """
@@ -351,7 +352,9 @@ class MemoryClaim:
             asked_ms = max(now_ms + SHARE_CHECK_MS, self.since_ms + limits.timeout_ms)
             due_ms = asked_ms if due_ms is None else min(due_ms, asked_ms)
         if due_ms is not None:
-            self.timer = self.room.timers.arm(max(due_ms, now_ms + 1), self._on_due)
+            # the time of one that waits stands still: it may be due again at once
+            pause_ms = SHARE_CHECK_MS if is_body and self.line is not None else 1
+            self.timer = self.room.timers.arm(max(due_ms, now_ms + pause_ms), self._on_due)
 
     def _yields_node(self, now_ms: int) -> bool:
         """Return whether a request that streams arrives so slowly that it yields to one that waits for its node."""
@@ -364,7 +367,7 @@ class MemoryClaim:
         """End the session because its request stalls, or (`why`) arrives slowly while others need its memory."""
         found = self.received()
         if found is not None:
-            detail = f"{found[0]} of {found[1]} in {now_ms - self.since_ms} ms{why}"
+            detail = f"{found[0]} of {found[1]} in {self.elapsed_ms(now_ms)} ms{why}"
             self.owner.end_and_ask_for_turn(CloseReason.REQUEST_READ_TIMEOUT, detail, now_ms)
 
     def received(self) -> tuple[int, str] | None:
@@ -383,7 +386,11 @@ class MemoryClaim:
         if left > 0:
             gathered_bytes = owner.gathered_bytes
             if gathered_bytes is not None:
-                return gathered_bytes, f"{gathered_bytes + left} bytes of a request"
+                whole_bytes = gathered_bytes + left
+                unread_bytes = self.room.reservations.unread_bytes
+                if unread_bytes is not None:  # the client is not read while it waits
+                    gathered_bytes += min(unread_bytes(owner), left)
+                return gathered_bytes, f"{whole_bytes} bytes of a request"
             if self.announced_bytes:
                 whole_bytes = self.announced_bytes
                 return whole_bytes - left, f"{whole_bytes} bytes of a request"

@@ -4,7 +4,7 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.core.memory.slow_clients import ReadLimits
-from tests.support.core.memory import Keeper, kept, small_engine, unread_bytes
+from tests.support.core.memory import Keeper, begun, kept, small_engine, unread_bytes
 from tests.support.core.uploads import Crowd, Upload
 
 KIB = 1 << 10
@@ -111,3 +111,35 @@ def test_those_that_hardly_send_while_they_wait_count_as_slow() -> None:
             crowd.step()
         honest = crowd.add(kept(2, 10_000_000), 10_000, "10.3.0.1")
     assert crowd.await_done(honest, 60_000) <= 1_000
+
+
+def test_what_came_while_a_request_waited_does_not_make_it_stall_before_it_is_read() -> None:
+    """It counts with the time in which it came. Six at 1.1 kB/s, which is fast enough, want most of a pool each."""
+    engine = small_engine(50_000, Keeper(), limits=ReadLimits())
+    engine.reservations.unread_bytes = unread_bytes
+    crowd = Crowd(engine, 20)
+    for number in range(6):
+        crowd.add(kept(number, 37_500), 1.1, f"10.1.0.{number}")
+        for _ in range(15):
+            crowd.step()
+    for each in crowd.uploads:
+        crowd.await_done(each, 100_000)
+    assert [each.link.session.detail for each in crowd.uploads] == [""] * 6
+
+
+def test_a_request_that_waits_is_looked_at_once_a_second() -> None:
+    """Its time stands still, so one that is hardly fast enough would otherwise be found due again and again."""
+    engine = small_engine(50_000, Keeper(), limits=ReadLimits())
+    link = begun(engine, 1, 20_000)
+    claim = link.session.claim
+    for _ in range(6):  # 6,100 bytes in 5.9 s, which are enough until 5,957 ms
+        link.client(bytes(1000))
+        engine.advance(engine.now_ms + 983)
+    engine.reservations._enqueue(claim, 4096, engine.reservations._parts.ordinary.line)
+    looks = 0
+    for _ in range(10_000):
+        timer = claim.timer
+        engine.advance(engine.now_ms + 1)
+        looks += claim.timer is not timer
+    assert looks <= 10
+    assert not link.session.ended
