@@ -208,10 +208,10 @@ class MemoryClaim:
         if self.line is None:
             self.waits_since_ms = now_ms
             self.waits_at_bytes = self.arrived_bytes(here_bytes)
-        else:
+            self.left_ms = self.rest_ms(now_ms, here_bytes)
+        else:  # judged before: what has come since shows no rate
             self.line.discard(self)
         self.line = line
-        self.left_ms = self.rest_ms(now_ms, here_bytes)
         line.add(self, size_bytes, 0 if ahead else now_ms + self.left_ms)
 
     def move_to(self, line: WaitingLine[MemoryClaim], left_ms: int) -> None:

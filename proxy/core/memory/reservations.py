@@ -309,12 +309,16 @@ class Reservations:
             claim.refuse()
         claim.wait_in(line, size_bytes, here_bytes, ahead=ahead)
         if line in self._lines:
-            self._shares.on_wait(claim)
-            if self._room is None:
-                self._room = claim.room
-                claim.room.timers.arm(claim.room.now_ms + SHARE_CHECK_MS, self._end_slow_holders)
+            self._on_wait(claim)
         self._mark_depleted()
         claim.owner.on_memory_refused()
+
+    def _on_wait(self, claim: MemoryClaim) -> None:
+        """Count the claim among those that wait, and not for their share; slow holders are ended for it."""
+        self._shares.on_wait(claim)
+        if self._room is None:
+            self._room = claim.room
+            claim.room.timers.arm(claim.room.now_ms + SHARE_CHECK_MS, self._end_slow_holders)
 
     def _step_out(self, claim: MemoryClaim) -> None:
         """Remove the claim from its line."""
@@ -358,7 +362,7 @@ class Reservations:
                 part, claim, place.size_bytes, self.reserved_bytes
             ):
                 claim.wait_in(part.line, place.size_bytes)
-                self._shares.on_wait(claim)
+                self._on_wait(claim)
             else:
                 self._grant(claim, place.size_bytes)
         if not line:

@@ -1,8 +1,12 @@
 """Shares of the pool, combined with a bound on requests and with other waiting clients."""
 
+import pytest
+
 from proxy.core.engine import Engine
 from proxy.core.memory.claim import HEAD_BYTES
-from tests.support.core.memory import Link, begun, finish, kept, small_engine
+from proxy.core.memory.slow_clients import ReadLimits
+from tests.support.core.memory import Link, begun, finish, kept, small_engine, unread_bytes
+from tests.support.core.uploads import Crowd, Upload
 from tests.support.messages import frames as f
 
 # -- shares and a bound on requests -------------------------------------------------------------
@@ -123,3 +127,55 @@ def test_a_long_head_needs_memory_like_a_body():
             link.proceed()
     assert all(link.to_broker == head for link in links)
     assert engine.request_pool.used_bytes == engine.reservations.requests == 0
+
+
+# -- from the line of a share into that of the pool ----------------------------------------------
+
+KIB = 1 << 10
+
+
+@pytest.fixture
+def crowd() -> Crowd:
+    """Clients of a pool of 8 MiB, of which one pair may have a quarter."""
+    engine = small_engine(8 << 20, limits=ReadLimits(), max_share=0.25)
+    engine.reservations.unread_bytes = unread_bytes
+    return Crowd(engine, 20)
+
+
+def stall(crowd: Crowd, host: str, size: int) -> Upload:
+    """Let a client send a request but for 10 KiB, and then 50 bytes per second."""
+    upload = Upload(crowd.engine, kept(1, size), 0.05, host)
+    crowd.uploads.append(upload)
+    upload.credit = size - 10 * KIB
+    upload.send(0)
+    return upload
+
+
+@pytest.fixture
+def moved(crowd) -> Upload:
+    """Return a quick client that has waited for its share for ten seconds, and waits for memory now."""
+    own = [stall(crowd, "10.1.0.1", size * KIB) for size in (1000, 1000, 60)]
+    for number in range(6):
+        stall(crowd, f"10.1.1.{number}", 1000 * KIB)
+    quick = crowd.add(kept(2, 1000 * KIB), 10_000, "10.1.0.1")
+    shares = crowd.engine.reservations._shares
+    assert quick.link.session.claim.line in [share.line for share in shares.aside]
+    for _ in range(500):
+        crowd.step()
+    for each in own[2:]:
+        each.leave()
+    crowd.step()
+    parts = crowd.engine.reservations._parts
+    assert quick.link.session.claim.line is parts.ordinary.line
+    return quick
+
+
+def test_it_is_not_placed_by_what_has_come_while_it_waited_for_its_share(moved) -> None:
+    """The kernel holds 64 KiB of it after ten seconds, which is no rate: its client is not read."""
+    claim = moved.link.session.claim
+    assert claim.line.first().ends_ms <= moved.engine.now_ms + 5_000
+
+
+def test_those_that_stall_yield_to_it_although_no_other_waits_for_memory(crowd, moved) -> None:
+    """They would keep it out for a quarter of an hour."""
+    assert crowd.await_done(moved, 60_000) <= 20_000
