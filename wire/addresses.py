@@ -37,7 +37,7 @@ from wire.primitives import (
     spend,
     spend_tags,
 )
-from wire.untagged_reply import UntaggedReply
+from wire.untagged_reply import UntaggedFetch, UntaggedReply
 
 __all__ = [
     "LISTENER_APIS",
@@ -102,9 +102,11 @@ def _rewrite_lead(
 
 def quick_check(api: Api) -> UntaggedReply | None:
     """Return the shape in which responses that may name brokers surely name none; None if the API has none."""
-    if api.key == ApiKey.PRODUCE and api.carries_addresses:
-        return UntaggedReply(api.version)
-    return None
+    if not api.carries_addresses:
+        return None
+    if api.key == ApiKey.FETCH:
+        return UntaggedFetch(api.version)
+    return UntaggedReply(api.version) if api.key == ApiKey.PRODUCE else None
 
 
 def _metadata(version: int) -> LeadFinder:

@@ -4,9 +4,8 @@
   on". The `offered` column and the `Concern`, which every line
   must name, are Sluice's choice.
 - Offered versions are those that a client may use on a broker's listener. Not offered are APIs that only brokers and
-  controllers use (`_hidden`), Fetch from v16 (broker addresses at the end of a reply that streams), SaslHandshake v0
-  (raw tokens without headers follow it), and InitProducerId v6, which no release has as stable yet
-  (`latestVersionUnstable`).
+  controllers use (`_hidden`), SaslHandshake v0 (raw tokens without headers follow it), and InitProducerId v6, which no
+  release has as stable yet (`latestVersionUnstable`).
 - `find` returns offered versions only; any other version ends the connection. `known` returns every version in the
   table.
 - Two headers break the rule "flexible body, flexible header": an ApiVersions response always has header v0
@@ -270,7 +269,7 @@ DATA, CREDENTIALS, CLIENT_QUOTAS, CONFIGS, CLUSTER = list(Concern)[:5]
 # One line an API.
 # fmt: off
 _api(0, "Produce", "0-13", DATA, removed="0-2 in 4.0", flexible=9, throttle="1+ last", addresses="10+", waits="0+", records="requests")  # noqa: E501 - one line an API
-_api(1, "Fetch", "0-18", DATA, offered="0-15", removed="0-3 in 4.0", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")  # noqa: E501 - one line an API
+_api(1, "Fetch", "0-18", DATA, removed="0-3 in 4.0", flexible=12, throttle="1+", addresses="16+", waits="0+", records="replies")  # noqa: E501 - one line an API
 _api(2, "ListOffsets", "0-11", DATA, removed="0 in 4.0", flexible=6, throttle="2+", waits="10+")
 _api(3, "Metadata", "0-13", DATA, flexible=9, throttle="3+", addresses="0+")
 _api(8, "OffsetCommit", "0-10", DATA, removed="0-1 in 4.0", flexible=8, throttle="3+")

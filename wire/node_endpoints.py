@@ -2,8 +2,10 @@
 
 - Produce v10+ and Fetch v16+ have them as tag 0 of the body's last tag section, so the topics are walked to find it.
   The share APIs always have them untagged, as the last field before the tags.
-- A Produce response is on the request path and nearly always has one topic, one partition and no tags:
-  `wire.untagged_reply` recognises that shape before any walk.
+- A Produce or Fetch response is on the request path and nearly always has no tags: `wire.untagged_reply` recognises
+  that shape before any walk.
+- A Fetch response streams. Its size stands first, and has left when its last tags come: they are rewritten to as many
+  bytes as they had (`fitted`).
 - CurrentLeader inside a partition names a node id only; it passes with the partition's tags.
 - The walk ends where the body ends. Bytes after the last tag section are malformed, because they could hide an
   address.
@@ -33,6 +35,10 @@ _Rewriter: TypeAlias = Callable[[bytearray, int, int, Advertise], bytes | None]
 
 _NODE_ENDPOINTS_TAG: Final = 0
 _TOPIC_ID_BYTES: Final = 16
+_FILLER_TAG: Final = 0x3FFF
+"""Above all tags that Kafka has, which count from 0 up."""
+_FILLER: Final = encode_uvarint(_FILLER_TAG)
+_MIN_FILLER_BYTES: Final = len(_FILLER) + 1
 _PRODUCE_FIXED_BYTES: Final = 4 + 2 + 8 + 8 + 8  # index, error, base offset, append time, start
 _FETCH_FIXED_BYTES: Final = 4 + 2 + 8 + 8 + 8  # index, error, high watermark, stable, start
 _ABORTED_FIXED_BYTES: Final = 8 + 8
@@ -76,9 +82,7 @@ def after_produce_topics(buf: Buffer, pos: int, end: int, version: int) -> tuple
 
 
 def fetch(_version: int) -> _Rewriter:
-    """Return the rewriter of Fetch responses v16 to v18. `wire.apis` offers v15 at most; it exists in case that
-    changes.
-    """
+    """Return the rewriter of Fetch responses v16 to v18 that are whole."""
     return _fetch
 
 
@@ -126,6 +130,53 @@ def _rewrite_tag(
         return None
     new_size = encode_uvarint(sum(map(len, new)))
     return splice(buf, start, end, [new_size, *new], size_at, stop)
+
+
+def fitted(tags: bytes, advertise: Advertise) -> bytes:
+    """Return the last tags of a Fetch response, rewritten to as many bytes.
+
+    If the addresses that clients may see are longer, the endpoints are left out: the client asks for metadata then. The
+    bytes that are left over are a tagged field that no client knows. Raises `WireError` if the tags are malformed.
+    """
+    end = len(tags)
+    after, budget = spend_tags(tags, 0, end, REPLY_ELEMENT_BUDGET)
+    if after != end:
+        raise WireError(f"{end - after} bytes follow the last field of the response")
+    count, pos = uvarint(tags, 0, end)
+    tag, size_at = uvarint(tags, pos, end) if count else (_FILLER_TAG, pos)
+    if tag != _NODE_ENDPOINTS_TAG:
+        return tags
+    size_bytes, at = uvarint(tags, size_at, end)
+    stop = at + size_bytes
+    new, after = compact_brokers(tags, at, stop, 0, advertise, budget)
+    if after != stop:
+        raise WireError(f"NodeEndpoints ends {stop - after} bytes before its tagged field")
+    if new is None:
+        return tags
+    others = tags[stop:]
+    content = b"".join(new)
+    width = len(encode_uvarint(len(content)))
+    spare = at - size_at + size_bytes - width - len(content)
+    if 0 <= spare < _MIN_FILLER_BYTES:
+        size = _wide_uvarint(len(content), width + spare)
+        return b"".join((tags[:size_at], size, content, others))
+    if spare > 0:
+        kept = tags[pos:size_at] + encode_uvarint(len(content)) + content + others
+        return encode_uvarint(count + 1) + kept + _filler(spare)
+    return encode_uvarint(count) + others + _filler(stop - pos)
+
+
+def _filler(size_bytes: int) -> bytes:
+    """Return a tagged field of so many bytes that no client knows."""
+    size_bytes -= len(_FILLER)
+    width = next(n for n in range(1, 6) if size_bytes - n < 1 << 7 * n)
+    return _FILLER + _wide_uvarint(size_bytes - width, width) + bytes(size_bytes - width)
+
+
+def _wide_uvarint(value: int, width: int) -> bytes:
+    """Return a varint of so many bytes; one that is longer than it must be is read by all (`wire.varint`)."""
+    more = [0x80 | value >> 7 * place & 0x7F for place in range(width - 1)]
+    return bytes([*more, value >> 7 * (width - 1)])
 
 
 def share_fetch(version: int) -> _Rewriter:

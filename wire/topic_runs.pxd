@@ -224,3 +224,91 @@ cdef inline (
     if not (left or field_bytes or compact):
         left = -1
     return pos, left, field_bytes, batch_bytes, partitions, size_bytes, batches, records
+
+
+cdef enum:
+    FETCHED_BYTES = 30
+    ABORTED_BYTES = 17
+    REPLICA_BYTES = 4
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) records_in(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end
+) noexcept nogil:
+    cdef Py_ssize_t aborted, at, stop
+    aborted, at = size_in(data, pos + FETCHED_BYTES, end, 0)
+    if aborted < -1:
+        return -2, pos
+    if aborted > 0:
+        stop = at + ABORTED_BYTES * aborted
+        if stop > end:
+            return -2, pos
+        while at < stop:
+            at += ABORTED_BYTES
+            if data[at - 1]:
+                return -2, pos
+    return size_in(data, at + REPLICA_BYTES, end, 0)
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) step_partitions_in(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left
+) noexcept nogil:
+    cdef const unsigned char* head
+    cdef Py_ssize_t size, at, stop
+    while left:
+        head = data + pos + FETCHED_BYTES
+        at = 0
+        if pos + FETCHED_BYTES + 8 < end and head[0] <= 1:  # nearly always: nothing is aborted
+            if head[5] < 0x80:
+                size, at = head[5], 6
+            elif head[6] < 0x80:
+                size, at = (head[5] & 0x7F) | (<Py_ssize_t>head[6] << 7), 7
+            elif head[7] < 0x80:
+                size = (head[5] & 0x7F) | (<Py_ssize_t>(head[6] & 0x7F) << 7) | (<Py_ssize_t>head[7] << 14)
+                at = 8
+        if at:
+            stop = pos + FETCHED_BYTES + at + (size - 1 if size else 0)
+            if stop >= end or data[stop]:
+                break
+            pos = stop + 1
+            left -= 1
+            continue
+        size, at = records_in(data, pos, end)
+        stop = at + size if size > 0 else at
+        if size < -1 or stop >= end or data[stop]:
+            break
+        pos = stop + 1
+        left -= 1
+    return pos, left
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) records_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end) except *:
+    check(buf, pos, end)
+    return records_in(<const unsigned char*>PyByteArray_AS_STRING(buf), pos, end)
+
+
+cdef inline (Py_ssize_t, Py_ssize_t) step_partitions(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left
+) except *:
+    check(buf, pos, end)
+    return step_partitions_in(<const unsigned char*>PyByteArray_AS_STRING(buf), pos, end, left)
+
+
+cdef inline (Py_ssize_t, Py_ssize_t, Py_ssize_t) step_topics(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t most
+) except *:
+    cdef const unsigned char* data
+    cdef Py_ssize_t partitions, at, cut
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    while left:
+        partitions, at = size_in(data, pos + 16, end, 0)
+        if partitions <= 0 or partitions > most:
+            break
+        at, cut = step_partitions_in(data, at, end, partitions)
+        if cut or at >= end or data[at]:
+            break
+        most -= partitions
+        pos = at + 1
+        left -= 1
+    return pos, left, most

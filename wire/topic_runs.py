@@ -1,4 +1,4 @@
-"""Sums up the partitions of a topic in a Produce request or a Fetch reply, many in one call.
+"""Sums up, or steps over, the partitions of topics in a Produce request or a Fetch reply, many in one call.
 
 The compiled build has the same functions in C (`topic_runs.pxd`); `tests/compiled/test_twins.py` compares them.
 
@@ -23,7 +23,7 @@ SIZE: Final = 5
 TAG_COUNT: Final = 6
 TAG: Final = 7
 END: Final = 8
-"""The element of a Fetch reply that the next bytes hold: the states of `wire.fetch_topics.FetchTopics`."""
+"""The element of a Fetch reply that the next bytes hold: the states of `wire.fetch_walk.FetchWalk`."""
 IN_HEADER: Final = 0
 IN_TOPIC: Final = 1
 IN_PARTITION: Final = 2
@@ -246,3 +246,61 @@ def follow_topic(
     if not (left or field_bytes or compact):
         left = -1
     return pos, left, field_bytes, batch_bytes, partitions, size_bytes, batches, records
+
+
+_FETCHED_BYTES: Final = 30
+"""The first fields of a partition in a Fetch reply v13+: index, error, high watermark, stable offset, log start."""
+_ABORTED_BYTES: Final = 17
+"""An aborted transaction without tags."""
+_REPLICA_BYTES: Final = 4
+_TOPIC_ID_BYTES: Final = 16
+
+
+def records_at(buf: bytearray, pos: int, end: int) -> tuple[int, int]:
+    """Return the size of the records (-1: null) of the partition of a Fetch reply v13+ at `pos`, and where they begin.
+
+    -2: its head is cut off, or not ordinary. Aborted transactions without tags are stepped over.
+    """
+    aborted, at = size_at(buf, pos + _FETCHED_BYTES, end, 0)
+    if aborted < -1:
+        return -2, pos
+    if aborted > 0:
+        stop = at + _ABORTED_BYTES * aborted
+        if stop > end or any(buf[at + _ABORTED_BYTES - 1 : stop : _ABORTED_BYTES]):
+            return -2, pos
+        at = stop
+    return size_at(buf, at + _REPLICA_BYTES, end, 0)
+
+
+def step_partitions(buf: bytearray, pos: int, end: int, left: int) -> tuple[int, int]:
+    """Step over at most `left` partitions of a Fetch reply v13+ from `pos` on.
+
+    Return the offset after the last one that is whole and has no tags, and how many are left.
+    """
+    while left:
+        size, at = records_at(buf, pos, end)
+        stop = at + max(size, 0)
+        if size < -1 or stop >= end or buf[stop]:
+            break
+        pos = stop + 1
+        left -= 1
+    return pos, left
+
+
+def step_topics(buf: bytearray, pos: int, end: int, left: int, most: int) -> tuple[int, int, int]:
+    """Step over at most `left` topics of a Fetch reply v13+ from `pos` on, with at most `most` partitions.
+
+    Return the offset after the last one that is whole and has no tags, how many are left, and what is left of `most`. A
+    topic without a partition is left to another reader: there could be very many in a read.
+    """
+    while left:
+        partitions, at = size_at(buf, pos + _TOPIC_ID_BYTES, end, 0)
+        if partitions <= 0 or partitions > most:
+            break
+        at, cut = step_partitions(buf, at, end, partitions)
+        if cut or at >= end or buf[at]:
+            break
+        most -= partitions
+        pos = at + 1
+        left -= 1
+    return pos, left, most

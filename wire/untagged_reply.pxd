@@ -2,7 +2,7 @@
 
 cimport cython
 
-from wire cimport one_partition_reads, produce_runs
+from wire cimport one_partition_reads, produce_runs, topic_runs
 
 
 cdef class UntaggedReply:
@@ -13,4 +13,9 @@ cdef class UntaggedReply:
         topic_bytes=cython.longlong, head=cython.longlong, name_bytes=cython.longlong, after=cython.longlong,
         partitions=cython.longlong, ends=cython.longlong, tags=cython.longlong,
     )
+    cpdef bint matches(self, bytearray buf, long long start, long long stop) except -1
+
+
+cdef class UntaggedFetch(UntaggedReply):
+    @cython.locals(at=cython.longlong, topics=cython.longlong, after=cython.longlong, left=cython.longlong)
     cpdef bint matches(self, bytearray buf, long long start, long long stop) except -1

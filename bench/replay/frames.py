@@ -78,7 +78,7 @@ def produce(version: int, partitions: int, size: int) -> Frames:
 
 
 def fetch(version: int, partitions: int, size: int) -> Frames:
-    """Return a Fetch (v12 to v15) of these partitions, and its reply of so many bytes."""
+    """Return a Fetch (v12 to v18) of these partitions, and its reply of so many bytes."""
     records = record_batch([bytes(size // partitions)])
     asked = [
         pack(">iiqiqi", index, 3, 1000, 3, 0, 1 << 20) + NO_TAGS for index in range(partitions)

@@ -178,6 +178,53 @@ def test_a_topic_that_streams_is_summed_up_alike(twins, fields, layout, state, d
             assert pos <= found[0] <= end
 
 
+FETCHED = st.lists(
+    st.builds(
+        lambda aborted, tag, records, more: (
+            bytes(30) + encode_uvarint(aborted + 1) + aborted * (bytes(16) + tag) + bytes(4)
+            + encode_uvarint(len(records) + 1) + records + more
+        ),
+        st.integers(0, 3),
+        st.sampled_from([b"\0", b"\0", b"\1\5\0"]),
+        st.binary(max_size=200),
+        st.sampled_from([b"\0", b"\0", b"\0", b"\1\5\0"]),
+    ),
+    max_size=4,
+)  # fmt: skip
+
+
+def test_fetched_records_of_any_size_are_stepped_over_alike(twins):
+    """Sizes of one to four bytes, wherever the read ends: the last byte is that of the topic's tags."""
+    sizes = [0, 1, 126, 127, 16_382, 16_383, 2_097_150, 2_097_151]
+    parts = [bytes(30) + b"\1" + bytes(4) + encode_uvarint(size + 1) + b"\xff" * size + b"\0"
+             for size in sizes]  # fmt: skip
+    buf = bytearray(bytes(16) + encode_uvarint(len(parts) + 1) + b"".join(parts) + b"\0")
+    for end in (len(buf), len(buf) - 1, len(buf) - 2, 3_000_000, 60_000, 500):
+        expected = topic_runs.step_topics(buf, 0, end, 1, 100)
+        assert twins.step_topics(buf, 0, end, 1, 100) == expected
+        partitions = topic_runs.step_partitions(buf, 17, end, len(parts))
+        assert twins.step_partitions(buf, 17, end, len(parts)) == partitions
+        assert partitions[1] == (0 if end >= len(buf) - 1 else partitions[1])
+    assert expected == (0, 1, 100)
+
+
+@given(st.lists(FETCHED, max_size=3), st.integers(0, 4), st.sampled_from([2, 5, 500]), st.data())
+def test_fetched_topics_are_stepped_over_alike(twins, topics, left, most, data):
+    """With any byte changed, and wherever the read ends."""
+    buf = bytearray()
+    for partitions in topics:
+        buf += bytes(16) + encode_uvarint(len(partitions) + 1) + b"".join(partitions) + b"\0"
+    if data.draw(st.booleans()) and buf:
+        buf[data.draw(st.integers(0, len(buf) - 1))] = data.draw(st.integers(0, 255))
+    for end in {*range(max(0, len(buf) - 90), len(buf) + 1), len(buf) // 2}:
+        expected = topic_runs.step_topics(buf, 0, end, left, most)
+        assert twins.step_topics(buf, 0, end, left, most) == expected
+        for pos in (0, min(17, end)):
+            assert twins.records_at(buf, pos, end) == topic_runs.records_at(buf, pos, end)
+            expected = topic_runs.step_partitions(buf, pos, end, left)
+            assert twins.step_partitions(buf, pos, end, left) == expected
+
+
 PARTITIONS = st.one_of(
     st.binary(max_size=300).map(
         lambda each: b"part" + encode_uvarint(len(each) + 1) + each + b"\0"

@@ -57,6 +57,18 @@ def batch_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
     return topic_runs.batch_at(buf, pos, end)
 
 
+def records_at(bytearray buf, Py_ssize_t pos, Py_ssize_t end):
+    return topic_runs.records_at(buf, pos, end)
+
+
+def step_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left):
+    return topic_runs.step_partitions(buf, pos, end, left)
+
+
+def step_topics(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, Py_ssize_t most):
+    return topic_runs.step_topics(buf, pos, end, left, most)
+
+
 def sum_partitions(bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, *layout):
     fixed_bytes, has_aborted, replica_bytes, compact = layout
     return topic_runs.sum_partitions(buf, pos, end, left, fixed_bytes, has_aborted, replica_bytes, compact)

@@ -26,6 +26,7 @@ TOP_LEVEL = {
 LONGEST, LONGEST_WHOLE = 400, 600
 STATE_MACHINES = {
     "proxy/shell/event_loop.py",
+    "proxy/core/session/reply_stream.py",
     "proxy/core/session/request_stream.py",
     "proxy/core/session/session.py",
     "tests/support/model/reference_model.py",

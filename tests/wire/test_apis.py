@@ -29,12 +29,10 @@ SPOKEN_AMONG_BROKERS = {
 """On the broker's listener, yet asked by brokers only (KIP-932: the share coordinator)."""
 
 CAPPED = {
-    ApiKey.FETCH: (0, 15),
     ApiKey.SASL_HANDSHAKE: (1, 1),
     ApiKey.INIT_PRODUCER_ID: (0, 5),
 }
-"""Later Fetch replies carry addresses behind the records; after SaslHandshake v0 tokens have no Kafka headers, and
-cannot be framed; InitProducerId v6 is unstable."""
+"""After SaslHandshake v0 tokens have no Kafka headers, and cannot be framed; InitProducerId v6 is unstable."""
 
 KIO = [
     (key, version)
@@ -199,13 +197,6 @@ def test_requests_before_authentication_and_quota_requests_have_small_limits() -
         ApiKey.DESCRIBE_CLIENT_QUOTAS: 1 << 20,
         ApiKey.ALTER_CLIENT_QUOTAS: 1 << 20,
     }
-
-
-def test_no_offered_fetch_response_carries_addresses() -> None:
-    """Fetch replies stream, so versions with node endpoints at the end of a reply stay hidden."""
-    low, high = apis.OFFERED[ApiKey.FETCH]
-    assert not any(apis.find(ApiKey.FETCH, v).carries_addresses for v in range(low, high + 1))
-    assert apis.known(ApiKey.FETCH, high + 1).carries_addresses
 
 
 def test_the_table_cannot_be_changed_from_outside() -> None:

@@ -19,13 +19,13 @@ from wire import (
     addresses,
     broker_lists,
     codec,
+    fetch_walk,
     metadata,
     node_endpoints,
     schema,
     throttle,
     versions,
 )
-from wire import fetch_topics as fetch_topics_module
 from wire.apis import OFFERED, Api, ApiKey
 from wire.errors import BudgetError
 from wire.fetch_topics import FetchTopics
@@ -48,7 +48,7 @@ WITH_BUDGET = (
     addresses,
     broker_lists,
     node_endpoints,
-    fetch_topics_module,
+    fetch_walk,
     metadata,
     throttle,
     versions,

@@ -20,7 +20,7 @@ from wire.primitives import (
     encode_string,
 )
 
-VERSIONS = range(4, 18)
+VERSIONS = range(4, 19)
 
 
 def frame_of(version: int, body: bytes) -> bytes:

@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17 import response as fetch17
 from kio.schema.produce.v12 import response as produce12
@@ -16,7 +18,11 @@ from wire import codec
 from wire.addresses import rewriter
 from wire.apis import ApiKey
 from wire.errors import WireError
+from wire.node_endpoints import fitted
+from wire.primitives import spend_tags
 
+HEAD_BYTES = 11
+"""Of a Fetch reply without topics: its throttle time, error, session and their number."""
 MOVED = ErrorCode.not_leader_or_follower
 NODES = [(1, "kafka-1.real", 9092), (2, "k" * 200, 9093), (3, "kafka-3.real", 9094)]
 
@@ -114,6 +120,55 @@ def test_endpoints_of_a_fetch_are_found_after_records():
     )
     new = rewritten(ApiKey.FETCH, 17, codec.encode(message))
     assert codec.decode_response(api_of(ApiKey.FETCH, 17), new) == told(message)
+
+
+HOSTS = st.sampled_from(["k", "127.0.0.1", "kafka-1.real", "k" * 60, "k" * 126, "k" * 200])
+ENDPOINTS = st.lists(
+    st.builds(fetch17.NodeEndpoint, node_id=st.integers(0, 9), host=HOSTS, port=st.just(9092),
+              rack=st.sampled_from([None, "", "r" * 130])),
+    max_size=4,
+)  # fmt: skip
+
+
+@given(ENDPOINTS, st.integers(1, 140), st.booleans(), st.booleans())
+def test_the_last_tags_of_a_streamed_fetch_keep_their_size(nodes, length, adds_tag, is_same):
+    """The client gets the right addresses, or none where they need more bytes; other tags stay."""
+    told_host = "s" * length
+
+    def advertise(node_id: int, host: bytes, port: int) -> tuple[bytes, int]:
+        return (host, port) if is_same else (told_host.encode(), 19093 + node_id)
+
+    def body_of(endpoints) -> bytes:
+        body = codec.encode(
+            fetch17.FetchResponse(
+                throttle_time=timedelta(0),
+                error_code=ErrorCode.none,
+                responses=(),
+                node_endpoints=tuple(endpoints),
+            )
+        )
+        return with_unknown_tag(body, HEAD_BYTES) if adds_tag else body
+
+    body = body_of(nodes)
+    new = fitted(body[HEAD_BYTES:], advertise)
+    assert len(new) == len(body) - HEAD_BYTES
+    after, _ = spend_tags(new, 0, len(new), 100)
+    assert after == len(new)
+    assert not adds_tag or b"\x03new" in new
+    told = [
+        each if is_same else replace(each, host=told_host, port=19093 + each.node_id)
+        for each in nodes
+    ]
+    decoded = codec.decode_response(api_of(ApiKey.FETCH, 17), body[:HEAD_BYTES] + new)
+    fits = len(body_of(told)) <= len(body)
+    assert list(decoded.node_endpoints) == (told if fits else [])
+
+
+@pytest.mark.parametrize("tags", ["00 00", "01 00 03 01 00 00", "01 00 02 02 00", "01", "41"])
+def test_last_tags_that_are_malformed_are_a_wire_error(tags):
+    """They could hide an address."""
+    with pytest.raises(WireError):
+        fitted(bytes.fromhex(tags), by_id)
 
 
 def share_fetched():

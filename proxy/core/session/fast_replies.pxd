@@ -18,7 +18,7 @@ from wire.untagged_reply cimport UntaggedReply
 )
 cpdef pass_usual(Link link, bytearray buf, long long pos, long long end, long long now_ms)
 
-@cython.locals(size=cython.longlong, correlation_id=cython.longlong, exchange=Exchange)
+@cython.locals(size=cython.longlong, correlation_id=cython.longlong, exchange=Exchange, plan=Plan)
 cpdef stream_usual(Link link, bytearray buf, long long pos, long long end)
 
 @cython.locals(plan=Plan, size=cython.longlong, shape=UntaggedReply)

@@ -58,7 +58,7 @@ def pass_usual(link: Link, buf: bytearray, pos: int, end: int, now_ms: int) -> N
 
 
 def stream_usual(link: Link, buf: bytearray, pos: int, end: int) -> None:
-    """Begin the reply at `pos`, which is usual but not whole in this read. Its bytes end at `link.settled`.
+    """Begin the reply at `pos`, which is usual but not whole in this read. What passes of it ends at `link.settled`.
 
     Any other is left to the general path.
     """
@@ -67,15 +67,17 @@ def stream_usual(link: Link, buf: bytearray, pos: int, end: int) -> None:
         return
     size, correlation_id = frame_heads.reply_at(buf, pos)
     exchange: Exchange = entries[0]  # type: ignore[assignment] # as above
+    plan = exchange.plan
     if (
         correlation_id != exchange.correlation_id
-        or exchange.plan.reply_path != paths.PASSES
+        or not (
+            plan.reply_path == paths.PASSES or (plan.walks_tail and plan.reply_path != paths.HEARD)
+        )
         or size < 4
         or end - pos >= 4 + size
     ):
         return
-    reply_stream.begin(link, exchange.plan, size, buf, pos, end)
-    link.settled = end
+    link.settled = reply_stream.begin(link, plan, size, buf, pos, end)
 
 
 def _is_heard(

@@ -154,6 +154,8 @@ def rewritten(
 def is_kept(exchange: Exchange) -> bool:
     """Return whether an incomplete reply must be kept: to be rewritten, or because of its last field."""
     plan = exchange.plan
+    if plan.walks_tail and plan.lead is None:
+        return False
     return plan.rewrite is not None or (
         plan.api.throttle is ThrottleField.LAST and is_stamped(exchange)
     )

@@ -11,6 +11,7 @@ from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.topic_counter cimport TopicCounter
 from proxy.core.stats.usage cimport Usage
 from proxy.core.turns cimport ScheduledSession
+from wire.fetch_walk cimport FetchWalk
 from wire.produce cimport ProduceWalker
 
 
@@ -23,6 +24,7 @@ cdef class Link(ScheduledSession):
     cdef public Channel broker, client
     cdef public ChannelThrottle throttle
     cdef public ExchangeQueue queue
+    cdef public FetchWalk reply_walk
     cdef public TopicCounter reply_topics
     cdef public NodeHealth node
     cdef public ObservedExchange passing

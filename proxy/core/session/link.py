@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from proxy.core.session.sasl_side import SaslSide
     from proxy.core.session.shared_state import SharedState
     from proxy.core.stats.topic_counter import TopicCounter
+    from wire.fetch_walk import FetchWalk
     from wire.produce import ProduceWalker
 
 STREAM: Final = 0
@@ -84,6 +85,7 @@ class Link(ScheduledSession):
         "reply_bytes",
         "reply_left",
         "reply_topics",
+        "reply_walk",
         "request_left",
         "request_mode",
         "sample_left",
@@ -139,6 +141,7 @@ class Link(ScheduledSession):
         self.reply_bytes = 0  # its size, without the four bytes that say so
         self.reply_left = 0  # its bytes that are still to come
         self.reply_topics: TopicCounter | None = None  # reads along while it only streams
+        self.reply_walk: FetchWalk | None = None  # finds its last tags while it streams
         # what the broker owes: `broker_waits`
         self.replied_ms = (
             shared.now_ms

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from proxy.core.stats.topic_counter import TopicCounter
     from proxy.core.stats.usage import Usage
     from wire.apis import Api
+    from wire.fetch_walk import FetchWalk
 
     Join = Callable[[bytes, int, int], bytes]
     """(body, its start, its end) -> the body with items that were refused here."""
@@ -53,10 +54,11 @@ class Plan:
     `request_path`, `reply_path`: see `paths`. `gate`: it is asked first, if there is one. `fast_bytes`: the size of the
     longest request on the fast path; 0 under GENERAL. `silent`: they get no reply (a Produce with acks=0).
     `shows_names`: under SHOWN, the topics and groups that requests name are shown, too.
-    `untagged_shape`: the shape in which a reply surely names no broker.
+    `untagged_shape`: the shape in which a reply surely names no broker. `walks_tail`: a reply that is in another shape,
+    or not whole, streams up to its last tags, which may name brokers.
     `is_special`: they are of an API to sign on by, or administrative and written to the audit log. `is_sign_on`: they
     are part of a sign-on, and no quota counts them.
-    `streamed`: `rewrite` and `lead` of replies that policies do not hear whole; None if they hear none.
+    `streamed`: `rewrite`, `lead` and `walks_tail` of replies that policies do not hear whole; None if they hear none.
     """
 
     __slots__ = (
@@ -98,6 +100,8 @@ class Plan:
         "upstream",
         "usage",
         "wait_ms",
+        "walk",
+        "walks_tail",
     )
 
     def __init__(
@@ -169,6 +173,8 @@ class Plan:
         if rewrite is not None:
             self.lead = shared.rewrites.lead_for(api)
         self.untagged_shape = addresses.quick_check(api) if rewrite is not None else None
+        self.walks_tail = rewrite is not None and api.key == _FETCH
+        self.walk: FetchWalk | None = None  # made with the first reply that needs it
         self.reply_path = paths.HEARD
         if _hears_no_reply(hooks) and not captured:
             if rewrite is None:
@@ -176,7 +182,7 @@ class Plan:
             elif self.untagged_shape is not None:
                 self.reply_path = paths.IF_UNTAGGED
         self.slow_variant: Plan | None = None
-        self.streamed: tuple[Rewrite | None, Rewrite | None] | None = None
+        self.streamed: tuple[Rewrite | None, Rewrite | None, bool] | None = None
         if hooks.hears_body:
             self.keep_replies()
 
@@ -237,15 +243,16 @@ class Plan:
         """Return the plan for a reply that is too large to be kept: it streams, and no policy hears its body."""
         variant = copy(self)
         if self.streamed is not None:
-            variant.rewrite, variant.lead = self.streamed
+            variant.rewrite, variant.lead, variant.walks_tail = self.streamed
         variant.streamed = variant.slow_variant = None
         return variant
 
     def keep_replies(self) -> None:
         """Have the replies kept whole, because a policy hears their bodies."""
-        self.streamed = self.rewrite, self.lead
+        self.streamed = self.rewrite, self.lead, self.walks_tail
         self.rewrite = self.rewrite or _unchanged
         self.lead = self.untagged_shape = None
+        self.walks_tail = False
         self.reply_path = paths.HEARD
 
 

@@ -1,13 +1,15 @@
 """The general path of replies: those that the fast loop of `Session.from_broker` did not handle.
 
-A reply that streams needs nothing but two slots of Link: what is left of it, and its size (`begin`, `pass_on`,
-`finish`). One that is kept, walked or discarded has a ReplyStream until its last byte.
+A reply that streams needs nothing but slots of Link: what is left of it, its size, and what reads along (`begin`,
+`pass_on`, `finish`). One that is kept, walked or discarded has a ReplyStream until its last byte.
 
 Rules:
 - A reply belongs to the oldest exchange of its session; any other correlation id ends both sides.
 - A reply with broker addresses (or API ranges) is rewritten in place if they are in its first part, and that is here
   (`lead`). Else it is kept, counted and rewritten: the part that has them, or all of it (`kept_replies`). One whose
   body a policy hears is kept whole. All other replies stream.
+- A Fetch may name brokers after its records. It streams all the same, and only its last tags are kept, if it has any:
+  its size has left by then, so they are rewritten to as many bytes (`wire.node_endpoints.fitted`).
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
   are delivered. Later replies cannot be, because replies leave in order, so the session ends at once.
 """
@@ -40,8 +42,10 @@ from proxy.core.session.kept_replies import (
 )
 from proxy.core.session.lead import LEFT_ALONE, Lead
 from proxy.core.session.local_replies import on_reply, send_answers
+from proxy.core.session.reply_walk import begin_walk, read_along
 from proxy.core.session.traces import trace_of
 from proxy.core.stats.histogram import BUCKET, bucket_of
+from wire.node_endpoints import fitted
 
 if TYPE_CHECKING:
     from proxy.core.session.link import Link
@@ -57,18 +61,30 @@ HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
 
-def begin(link: Link, plan: Plan, size: int, buf: bytearray, pos: int, end: int) -> None:
-    """Begin a reply of `size` bytes after the four that say so, which only streams: buf[pos:end] of it pass."""
+def begin(link: Link, plan: Plan, size: int, buf: bytearray, pos: int, end: int) -> int:
+    """Begin a reply of `size` bytes after the four that say so, of which buf[pos:end] is here.
+
+    It streams. Return the offset after the bytes that pass.
+    """
     link.reply_bytes = size
+    if plan.walks_tail:
+        begin_walk(link, plan)
+        end = pos + read_along(link, buf, pos, end - pos, 4 + size)
     link.reply_left = 4 + size - (end - pos)
     if plan.counts_fetched:
         link.reply_topics = plan.topics
         plan.topics.begin(buf, pos, end)  # type: ignore[union-attr] # it counts them
+    return end
 
 
 def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> int:
-    """Return how many bytes of buf[start:end] belong to the reply that streams; finish it with its last byte."""
+    """Return how many bytes of buf[start:end] are those of the reply that streams; finish it with its last byte.
+
+    They are fewer than it has here if the tags that follow may name brokers: those are for `ReplyStream`.
+    """
     taken = min(end - start, link.reply_left)
+    if link.reply_walk is not None:
+        taken = read_along(link, buf, start, taken, link.reply_left)
     link.reply_left -= taken
     topics = link.reply_topics
     if topics is not None:
@@ -83,6 +99,7 @@ def pass_on(link: Link, buf: bytearray, start: int, end: int, now_ms: int) -> in
 
 def finish(link: Link, now_ms: int) -> None:
     """Complete the exchange at the head, and send the replies made here that waited for it."""
+    link.reply_walk = None
     queue, buckets = link.queue, BUCKET
     if not queue.diverted:
         # No reply made here waits for this one, no late reply was discarded, and the session does not end.
@@ -90,7 +107,7 @@ def finish(link: Link, now_ms: int) -> None:
         del queue.entries[0]
         plan = exchange.plan
         took_us = link.shared.now_us - exchange.arrived_us
-        if plan.reply_path == paths.PASSES and took_us < plan.fine_us:
+        if plan.reply_path != paths.HEARD and took_us < plan.fine_us:
             plan.upstream[buckets[took_us]] += 1  # as in `fast_replies`
             if plan.tally is not None:
                 plan.tally.count_bytes(4 + exchange.size_bytes, 4 + link.reply_bytes)
@@ -119,11 +136,12 @@ def _complete(link: Link, exchange: Exchange, now_ms: int) -> None:
 class ReplyStream:
     """The reply that passes, unless it only streams."""
 
-    __slots__ = ("_dropped", "_kept", "_link", "_walker")
+    __slots__ = ("_dropped", "_keeps_tail", "_kept", "_link", "_walker")
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._kept: KeptReply | None = None
+        self._keeps_tail = False  # and only its last tags
         # Reads along for the usage rows.
         self._walker: FetchTopics | TopicNames | None = None
         if link.reply_topics is not None:
@@ -255,6 +273,8 @@ class ReplyStream:
             self._hear(exchange, buf, pos, end, now_ms)
             if exchange.plan.counts_fetched:
                 self._walker = exchange.plan.topics.walker()  # type: ignore[union-attr] # as above
+            if exchange.plan.walks_tail:
+                begin_walk(link, exchange.plan)
         link.reply_left = 4 + link.reply_bytes
         return True
 
@@ -265,6 +285,13 @@ class ReplyStream:
         head = link.queue[0]
         if self._walker is not None and isinstance(head, Exchange):
             feed_reply(head, self._walker, buf, pos, pos + taken)
+        if link.reply_walk is not None and self._kept is None:
+            passes = read_along(link, buf, pos, taken, link.reply_left)
+            if passes != taken:
+                self._keep_tail(link.reply_left - passes)
+                pos += passes
+                taken -= passes
+                link.reply_left -= passes
         kept = self._kept
         if kept is not None:
             client.put_slice(buf, settled.start, pos)
@@ -285,7 +312,9 @@ class ReplyStream:
             if link.queue.diverted:
                 client.put_slice(buf, settled.start, pos)
                 settled.start = pos
-            if self._kept is not None:
+            if self._kept is not None and self._keeps_tail:
+                self._settle_tail(self._kept)
+            elif self._kept is not None:
                 self._settle_whole(self._kept, now_ms)
             finish(link, now_ms)
         return pos
@@ -331,6 +360,25 @@ class ReplyStream:
         link.client.put(frame, counted_bytes)
         link.uses_outboxes = True
 
+    def _keep_tail(self, size_bytes: int) -> KeptReply:
+        """Keep the last tags of the reply, which have so many bytes."""
+        self._kept = kept = KeptReply(self._link, size_bytes - 4, leads=False, copies=2)
+        self._keeps_tail = True
+        return kept
+
+    def _settle_tail(self, kept: KeptReply) -> None:
+        """Rewrite the last tags of a reply, which are whole."""
+        link = self._link
+        self._kept, self._keeps_tail = None, False
+        counted_bytes = kept.take()
+        try:
+            tags = fitted(bytes(kept.frame), link.shared.topology.advertise)
+        except Exception:
+            link.client.pool.release(counted_bytes)
+            raise
+        link.client.put(bytearray(tags), counted_bytes)
+        link.uses_outboxes = True
+
     def _settle_lead(self, kept: KeptReply, now_ms: int) -> None:
         """Rewrite the first part of a reply if it is complete; the rest of the reply then streams."""
         link = self._link
@@ -348,6 +396,14 @@ class ReplyStream:
             self._walker = head.plan.topics.walker()  # type: ignore[union-attr] # as above
             if self._walker is not None:
                 self._walker.feed(kept.frame, 0, len(kept.frame))
+        if head.plan.walks_tail:
+            begin_walk(link, head.plan)
+            here_bytes = len(kept.frame)
+            left_bytes = here_bytes + link.reply_left
+            passes = read_along(link, kept.frame, 0, here_bytes, left_bytes)
+            if passes != here_bytes:
+                self._keep_tail(left_bytes - passes).add(memoryview(kept.frame)[passes:])
+                del lead[passes - here_bytes :]
         link.client.put(lead, counted_bytes)
         link.uses_outboxes = True
 

@@ -137,11 +137,12 @@ class Session(Link):
             if not self.queue.diverted and self.replies is None:
                 if self.reply_left:
                     self.settled += reply_stream.pass_on(self, buf, start, end, now_ms)
-                    if self.reply_left:
+                    if self.reply_left and self.settled == end:
                         return end
-                fast_replies.pass_usual(self, buf, self.settled, end, now_ms)
-                if self.settled != end:
-                    fast_replies.stream_usual(self, buf, self.settled, end)
+                if not self.reply_left:
+                    fast_replies.pass_usual(self, buf, self.settled, end, now_ms)
+                    if self.settled != end:
+                        fast_replies.stream_usual(self, buf, self.settled, end)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, Settled(start, self.settled))
         pos = self.settled

@@ -58,7 +58,7 @@ BY_HAND = {
         *("CreateDelegationTokenResponse", "DescribeDelegationTokenResponse"),
     ),
     "wire/fetch.py": ("FetchRequest", "ShareFetchRequest"),
-    "wire/fetch_topics.py, wire/topic_counts.py, wire/topic_runs.py": ("FetchResponse",),
+    "wire/fetch_walk.py, wire/topic_counts.py, wire/topic_runs.py": ("FetchResponse",),
     "wire/metadata.py": ("MetadataRequest",),
     "wire/node_endpoints.py": (
         *("FetchResponse", "ProduceResponse", "ShareAcknowledgeResponse", "ShareFetchResponse"),
@@ -69,7 +69,8 @@ BY_HAND = {
         *("SaslHandshakeRequest", "SaslHandshakeResponse"),
     ),
     "wire/topic_names.py": ("MetadataResponse",),
-    "wire/untagged_reply.py": ("ProduceResponse",),
+    "wire/untagged_reply.py": ("FetchResponse", "ProduceResponse"),
+    "wire/meant_broker.py": ("ApiVersionsRequest",),
     "wire/versions.py": ("ApiVersionsRequest", "ApiVersionsResponse"),
 }
 """Modules that read messages in place: a version with other fields changes them."""
