@@ -20,6 +20,7 @@ from tests.support.kafka.custody_attacks import (
 )
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_listeners import SASL_PLAINTEXT
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.sasl_talk import Talk
 from tests.support.kafka.security_setups import SLUICE, Files
 from tests.support.kafka.topics import Topics
@@ -67,6 +68,7 @@ def test_only_the_configs_of_topics_and_groups_are_changed(
         assert talk.metadata()
 
 
+@since(4, 0)  # configs of groups
 @pytest.mark.parametrize(("number", "version"), [(33, 1), (33, 2), (44, 0), (44, 1)])
 def test_the_configs_of_topics_and_groups_pass(
     sluice: SluiceProcess, kafka_secure: KafkaCluster, number: int, version: int

@@ -30,6 +30,7 @@ from tests.support.kafka.long_polls import (
     read_produce,
     unread_bytes,
 )
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import IDEMPOTENT, PRODUCER, config_file, events
 from tests.support.messages import frames as f
@@ -135,6 +136,7 @@ def test_sluice_answers_for_a_suspended_broker_in_time(
     assert {line["node"] for line in told} == {NODE}
 
 
+@since(4, 2)  # `--command-config` of a tool
 def test_every_client_is_answered_before_its_own_timeout(
     kafka_one: KafkaCluster,
     topics_one: Topics,

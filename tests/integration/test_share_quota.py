@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import SHARE_CONSUMER, events
 from tests.support.processes.sluice_process import SluiceProcess
@@ -20,6 +21,7 @@ LEAST_MS: Final = 5_000
 """Half of what each limit below needs for all records, after what it lets pass at once."""
 
 
+@since(4, 2)
 @pytest.mark.parametrize(
     ("enforcement", "limit"),
     [("entity", 50_000), pytest.param("channel", 25_000, marks=pytest.mark.slow)],

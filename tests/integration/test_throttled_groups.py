@@ -9,6 +9,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
+from tests.support.kafka.one_kafka import since
 from tests.support.kafka.topics import Topics
 from tests.support.quotas.quota_groups import Feeder, KafkaPythonMember, LibrdkafkaMember, Member
 from tests.support.quotas.quota_setup import quota_sluice, quota_users
@@ -18,6 +19,7 @@ REQUESTS_PER_SECOND = 4
 INTERVAL_MS = 15_000
 
 
+@since(4, 0)  # configs of groups
 @pytest.mark.parametrize(
     ("kind", "user"), [(KafkaPythonMember, "member"), (LibrdkafkaMember, "rdmember")]
 )
