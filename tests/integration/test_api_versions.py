@@ -19,8 +19,8 @@ from tests.support.processes.measured import metrics_of
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import key_named
 
-NARROWED: Final = {"SaslHandshake": (1, 1), "Fetch": (0, 15)}
-"""What Sluice offers of these at most: the reasons stand in `wire.apis`."""
+NARROWED: Final = {"SaslHandshake": (1, 1)}
+"""What Sluice offers of it at most: the reason stands in `wire.apis`."""
 AMONG_BROKERS: Final = {
     "InitializeShareGroupState",
     "ReadShareGroupState",
