@@ -208,7 +208,7 @@ RECORDS = [
 
 
 @given(
-    st.integers(4, 15),
+    st.integers(4, 18),
     st.lists(st.sampled_from(RECORDS), min_size=1, max_size=4),
     st.integers(0, 1),
     st.data(),
