@@ -17,11 +17,12 @@ cdef class Timers:
 
     @cython.locals(timer=Timer)
     cpdef arm(self, long long at_ms, call)
+    @cython.locals(bucket=dict)
     cpdef add(self, TimerEntry entry)
+    @cython.locals(bucket=dict)
+    cpdef remove(self, TimerEntry entry)
 
-    @cython.locals(
-        due=list, wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, bucket=dict, come=list
-    )
+    @cython.locals(due=list, wheel=TimingWheel, left=cython.longlong, entry=TimerEntry, come=list)
     cpdef advance(self, long long now_ms)
 
     @cython.locals(due=list)

@@ -83,6 +83,7 @@ class Timers:
         timer.bucket = NOWHERE
         timer.call = call
         if not self._wheel.add(timer):
+            timer.bucket = _DUE
             insort_left(self.due, timer, key=_latest_first)
         return timer
 
@@ -91,11 +92,28 @@ class Timers:
 
         A cancelled entry never fires.
         """
-        if not self._wheel.add(entry) and entry.bucket is not None:
-            if entry.bucket is not NOWHERE and entry in self.due:  # its neighbour moves it
-                self.due.remove(entry)
+        bucket = entry.bucket
+        if bucket is None:
+            return
+        if bucket is not NOWHERE and entry not in bucket:
+            self.remove(entry)
+        if not self._wheel.add(entry):
             entry.bucket = _DUE
             insort_left(self.due, entry, key=_latest_first)
+
+    def remove(self, entry: TimerEntry) -> None:
+        """Take an entry off that waits, or is due; unlike a cancelled one it may be added again.
+
+        A due one that stayed in `due` with another time would misplace others.
+        """
+        bucket = entry.bucket
+        if bucket is None or bucket is NOWHERE:
+            return
+        if entry in bucket:
+            del bucket[entry]
+        else:
+            self.due.remove(entry)
+        entry.bucket = NOWHERE
 
     def advance(self, now_ms: int) -> None:
         """Fire the timers that are due, at most MAX_FIRED; the others fire in the next call.
@@ -113,8 +131,8 @@ class Timers:
                     return  # `next_ms` says that the rest is due
                 left -= 1
                 entry = due.pop()
-                bucket = entry.bucket
-                if bucket is not None and entry not in bucket:  # else cancelled, or moved
+                if entry.bucket is not None:  # else cancelled
+                    entry.bucket = NOWHERE
                     try:
                         entry.fire(now_ms)
                     except Exception as error:

@@ -40,7 +40,7 @@ class TimerEntry:
     def __init__(self, at_ms: int) -> None:
         self.at_ms = at_ms
         self.bucket: dict[TimerEntry, None] | None = NOWHERE
-        """The bucket it is in, or was in when it became due; None when it was cancelled."""
+        """The bucket it is in, or was in when it became due; NOWHERE once it fires, None when it was cancelled."""
 
     @property
     def cancelled(self) -> bool:

@@ -20,7 +20,6 @@ from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING
 
-from proxy.core.purgatory.timing_wheel import NOWHERE
 from proxy.core.session.channel import STOPS_PARSING, Mute
 from proxy.core.session.channel_throttle import ChannelThrottle
 from proxy.core.session.exchange import ObservedExchange
@@ -224,8 +223,7 @@ def shorten(link: Link, until_ms: float, now_ms: int) -> None:
     if end_ms > now_ms:
         _add(link, known, end_ms)
         return
-    known.cancel()
-    known.bucket = NOWHERE  # for the next throttle
+    link.shared.timers.remove(known)
     _end(link, known)
 
 

@@ -267,3 +267,42 @@ def test_an_entry_that_another_one_moves_in_the_same_batch_fires_once(at_ms, whe
         timers.advance(now_ms)
     assert fired == [(first, 10), (second, when_ms)]
     assert timers.size == 0
+
+
+@pytest.mark.parametrize("at_ms", [20, 75, 5000])
+def test_a_due_entry_that_moves_leaves_the_order_of_the_others(at_ms):
+    """One that is armed afterwards fires in its place; the one that moved does in its own."""
+    timers, fired = Timers(), []
+    timers.advance(100)
+    entries = [Moving(due_ms, fired) for due_ms in (50, 60, 70, 80, 90)]
+    for entry in entries:
+        timers.add(entry)
+    entries[2].at_ms = at_ms
+    timers.add(entries[2])
+    entries.append(Moving(85, fired))
+    timers.add(entries[-1])
+    assert timers.size == 6
+    timers.advance(100)
+    timers.advance(5000)
+    assert [entry for entry, _ in fired] == sorted(entries, key=lambda entry: entry.at_ms)
+    assert timers.size == 0
+
+
+@pytest.mark.parametrize("at_ms", [50, 5000])
+def test_an_entry_that_is_removed_fires_only_if_it_is_added_again(at_ms):
+    """It may wait, be due, or be neither."""
+    timers, fired = Timers(), []
+    timers.advance(100)
+    entry = Moving(at_ms, fired)
+    timers.remove(entry)
+    timers.add(entry)
+    timers.remove(entry)
+    assert timers.size == 0
+    timers.advance(6000)
+    assert not fired
+    entry.at_ms = 7000
+    timers.add(entry)
+    timers.advance(7000)
+    timers.remove(entry)
+    timers.advance(9000)
+    assert fired == [(entry, 7000)]
