@@ -32,7 +32,7 @@ from proxy.core.session.exchange import (
     SwallowedExchange,
     observed,
 )
-from proxy.core.session.kept_produce import timed_out_body
+from proxy.core.session.kept_produce import leave_to_broker, timed_out_body
 from proxy.core.session.local_replies import frame_of, send_answers
 from proxy.core.session.traces import trace_of
 from wire.api_keys import ApiKey
@@ -226,6 +226,11 @@ def expire(link: Link, now_ms: int, *, draining: bool = False) -> None:
         if answered == MAX_ANSWERS:
             _arm_at(link, now_ms + 1)
             return
+        try:
+            body = timed_out_body(exchange)
+        except WireError:
+            leave_to_broker(exchange)
+            break
         if not answered:
             link.ask_for_turn()
         answered += 1
@@ -234,22 +239,16 @@ def expire(link: Link, now_ms: int, *, draining: bool = False) -> None:
             link.node.on_answered_here()
         else:
             link.node.on_answered_here(exchange.arrived_ms)
-        if not _answer(link, exchange, now_ms, early=early):
+        if not _answer(link, exchange, body, now_ms, early=early):
             return
         place += 1
     if answered:
         crowding.recount(link)
 
 
-def _answer(link: Link, waited: Exchange, now_ms: int, *, early: bool) -> bool:
+def _answer(link: Link, waited: Exchange, body: bytes, now_ms: int, *, early: bool) -> bool:
     """Reply to the client here. Return False if that failed, and the session has ended."""
     shared = link.shared
-    try:
-        body = timed_out_body(waited)
-    except WireError as error:  # what was kept cannot be read: only the broker could answer it
-        link.complete(waited, Outcome.DISCONNECTED, now_ms)
-        link.end(CloseReason.UPSTREAM_REQUEST_TIMEOUT, str(error), now_ms)
-        return False
     exchange = observed(waited)
     try:
         if not early:

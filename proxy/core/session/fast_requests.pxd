@@ -37,8 +37,7 @@ cdef bint _opens(
 ) except -1
 
 @cython.locals(
-    size=cython.longlong, number=cython.longlong, path=cython.longlong, exchange=ObservedExchange, passes=cython.bint,
-    opened=cython.bint,
+    size=cython.longlong, number=cython.longlong, path=cython.longlong, exchange=ObservedExchange, passes=cython.bint
 )
 cdef bint _try_ask(
     Link link, Plan plan, long long correlation_id, bytearray buf, long long pos, long long stop,

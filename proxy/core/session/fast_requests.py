@@ -241,16 +241,11 @@ def _try_ask(
     path = plan.request_path
     if path == paths.SHOWN and not _shows(link, exchange, buf, pos, stop):
         return False
-    opened = (
-        plan.gate is not None
-        and path == paths.ASKED  # else the caller has asked it
-        and _opens(link, plan, correlation_id, size, now_ms)
-    )
     link.exchange_ids = number
     link.usage.requests += 1
     link.usage.request_bytes += 4 + size
     on_request = plan.on_request
-    if on_request is not None and not opened:
+    if on_request is not None:
         try:
             verdict = on_request(exchange, plan.peer, now_ms)
             passes = verdict is FORWARD or _lets_pass(link, exchange, verdict, end - stop, now_ms)

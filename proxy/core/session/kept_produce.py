@@ -10,6 +10,7 @@ Rules:
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from policies.api import Need
@@ -33,6 +34,7 @@ INDEX_BYTES = 4
 """The size of a partition among packed topics. A topic takes more."""
 _HEADER: Final = Need.HEADER
 """A member of an enum is found more slowly."""
+_SIZE: Final = Struct(">i")
 _SIZE_BYTES = 5
 """The most bytes of the size field of the records, with which the head of a partition is complete."""
 
@@ -122,5 +124,7 @@ def _topics(exchange: Exchange) -> produce_partitions.Topics:
             raise WireError("the Produce head is longer than its frame")
         walker = ProduceWalker(api.version)
         walker.feed(kept, at, len(kept))
+        if not walker.done and len(kept) == _SIZE.size + _SIZE.unpack_from(kept)[0]:
+            raise WireError("the Produce body ends inside a field")
         return walker.topics
     return kept.topics if kept is not None else ()

@@ -10,7 +10,7 @@ PASSES: Final = 0
 GATED: Final = 1
 """Requests whose gate is asked first: what it passes is handled as under PASSES, any other as under ASKED."""
 ASKED: Final = 2
-"""Requests that the policies judge by their header, or that are walked for the usage of topics."""
+"""Requests that the policies judge by their header."""
 SHOWN: Final = 3
 """Requests that are read where they lie, because the policies need more than the header (`read_in_place`)."""
 GENERAL: Final = 4

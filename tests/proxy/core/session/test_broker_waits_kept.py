@@ -100,21 +100,29 @@ def produce9_reply_to(correlation_id: int) -> bytes:
     return f.reply(correlation_id, b"\x01" + bytes(4) + b"\x00", tagged=True)
 
 
-def test_a_small_malformed_produce_ends_its_session_at_its_deadline():
-    """It was forwarded unread, and no timeout reply can be made for it."""
+WHOLE = asked(3, SHAPES["small, many"])
+SMALL_AND_BROKEN = {
+    "a count below zero": WHOLE.replace(b"\x00\x01b\x00\x00\x00\x01", b"\x00\x01b\xff\xff\xff\xff"),
+    "an end inside its topics": f.frame(WHOLE[4:-20]),
+    "no topics": f.frame(asked(3, [])[4:-4]),
+}
+
+
+@for_each([*product(SMALL_AND_BROKEN.values(), [1 << 20, 100, 7])])
+def test_a_small_malformed_produce_is_left_to_its_broker(broken, chunk):
+    """It was forwarded unread, and no timeout reply is made for it."""
     policy = Recorder()
     wire = Wire(make_engine([policy])).client(asked(3, SHAPES["small"])).broker(f.produce_reply(7))
-    broken = asked(3, SHAPES["small, many"]).replace(
-        b"\x00\x01b\x00\x00\x00\x01", b"\x00\x01b\xff\xff\xff\xff"
-    )
-    wire.client(broken)
+    wire.client(broken, chunk)
     assert wire.to_broker.endswith(broken)
     wire.advance(WAIT_MS)
-    assert wire.session.ended
-    assert wire.given_turns
+    wire.advance(10 * WAIT_MS)
     assert wire.to_client == f.produce_reply(7)
+    wire.broker(f.produce_reply(7))
+    assert wire.to_client == f.produce_reply(7) * 2
     wire.release()
-    assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.DISCONNECTED)]
+    assert wire.watcher.internal == []
+    assert policy.completed == [(1, Outcome.REPLIED), (2, Outcome.REPLIED)]
 
 
 # -- what is kept -------------------------------------------------------------------------------
