@@ -16,8 +16,10 @@ CLIENTS = 200
 LARGEST_BYTES = 16 << 20
 SMALL_BYTES = 1 << 10
 SECONDS = scaled(20, 60)
-CHUNK_BYTES = 4 << 20
+STEP_BYTES = 4 << 20
 """The most that a client sends in a tenth of a second."""
+WINDOW_BYTES = 256 << 10
+"""The most that the kernel takes of a client that is not read."""
 STEP_MS = 100
 LEAST_LARGE_PER_S = 2
 LARGE, SMALL = kept(1, LARGEST_BYTES), kept(1, SMALL_BYTES)
@@ -43,25 +45,31 @@ class Sender:
         """Return whether this client made progress."""
         link = self.link
         if self.chance.random() < 0.01:
-            link.session.client_lost(self.engine.now_ms)
-            link.settle()
-            link.release()
+            self.leave()
             self.cut += 1
             self.begin()
             return False
         if self.at < len(self.request) and not link.unread and not link.waits:
-            link.client(self.request[self.at : self.at + CHUNK_BYTES])
-            self.at += CHUNK_BYTES
+            stop = min(self.at + STEP_BYTES, len(self.request))
+            while self.at < stop and not link.unread:
+                link.client(self.request[self.at : self.at + WINDOW_BYTES])
+                self.at += WINDOW_BYTES
             return not link.waits
         if len(link.to_broker) < len(self.request):
             return False
         self.done += 1
         waits_ms = self.waits_ms if self.request is LARGE else self.small_waits_ms
         waits_ms.append(self.engine.now_ms - self.began_ms)
-        link.session.client_lost(self.engine.now_ms)
-        link.release()
+        self.leave()
         self.begin()
         return True
+
+    def leave(self) -> None:
+        """Close the connection."""
+        link = self.link
+        link.session.client_lost(self.engine.now_ms)
+        link.settle()
+        link.release()
 
 
 def test_a_pool_of_the_size_of_one_request_never_stands_still() -> None:

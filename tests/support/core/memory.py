@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from policies.api import Need, Policy
+from policies.api import FORWARD, Need, Peer, Policy, Request, Verdict
+from policies.testing import BenchHost
 from proxy.core.engine import Engine
 from proxy.core.memory.claim import Claimant
 from proxy.core.memory.pool_limits import PoolLimits
@@ -32,6 +33,18 @@ class Keeper(Recorder):
         super().__init__(**options)
 
 
+class BodyReader(Policy):
+    """Wants ListOffsets whole, as `Keeper`, lets all pass, and remembers none: large ones would add up."""
+
+    Config = dict
+    needs = Need.BODY
+    apis = frozenset({f.LIST_OFFSETS})
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        assert request.body
+        return FORWARD
+
+
 def small_engine(
     pool: int, *policies: Policy, limits: ReadLimits = PATIENT, **options: float
 ) -> Engine:
@@ -39,7 +52,9 @@ def small_engine(
     max_bytes = options.pop("request_max_bytes", 104_857_600)
     pool_limits = PoolLimits(request_bytes=pool, read_limits=limits, **options)  # type: ignore[arg-type]
     return make_engine(
-        policies or [Keeper()], pool_limits=pool_limits, request_max_bytes=int(max_bytes)
+        policies or [BodyReader({}, BenchHost())],
+        pool_limits=pool_limits,
+        request_max_bytes=int(max_bytes),
     )
 
 
@@ -105,7 +120,7 @@ def finish(link: Link, number: int = 1, size: int = 600) -> None:
 
 def unread_bytes(claimant: Claimant) -> int:
     """Return the bytes that a client has sent and the session has not read, as the event loop asks the kernel."""
-    return len(claimant.handle.unread) if isinstance(claimant.handle, Wire) else 0
+    return claimant.handle.unread_bytes if isinstance(claimant.handle, Wire) else 0
 
 
 def request_bytes_of(wires: list[Wire]) -> int:

@@ -171,6 +171,11 @@ class Wire:
         """Return the bytes that the client has sent and the session has not read yet."""
         return b"".join(self._unread)
 
+    @property
+    def unread_bytes(self) -> int:
+        """Return how many these are."""
+        return sum(map(len, self._unread))
+
     def client(self, data: bytes, chunk: int = 256 << 10) -> Wire:
         """Let the client send this, in reads of at most `chunk` bytes, while it is not muted."""
         self.send(data, chunk)
@@ -199,10 +204,12 @@ class Wire:
         session = self.session
         session.uses_outboxes = False
         for channel, name in ((session.broker, "to_broker"), (session.client, "to_client")):
+            fronts = []
             while channel.outbox:
-                front = bytes(channel.front(1 << 18))
-                setattr(self, name, getattr(self, name) + front)
-                channel.sent(len(front))
+                fronts.append(bytes(channel.front(1 << 18)))
+                channel.sent(len(fronts[-1]))
+            if fronts:
+                setattr(self, name, b"".join((getattr(self, name), *fronts)))
 
     def release(self) -> None:
         """Close both sockets."""

@@ -36,7 +36,7 @@ class Upload:
             return
         self.credit += self.rate * elapsed_ms
         while self.credit >= 1 and self.sent < len(self.request):
-            size = min(int(self.credit), WINDOW_BYTES - len(link.unread))
+            size = min(int(self.credit), WINDOW_BYTES - link.unread_bytes)
             if size <= 0:
                 self.credit = min(self.credit, WINDOW_BYTES)
                 break
