@@ -135,6 +135,7 @@ class MemoryClaim:
         "announced_bytes",
         "head_reserved",
         "is_counted",
+        "is_judged",
         "left_ms",
         "line",
         "owner",
@@ -163,6 +164,9 @@ class MemoryClaim:
         self.share: Share | None = None  # that the reserved bytes belong to
         self.line: WaitingLine[MemoryClaim] | None = None  # the line it waits in
         self.waits_since_ms = 0
+        self.is_judged = (
+            False  # whether what has come while it waits was looked at (`slow_holders`)
+        )
         self.waits_at_bytes = 0  # that had arrived when it began to wait
         self.left_ms = 0  # how long its request was expected to take when it began to wait
         self.short_since_us = 0  # since when its next request waits for memory
@@ -207,6 +211,7 @@ class MemoryClaim:
         now_ms = self.room.now_ms
         if self.line is None:
             self.waits_since_ms = now_ms
+            self.is_judged = False
             self.waits_at_bytes = self.arrived_bytes(here_bytes)
             self.left_ms = self.rest_ms(now_ms, here_bytes)
         else:  # judged before: what has come since shows no rate

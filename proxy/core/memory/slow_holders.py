@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from proxy.core.memory.pool_part import PoolParts
 
 RECENT_MS = 2_000
+MAX_JUDGED = 100
+"""How many that wait are judged at once: the kernel is asked for each."""
 STALLED_MS = 2 * START_MS
 """The one that may exceed the part yields, too, if the rest of it takes longer at its recent rate, and that has become
 SLOWER times lower.
@@ -41,10 +43,12 @@ def slowest_holder(
                 continue
             if claim.line is None and claim.owner.is_kept_waiting:
                 continue  # for its broker
+            is_late = 0 < timeout_ms <= claim.elapsed_ms(now_ms)
+            if not (is_over or is_late or claim is first):
+                continue
             recent_ms = _recent_rest_ms(claim, now_ms)
             mean_ms = claim.rest_ms(now_ms)
-            stalls = claim is first and recent_ms > max(STALLED_MS, SLOWER * mean_ms)
-            is_late = 0 < timeout_ms <= claim.elapsed_ms(now_ms)
+            stalls = recent_ms > max(STALLED_MS, SLOWER * mean_ms)
             if not (is_over or is_late or stalls):
                 continue
             rest_ms = max(mean_ms, recent_ms)
@@ -58,11 +62,13 @@ def slowest_holder(
 
 
 def move_stalled(parts: PoolParts, now_ms: int) -> None:
-    """Let those wait as slow ones whose clients have sent next to nothing while they waited."""
+    """Let those wait as slow ones whose clients have sent next to nothing while they waited; each is judged once."""
     slow = parts.slow
     for part in (parts.ordinary, parts.large):
-        for claim in tuple(part.line):
+        waiting = [claim for claim in part.line if not claim.is_judged]
+        for claim in waiting[:MAX_JUDGED]:
             if now_ms - claim.waits_since_ms >= RECENT_MS:
+                claim.is_judged = True
                 rest_ms = claim.shown_rest_ms(now_ms)
                 if parts.of(claim, rest_ms) is slow:
                     claim.move_to(slow.line, rest_ms)
