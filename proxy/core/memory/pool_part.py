@@ -1,9 +1,9 @@
 """The parts of the request pool: that of ordinary requests, that of larger ones, and that of slow ones.
 
 Rules:
-- A request is slow if it is expected to end later than the read timeout, whatever its size. Slow requests get at most
-  SLOW_PART of the pool, and those of more than ordinary size (`ordinary_bytes`) at most LARGE_PART: so that ordinary
-  ones find a quarter that no other takes, and larger ones a quarter that no slow one takes.
+- A request is slow if it is expected to take longer than the read timeout, whatever its size, up to its end. Slow
+  requests get at most SLOW_PART of the pool, and those of more than ordinary size (`ordinary_bytes`) at most
+  LARGE_PART: ordinary ones find a quarter that no other takes, and larger ones a quarter that no slow one takes.
 - Each request that has begun can end: in each part one request, the first in line when no memory is left, may take
   all that it needs (`PoolPart.first`). An ordinary one takes it from a reserve of `ordinary_bytes`; a larger or slow
   one, of which there is one at a time, exceeds the pool, and what it takes counts for no other. So the maximum is the
@@ -70,7 +70,9 @@ class PoolParts:
 
     def of(self, claim: MemoryClaim, rest_ms: int) -> PoolPart:
         """Return the part of the claim's request, of which the rest takes so long."""
-        if 0 < claim.room.slow_client_limits.timeout_ms < rest_ms:
+        room = claim.room
+        past_ms = claim.elapsed_ms(room.now_ms) if claim.owner.request_left else 0
+        if 0 < room.slow_client_limits.timeout_ms < past_ms + rest_ms:
             return self.slow
         return self.large if claim.whole_bytes > self.ordinary_bytes else self.ordinary
 

@@ -99,6 +99,17 @@ def test_slow_requests_leave_a_quarter_of_the_pool_to_larger_ones(kept_crowd, pa
     assert not any(each.is_cut for each in slow)
 
 
+def test_slow_requests_that_are_near_their_ends_leave_as_much_to_larger_ones(kept_crowd) -> None:
+    """Six of half the pool take 50 s each. Also in their last 30 s, which is the read timeout, they count as slow."""
+    slow = [kept_crowd.add(kept(n, 200_000), 4, f"10.1.0.{n}") for n in range(6)]
+    for _ in range(50):
+        for _ in range(10):
+            kept_crowd.step()
+        large = kept_crowd.add(kept(50, 90_000), 10_000, "10.2.0.1")
+        assert kept_crowd.await_done(large, 60_000) == 0
+    assert not any(each.is_cut for each in slow)
+
+
 def test_those_that_hardly_send_while_they_wait_count_as_slow() -> None:
     """They came fast at first, so they took all they could get; two minutes later no other waits for them."""
     engine = small_engine(64 << 20, Keeper(), limits=ReadLimits())
