@@ -164,9 +164,7 @@ class MemoryClaim:
         self.share: Share | None = None  # that the reserved bytes belong to
         self.line: WaitingLine[MemoryClaim] | None = None  # the line it waits in
         self.waits_since_ms = 0
-        self.is_judged = (
-            False  # whether what has come while it waits was looked at (`slow_holders`)
-        )
+        self.is_judged = False  # whether what came meanwhile was looked at (`slow_holders`)
         self.waits_at_bytes = 0  # that had arrived when it began to wait
         self.left_ms = 0  # how long its request was expected to take when it began to wait
         self.short_since_us = 0  # since when its next request waits for memory
@@ -378,9 +376,8 @@ class MemoryClaim:
     def received(self) -> tuple[int, str] | None:
         """Return how many bytes have arrived, and a text that names the expected bytes; None: none are expected."""
         owner, carry = self.owner, self.owner.client.carry
-        left = owner.request_left
+        left, unread_bytes = owner.request_left, self.room.reservations.unread_bytes
         if self.line is not None and not left:
-            unread_bytes = self.room.reservations.unread_bytes
             if unread_bytes is None:
                 return None
             shown_bytes = len(carry) + unread_bytes(owner)
@@ -392,7 +389,6 @@ class MemoryClaim:
             gathered_bytes = owner.gathered_bytes
             if gathered_bytes is not None:
                 whole_bytes = gathered_bytes + left
-                unread_bytes = self.room.reservations.unread_bytes
                 if unread_bytes is not None:  # the client is not read while it waits
                     gathered_bytes += min(unread_bytes(owner), left)
                 return gathered_bytes, f"{whole_bytes} bytes of a request"

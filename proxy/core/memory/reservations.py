@@ -66,9 +66,7 @@ class Reservations:
 
     def __len__(self) -> int:
         """Return how many claims wait."""
-        shares = sum(
-            len(share.line) for share in self._shares.by_pair.values() if share.line is not None
-        )
+        shares = sum(len(share.line or ()) for share in self._shares.by_pair.values())
         return sum(map(len, self._lines)) + shares
 
     @property
@@ -356,15 +354,13 @@ class Reservations:
             and (place := line.first()) is not None
             and not self._shares.is_over(share, place.claim)
         ):
-            claim = place.claim
+            claim, size_bytes = place.claim, place.size_bytes
             part = self._parts.of(claim, claim.left_ms)
-            if part.line or not self._parts.may_take(
-                part, claim, place.size_bytes, self.reserved_bytes
-            ):
-                claim.wait_in(part.line, place.size_bytes)
+            if part.line or not self._parts.may_take(part, claim, size_bytes, self.reserved_bytes):
+                claim.wait_in(part.line, size_bytes)
                 self._on_wait(claim)
             else:
-                self._grant(claim, place.size_bytes)
+                self._grant(claim, size_bytes)
         if not line:
             self._shares.close_line(share)
         self._mark_depleted()
