@@ -33,6 +33,7 @@ TWINS: Final = frozenset(
         "proxy/core/session/frame_heads.pxd",
         "proxy/core/session/paths.pxd",
         "proxy/shell/loop_limits.pxd",
+        "proxy/shell/masks.pxd",
         "proxy/shell/system_calls.pxd",
         "wire/one_partition_reads.pxd",
         "wire/produce_runs.pxd",

@@ -6,7 +6,7 @@ from cpython.bytearray cimport (
     PyByteArray_GET_SIZE,
     PyByteArray_Resize,
 )
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.string cimport memcpy
 
 cdef enum:
@@ -27,6 +27,8 @@ cdef enum:
     TOPIC_IDS_SINCE = 13
     TOPIC_ID_BYTES = 16
     PACKED_TOPIC_BYTES = 6
+    INDEX_BYTES = 4
+    RECORDS_SIZE_BYTES = 5
     RESPONSE_BYTES = 33
     PIECE_BYTES = 256
 
@@ -77,40 +79,47 @@ cdef inline Py_ssize_t single_partition_head_end(
     return end if one else 0
 
 
+cdef inline Py_ssize_t partition_end(
+    const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, bint compact
+) noexcept nogil:
+    """Return the offset after the partition at `pos`; 0 if it is left to another reader."""
+    cdef Py_ssize_t size, at = pos + 4
+    if pos + 8 > end:
+        return 0
+    if not compact:
+        at += 4 + <Py_ssize_t><unsigned int>int32_in(data + at)
+        return at if at <= end else 0
+    size = data[at]
+    if size >= 0x80:
+        at += 1
+        size = (size & 0x7F) | (<Py_ssize_t>(data[at] & 0x7F) << 7)
+        if data[at] >= 0x80:
+            at += 1
+            if data[at] >= 0x80:
+                return 0
+            size |= <Py_ssize_t>data[at] << 14
+    at += size
+    return at + 1 if size and at < end and data[at] == 0 else 0
+
+
 cdef inline (Py_ssize_t, Py_ssize_t) take_partitions(
     bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t left, bytearray packed, bint compact
 ) except *:
     cdef const unsigned char* data
     cdef unsigned char piece[PIECE_BYTES]
-    cdef Py_ssize_t filled = 0, at, size, stop
+    cdef Py_ssize_t filled = 0, after
     check(buf, pos, end)
     data = <const unsigned char*>PyByteArray_AS_STRING(buf)
-    while left and pos + 8 <= end:
-        at = pos + 4
-        if compact:
-            size = data[at]
-            if size >= 0x80:
-                at += 1
-                size = (size & 0x7F) | (<Py_ssize_t>(data[at] & 0x7F) << 7)
-                if data[at] >= 0x80:
-                    at += 1
-                    if data[at] >= 0x80:
-                        break
-                    size |= <Py_ssize_t>data[at] << 14
-            stop = at + size
-            if size == 0 or stop >= end or data[stop] != 0:
-                break
-            stop += 1
-        else:
-            stop = at + 4 + <Py_ssize_t><unsigned int>int32_in(data + at)
-            if stop > end:
-                break
+    while left:
+        after = partition_end(data, pos, end, compact)
+        if after == 0:
+            break
         memcpy(piece + filled, data + pos, 4)
         filled += 4
         if filled == PIECE_BYTES:
             append(packed, piece, filled)
             filled = 0
-        pos = stop
+        pos = after
         left -= 1
     if filled:
         append(packed, piece, filled)
@@ -136,15 +145,19 @@ cdef inline (Py_ssize_t, Py_ssize_t) size_at(
     return size - 1, stop
 
 
+cdef inline void put_topic_head(unsigned char* out, Py_ssize_t length, Py_ssize_t partitions) noexcept nogil:
+    out[0], out[1] = (length >> 8) & 0xFF, length & 0xFF
+    out[2], out[3] = (partitions >> 24) & 0xFF, (partitions >> 16) & 0xFF
+    out[4], out[5] = (partitions >> 8) & 0xFF, partitions & 0xFF
+
+
 cdef inline int pack_topic(
     bytearray packed, bytearray buf, Py_ssize_t name_at, Py_ssize_t length, Py_ssize_t partitions
 ) except -1:
-    cdef unsigned char head[6]
+    cdef unsigned char head[PACKED_TOPIC_BYTES]
     check(buf, name_at, name_at + length)
-    head[0], head[1] = (length >> 8) & 0xFF, length & 0xFF
-    head[2], head[3] = (partitions >> 24) & 0xFF, (partitions >> 16) & 0xFF
-    head[4], head[5] = (partitions >> 8) & 0xFF, partitions & 0xFF
-    append(packed, head, 6)
+    put_topic_head(head, length, partitions)
+    append(packed, head, PACKED_TOPIC_BYTES)
     return append(packed, <const unsigned char*>PyByteArray_AS_STRING(buf) + name_at, length)
 
 
@@ -153,17 +166,14 @@ cdef inline int pack_index(bytearray packed, bytearray buf, Py_ssize_t pos) exce
     return append(packed, <const unsigned char*>PyByteArray_AS_STRING(buf) + pos, 4)
 
 
-cdef inline bytes pack_untagged(
-    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes
-):
-    cdef const unsigned char* data
-    cdef bytearray packed
-    cdef Py_ssize_t topics, length, name_at, partitions, left
+cdef inline Py_ssize_t pack_into(
+    unsigned char* out, const unsigned char* data, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version,
+    Py_ssize_t max_bytes
+) noexcept nogil:
+    """Write the packed topics to `out` (NULL: nowhere); return their size, -1 for what `pack_untagged` refuses."""
+    cdef Py_ssize_t topics, length, name_at, partitions, after, size = 0
     cdef bint compact = version >= COMPACT_SINCE
-    check(buf, pos, end)
-    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
     topics, pos = size_at(data, pos, end, 0 if compact else 4)
-    packed = PyByteArray_FromStringAndSize(NULL, 0)
     while topics > 0:
         topics -= 1
         length = TOPIC_ID_BYTES
@@ -171,19 +181,44 @@ cdef inline bytes pack_untagged(
             length, pos = size_at(data, pos, end, 0 if compact else 2)
         name_at = pos
         partitions, pos = size_at(data, pos + length, end, 0 if compact else 4)
-        if length < 0 or partitions < 0 or PyByteArray_GET_SIZE(packed) + 6 + length + 4 * partitions > max_bytes:
-            return None
-        pack_topic(packed, buf, name_at, length, partitions)
-        pos, left = take_partitions(buf, pos, end, partitions, packed, compact)
-        if left:
-            return None
+        if length < 0 or partitions < 0:
+            return -1
+        if size + PACKED_TOPIC_BYTES + length + INDEX_BYTES * partitions > max_bytes:
+            return -1
+        if out != NULL:
+            put_topic_head(out + size, length, partitions)
+            memcpy(out + size + PACKED_TOPIC_BYTES, data + name_at, length)
+        size += PACKED_TOPIC_BYTES + length
+        while partitions:
+            partitions -= 1
+            after = partition_end(data, pos, end, compact)
+            if after == 0:
+                return -1
+            if out != NULL:
+                memcpy(out + size, data + pos, INDEX_BYTES)
+            size += INDEX_BYTES
+            pos = after
         if compact:
             if pos >= end or data[pos] != 0:
-                return None
+                return -1
             pos += 1
-    if topics < 0 or pos != end - compact or (compact and data[pos] != 0):
+    return -1 if topics < 0 or pos != end - compact or (compact and data[pos] != 0) else size
+
+
+cdef inline bytes pack_untagged(
+    bytearray buf, Py_ssize_t pos, Py_ssize_t end, Py_ssize_t version, Py_ssize_t max_bytes
+):
+    cdef const unsigned char* data
+    cdef bytes packed
+    cdef Py_ssize_t size
+    check(buf, pos, end)
+    data = <const unsigned char*>PyByteArray_AS_STRING(buf)
+    size = pack_into(NULL, data, pos, end, version, max_bytes)  # all is checked: the second walk only writes
+    if size < 0:
         return None
-    return PyBytes_FromStringAndSize(PyByteArray_AS_STRING(packed), PyByteArray_GET_SIZE(packed))
+    packed = PyBytes_FromStringAndSize(NULL, size)
+    pack_into(<unsigned char*>PyBytes_AS_STRING(packed), data, pos, end, version, max_bytes)
+    return packed
 
 
 cdef inline Py_ssize_t untagged_topics_end(

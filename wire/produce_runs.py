@@ -32,6 +32,10 @@ TOPIC_IDS_SINCE: Final = 13
 TOPIC_ID_BYTES: Final = 16
 PACKED_TOPIC_BYTES: Final = 6
 """Before the name or id of a packed topic: its length, and the number of partitions."""
+INDEX_BYTES: Final = 4
+"""The size of a partition among packed topics. A topic takes more."""
+RECORDS_SIZE_BYTES: Final = 5
+"""The most bytes of the size field of the records, with which the head of a partition is complete."""
 
 _INT32: Final = Struct(">i").unpack_from
 _PACKED_TOPIC: Final = Struct(">Hi").pack  # length of its name or id, number of partitions

@@ -17,7 +17,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from proxy.core.purgatory.timing_wheel import NOWHERE, TimerEntry
-from proxy.shell.poller import OUT
+from proxy.shell.masks import OUT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,18 +6,22 @@ from proxy.core.node_health cimport ByteCount
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.session cimport Session
 from proxy.core.session.step_time cimport StepTime
-from proxy.shell cimport system_calls
+from proxy.shell cimport masks, system_calls
 
 
 cdef class Endpoint:
-    cdef public Channel channel
-    cdef public bint closed, finished, hung_up, is_client, lingering
-    cdef public int direct, fd
+    # Those of the fast path come first, as in `link.pxd`.
     cdef public long long expect, read_bytes
-    cdef public object forward, pending, recv_into, send, timer, transport
+    cdef public int direct
+    cdef public bint is_client
+    cdef public Channel channel
     cdef public Endpoint other
     cdef public Session session
     cdef public ByteCount traffic
+
+    cdef public bint closed, finished, hung_up, lingering
+    cdef public int fd
+    cdef public object forward, pending, recv_into, send, timer, transport
 
     cpdef use(self, transport)
 

@@ -7,9 +7,9 @@ import struct
 import termios
 from typing import TYPE_CHECKING, Final, Protocol
 
-from proxy.shell import system_calls
+from proxy.shell import masks, system_calls
 from proxy.shell.loop_limits import READ_BYTES
-from proxy.shell.poller import IN, make_poller
+from proxy.shell.poller import make_poller
 from proxy.shell.transport import PlainTransport
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ if TYPE_CHECKING:
     from proxy.shell.transport import Security, Transport
 
 _INT: Final = struct.Struct("i")
-EARLY: Final = 1 << 20
-"""In `expect` only: the client's next event is slow; in a throttle it is early."""
-SLOWED: Final = 1 << 21
-"""In `expect` only: each event is slow, because the other side did not take all bytes and has not more room yet, or
-because reads under TLS are small and may leave decrypted bytes."""
-LINGERING: Final = -1
-"""`expect` of a side whose bytes are discarded: all of its events are slow."""
 
 
 class Endpoint:
@@ -81,7 +74,7 @@ class Endpoint:
         self.channel = channel
         self.is_client = channel is session.client
         self.traffic = traffic
-        self.expect = IN
+        self.expect = masks.IN
         self.read_bytes = READ_BYTES
         self.closed = False
         self.lingering = False
@@ -161,10 +154,10 @@ class Endpoints:
 def register_connected(endpoints: Endpoints, fd: int) -> None:
     """Register a connection to a broker. One that the event loop has made is watched already (`connecting`)."""
     if fd in endpoints.watched:
-        endpoints.poller.modify(fd, IN)
+        endpoints.poller.modify(fd, masks.IN)
         del endpoints.watched[fd]
     else:
-        endpoints.poller.register(fd, IN)
+        endpoints.poller.register(fd, masks.IN)
 
 
 def add(endpoints: Endpoints, end: Endpoint) -> None:
@@ -201,7 +194,7 @@ def try_expect_early(session: Scheduled) -> bool:
     end = session.handle
     if not isinstance(end, Endpoint) or end.pending is not None:
         return False
-    end.expect |= EARLY
+    end.expect |= masks.EARLY
     return True
 
 

@@ -9,7 +9,7 @@ from proxy.core.session.session cimport Session
 from proxy.core.session.step_time cimport StepTime
 from proxy.core.stats.usage cimport UsageBook
 from proxy.core.turns cimport Turns
-from proxy.shell cimport loop_limits, settling, side_ending, system_calls
+from proxy.shell cimport loop_limits, masks, settling, side_ending, system_calls
 from proxy.shell.clock cimport Clock
 from proxy.shell.endpoint cimport Endpoint, Endpoints, add, find, has_pending, register_connected
 from proxy.shell.poller cimport EpollPoller

@@ -28,10 +28,8 @@ from typing import TYPE_CHECKING
 from proxy.core.session import mutes
 from proxy.core.stats.histogram import bucket_of
 from proxy.core.turns import TURN_LABOUR_BYTES
-from proxy.shell import loop_limits, settling, side_ending, system_calls
+from proxy.shell import loop_limits, masks, settling, side_ending, system_calls
 from proxy.shell.endpoint import (
-    EARLY,
-    SLOWED,
     Endpoint,
     Endpoints,
     add,
@@ -48,7 +46,7 @@ from proxy.shell.loop_limits import (
     STEP_BYTES,
     STEP_EVENTS,
 )
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP, EpollPoller, in_fair_order
+from proxy.shell.poller import EpollPoller, in_fair_order
 from proxy.shell.steppable import Steppable
 from proxy.shell.transport import UndialledTransport
 
@@ -72,7 +70,6 @@ EVENTS_US = 1_500
 """The time of a step, and that of its events if sessions wait for turns."""
 _UNDIALLED = UndialledTransport()
 _READ_CLOCK = -1  # no byte is left of a slice
-_NOTHING = -1  # not a mask: no event equals it
 
 
 class EventLoop(Steppable):
@@ -126,10 +123,10 @@ class EventLoop(Steppable):
         a.other, b.other = b, a
         a.forward, b.forward = b.send, a.send
         poller = self.endpoints.poller
-        poller.register(a.fd, IN)  # it raises if the user has no epoll watches left
+        poller.register(a.fd, masks.IN)  # it raises if the user has no epoll watches left
         if b.fd >= 0:
             try:
-                poller.register(b.fd, IN)
+                poller.register(b.fd, masks.IN)
             except OSError:
                 poller.unregister(a.fd)
                 raise
@@ -153,11 +150,11 @@ class EventLoop(Steppable):
         register_connected(self.endpoints, broker.fileno())
         b.use(broker)
         a.forward = b.send
-        b.expect = IN
+        b.expect = masks.IN
         add(self.endpoints, b)
         if not a.lingering:  # the wait for the broker says nothing about its speed
             a.read_bytes = READ_BYTES
-            a.expect &= ~SLOWED
+            a.expect &= ~masks.SLOWED
         self._engine.ask_for_turn(session)
 
     def step(self, timeout_s: float) -> int:
@@ -190,13 +187,15 @@ class EventLoop(Steppable):
         scratch, area, view = self._scratch, self._area, self._view
         area_end = at + self._area_bytes
         requests, replies = self._requests, self._replies
-        fast = IN  # the event of the fast path; _NOTHING: each read takes what is granted
+        fast = masks.IN  # the event of the fast path; NO_EVENT: each read takes what is granted
         if requests.near_limit or replies.near_limit:
-            fast = _NOTHING
+            fast = masks.NO_EVENT
             events = [system_calls.event_at(found, each) for each in range(count)]
             system_calls.put_events(found, in_fair_order(events, requests))
         elif ready:
-            fast = _NOTHING  # a muted session's socket may be watched still, and reads are small
+            fast = (
+                masks.NO_EVENT
+            )  # a muted session's socket may be watched still, and reads are small
         left, budget = self._slice_bytes, self._step_bytes
         budget -= left
         end: Endpoint | None = None
@@ -212,7 +211,7 @@ class EventLoop(Steppable):
                             self._save_tail(place, count)
                             break
                         if ready and not turns.labour_bytes:
-                            fast = _NOTHING
+                            fast = masks.NO_EVENT
                         left, slice_at = self._slice_bytes, place + self._slice_events
                         budget -= left
                     place += 1  # before anything can raise
@@ -224,7 +223,7 @@ class EventLoop(Steppable):
                         budget += left - self._on_slow_path(end, event, now_ms)
                         left = _READ_CLOCK
                         if requests.near_limit:
-                            fast = _NOTHING
+                            fast = masks.NO_EVENT
                         continue
                     limit = end.read_bytes
                     if end.direct >= 0:
@@ -252,7 +251,7 @@ class EventLoop(Steppable):
                         budget, left = budget + left, _READ_CLOCK
                         self._received(end, received, now_ms)
                         if requests.near_limit:
-                            fast = _NOTHING
+                            fast = masks.NO_EVENT
                         continue
                     if end.is_client:
                         stop = end.session.from_client(scratch, at, at + received, now_ms)
@@ -262,7 +261,7 @@ class EventLoop(Steppable):
                         budget, left = budget + left, _READ_CLOCK
                         settling.settle(endpoints, end)
                         if requests.near_limit:
-                            fast = _NOTHING
+                            fast = masks.NO_EVENT
                         continue
                     to = end.other
                     if to.direct >= 0:
@@ -503,10 +502,10 @@ class EventLoop(Steppable):
         if end.lingering:
             self._discard(end, now_ms)
             return 0
-        if event & (ERR | HUP) and not (event & IN and end.expect & IN):
+        if event & (masks.ERR | masks.HUP) and not (event & masks.IN and end.expect & masks.IN):
             settling.on_broken(self.endpoints, end, now_ms)
             return 0
-        if event & RDHUP and end.expect & RDHUP:
+        if event & masks.RDHUP and end.expect & masks.RDHUP:
             end.hung_up = True
             if end.session.held is not None:
                 end.session.client_hung_up(now_ms)
@@ -514,11 +513,11 @@ class EventLoop(Steppable):
                 settling.on_eof(self.endpoints, end, now_ms)  # all of its bytes were read
                 return 0
             settling.settle(self.endpoints, end)
-        elif event & OUT and end.channel.outbox:
+        elif event & masks.OUT and end.channel.outbox:
             settling.settle(self.endpoints, end)
-        if event & IN and end.expect & IN and not end.closed:
-            if end.expect & EARLY:
-                end.expect &= ~EARLY
+        if event & masks.IN and end.expect & masks.IN and not end.closed:
+            if end.expect & masks.EARLY:
+                end.expect &= ~masks.EARLY
                 mutes.begin_deferred(end.session, now_ms)
             if not end.channel.muted:
                 return self._receive(end, now_ms)
@@ -562,7 +561,7 @@ class EventLoop(Steppable):
         """Let the reads of this side grow, because the last one was accepted whole."""
         end.read_bytes = min(loop_limits.READ_BYTES, end.read_bytes + loop_limits.MORE_READ_BYTES)
         if end.read_bytes == loop_limits.READ_BYTES and not (end.lingering or end.channel.muted):
-            end.expect &= ~SLOWED
+            end.expect &= ~masks.SLOWED
 
     def _discard(self, end: Endpoint, now_ms: int) -> None:
         try:

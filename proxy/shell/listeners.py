@@ -17,7 +17,7 @@ import socket
 from typing import TYPE_CHECKING, Final
 
 from proxy.host_port import host_port
-from proxy.shell.poller import IN
+from proxy.shell.masks import IN
 from proxy.shell.transport import set_options
 
 if TYPE_CHECKING:

@@ -8,18 +8,12 @@ from random import shuffle
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.shell import system_calls
+from proxy.shell.masks import IN, OUT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.core.memory.pool import MemoryPool
-
-IN = 1
-OUT = 4
-ERR = 8
-HUP = 16
-RDHUP = 0x2000
-"""The peer has closed its side, whether or not the socket is read. Only epoll reports it."""
 
 
 class Poller(Protocol):

@@ -4,7 +4,7 @@ cimport cython
 
 from proxy.core.session.channel cimport Channel
 from proxy.core.session.session cimport Session
-from proxy.shell cimport side_ending
+from proxy.shell cimport masks, side_ending
 from proxy.shell.endpoint cimport Endpoint, Endpoints, has_pending
 
 

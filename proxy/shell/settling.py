@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from proxy.core.errors import CloseReason
 from proxy.core.session.channel import Mute
-from proxy.shell import side_ending
-from proxy.shell.endpoint import EARLY, LINGERING, SLOWED, has_pending
+from proxy.shell import masks, side_ending
+from proxy.shell.endpoint import has_pending
 from proxy.shell.loop_limits import READ_BYTES
-from proxy.shell.poller import IN, OUT, RDHUP
 
 if TYPE_CHECKING:
     from proxy.shell.endpoint import Endpoint, Endpoints
@@ -60,7 +59,7 @@ def wait_for_room(endpoints: Endpoints, end: Endpoint) -> None:
         return
     if end.fd < 0 and endpoints.brokers is not None:
         endpoints.brokers.need(session)
-    source.expect |= SLOWED
+    source.expect |= masks.SLOWED
     if end.is_client:
         _set_backpressure(end, source)
     else:
@@ -135,24 +134,24 @@ def _update_interest(endpoints: Endpoints, end: Endpoint) -> None:
     if end.closed or end.fd < 0:
         return
     if end.lingering:
-        if end.expect != LINGERING:
-            end.expect = LINGERING
+        if end.expect != masks.LINGERING:
+            end.expect = masks.LINGERING
             endpoints.interest_changes += 1
-            endpoints.poller.modify(end.fd, IN)
+            endpoints.poller.modify(end.fd, masks.IN)
         return
     channel = end.channel
-    want = (OUT if channel.outbox else 0) | (0 if channel.muted else IN)
+    want = (masks.OUT if channel.outbox else 0) | (0 if channel.muted else masks.IN)
     held = end.session.held
     waits = channel.muted & _LASTING and not end.hung_up if held is None else not held.hung_up
     if waits and end.is_client:
-        want |= RDHUP
+        want |= masks.RDHUP
     before = end.expect
     is_slow = channel.muted or (end.pending is not None and end.read_bytes < READ_BYTES)
-    end.expect = want | before & (EARLY | SLOWED if is_slow else EARLY)
-    if want != before & ~(EARLY | SLOWED):
+    end.expect = want | before & (masks.EARLY | masks.SLOWED if is_slow else masks.EARLY)
+    if want != before & ~(masks.EARLY | masks.SLOWED):
         endpoints.interest_changes += 1
         endpoints.poller.modify(end.fd, want)
-    elif not before & SLOWED:
+    elif not before & masks.SLOWED:
         return
-    if want & IN and has_pending(end):
+    if want & masks.IN and has_pending(end):
         endpoints.engine.schedule(end.session)

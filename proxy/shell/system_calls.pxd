@@ -3,7 +3,6 @@
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals, PyErr_SetFromErrno
 from libc.errno cimport EAGAIN, EINTR, errno
-from libc.math cimport ceil
 
 cdef extern from *:
     """
@@ -87,6 +86,7 @@ cdef inline long long monotonic_ns() noexcept:
 
 cdef inline int fill(sluice_event* found, int fd, double timeout_s, int max_events) except -1:
     cdef int count, timeout_ms
+    cdef long long timeout_ns
     cdef double until_s
     if not 1 <= max_events <= MAX_EVENTS:
         raise ValueError(f"max_events is {max_events}, not within 1..{MAX_EVENTS}")
@@ -94,7 +94,9 @@ cdef inline int fill(sluice_event* found, int fd, double timeout_s, int max_even
         until_s = sluice_monotonic_ns() * 1e-9 + timeout_s
         while True:
             # rounded up, and as Python does it
-            timeout_ms = <int>min(ceil(ceil(timeout_s * 1e9) / 1e6), 2147483647.0)
+            timeout_ns = <long long>min(timeout_s * 1e9, 2147483647e6)
+            timeout_ns += timeout_ns < timeout_s * 1e9
+            timeout_ms = <int>((timeout_ns + 999_999) // 1_000_000)
             with nogil:
                 count = sluice_poll(fd, found, max_events, timeout_ms)
             if count >= 0 or errno != EINTR:

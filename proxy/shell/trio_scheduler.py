@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from proxy.shell.poller import IN
+from proxy.shell.masks import IN
 
 if TYPE_CHECKING:
     from proxy.shell.event_loop import EventLoop

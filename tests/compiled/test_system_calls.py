@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.shell import system_calls
-from proxy.shell.poller import ERR, HUP, IN, OUT, RDHUP
+from proxy.shell.masks import ERR, HUP, IN, OUT, RDHUP
 from proxy.shell.system_calls import BROKEN, MAX_EVENTS, NOT_NOW
 from tests.support.shell.sockets import reset, tcp_pair
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.core.session import frame_heads, paths
-from proxy.shell import loop_limits
+from proxy.shell import loop_limits, masks
 from tests.support.messages.waiting import body_of
 from wire import one_partition_reads, produce_runs, topic_runs
 from wire.produce import read_acks
@@ -358,11 +358,11 @@ def test_the_constants_are_the_same(twins):
     assert twins.ELEMENTS == elements == tuple(range(6))
     assert twins.STRUCTS == (runs.IN_BODY, runs.IN_TOPIC, runs.IN_PARTITION) == tuple(range(3))
     assert twins.SINCE == (runs.COMPACT_SINCE, runs.TOPIC_IDS_SINCE, runs.TOPIC_ID_BYTES)
+    assert twins.PACKED == (runs.PACKED_TOPIC_BYTES, runs.INDEX_BYTES, runs.RECORDS_SIZE_BYTES)
     assert twins.MAX_FEED_STEPS == topic_runs.MAX_FEED_STEPS
 
 
-def test_the_limits_of_the_event_loop_are_the_same(twins):
-    """Every constant of the module is one of the type file."""
-    assert {
-        name: value for name, value in vars(loop_limits).items() if name.isupper()
-    } == twins.LOOP_LIMITS
+def test_the_limits_and_masks_of_the_event_loop_are_the_same(twins):
+    """Every constant of these modules is one of its type file."""
+    for module, found in ((loop_limits, twins.LOOP_LIMITS), (masks, twins.MASKS)):
+        assert {name: value for name, value in vars(module).items() if name.isupper()} == found

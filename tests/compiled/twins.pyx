@@ -1,7 +1,7 @@
 # The C functions of the type files, for Python: `test_twins.py` compares them with the functions of the modules.
 
 from proxy.core.session cimport frame_heads, paths
-from proxy.shell cimport loop_limits, system_calls
+from proxy.shell cimport loop_limits, masks, system_calls
 from wire cimport one_partition_reads, produce_runs, topic_runs
 
 
@@ -150,6 +150,7 @@ ELEMENTS = (
 )
 STRUCTS = (produce_runs.IN_BODY, produce_runs.IN_TOPIC, produce_runs.IN_PARTITION)
 SINCE = (produce_runs.COMPACT_SINCE, produce_runs.TOPIC_IDS_SINCE, produce_runs.TOPIC_ID_BYTES)
+PACKED = (produce_runs.PACKED_TOPIC_BYTES, produce_runs.INDEX_BYTES, produce_runs.RECORDS_SIZE_BYTES)
 MAX_FEED_STEPS = topic_runs.MAX_FEED_STEPS
 LOOP_LIMITS = {
     "READ_BYTES": loop_limits.READ_BYTES,
@@ -166,4 +167,15 @@ LOOP_LIMITS = {
     "TURN_MS": loop_limits.TURN_MS,
     "MANY_EVENTS": loop_limits.MANY_EVENTS,
     "SLOW_STEP_MS": loop_limits.SLOW_STEP_MS,
+}
+MASKS = {
+    "IN": masks.IN,
+    "OUT": masks.OUT,
+    "ERR": masks.ERR,
+    "HUP": masks.HUP,
+    "RDHUP": masks.RDHUP,
+    "EARLY": masks.EARLY,
+    "SLOWED": masks.SLOWED,
+    "LINGERING": masks.LINGERING,
+    "NO_EVENT": masks.NO_EVENT,
 }

@@ -120,10 +120,13 @@ class Timers:
 
         A call may arm new timers; those that are already due fire too.
         """
-        due = self.due
-        if now_ms <= self._now_ms and not due:
-            return
-        wheel = self._wheel
+        due, wheel = self.due, self._wheel
+        if not due:
+            if now_ms <= self._now_ms:
+                return
+            if wheel.try_skip_to(now_ms):  # nearly always
+                self._now_ms = now_ms
+                return
         left = MAX_FIRED
         while True:
             while due:

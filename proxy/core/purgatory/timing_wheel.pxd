@@ -35,6 +35,7 @@ cdef class TimingWheel:
         bucket=Bucket,
     )
     cpdef bint add(self, TimerEntry entry) except -1
+    cpdef bint try_skip_to(self, long long now_ms) except -1
 
     @cython.locals(
         queue=list, due=list, tick_ms=cython.longlong, expires_ms=cython.longlong,

@@ -160,14 +160,20 @@ class TimingWheel:
         """Cancel the entry permanently."""
         entry.cancel()
 
+    def try_skip_to(self, now_ms: int) -> bool:
+        """Advance the clock to `now_ms` if no bucket is due by then; return whether none is."""
+        if now_ms >= self.soonest_ms:
+            return False
+        self._time_ms = now_ms
+        return True
+
     def advance(self, now_ms: int) -> list[TimerEntry]:
         """Advance the clock to `now_ms`, but stop at the first tick with due entries, and return these.
 
         Call it until the list is empty: only then has the clock reached `now_ms`. So entries added between
         the calls are fired in their order of time.
         """
-        if now_ms < self.soonest_ms:
-            self._time_ms = now_ms
+        if self.try_skip_to(now_ms):
             return _NONE_DUE
         queue = self._queue
         due: list[TimerEntry] = []

@@ -5,6 +5,7 @@ cimport cython
 from proxy.core.session.plan cimport Plan
 
 
+@cython.freelist(32)
 cdef class Exchange:
     cdef public long long arrived_us, correlation_id, size_bytes
     cdef public object kept

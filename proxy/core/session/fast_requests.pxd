@@ -9,6 +9,7 @@ from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.session.plan_book cimport PlanBook
 from proxy.core.stats.usage cimport Usage
+from wire cimport produce_runs
 
 
 @cython.locals(

@@ -21,8 +21,8 @@ from policies.api import EXEMPT, FORWARD, Outcome, Throttle
 from policies.verdicts import check_request
 from proxy.core.session import frame_heads, mutes, paths, request_stream, sampling
 from proxy.core.session.exchange import Exchange, ObservedExchange, new_observed
-from proxy.core.session.in_flight import CROWDED, KEPT_BYTES
-from proxy.core.session.kept_produce import INDEX_BYTES, keep, keep_named, keep_tagged
+from proxy.core.session.in_flight import CROWDED
+from proxy.core.session.kept_produce import keep, keep_named, keep_tagged
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.policy_calls import mark_exempt
 from proxy.core.session.read_in_place import (
@@ -33,6 +33,7 @@ from proxy.core.session.read_in_place import (
     show_in_place,
 )
 from proxy.core.turns import TURN_LABOUR_BYTES
+from wire import produce_runs
 
 if TYPE_CHECKING:
     from policies.api import Verdict
@@ -201,8 +202,8 @@ def _kept(link: Link, plan: Plan, buf: bytearray, pos: int, stop: int) -> bytear
         if kept is None:
             return None
     elif isinstance(kept, bytes):  # packed
-        link.keep_steps -= len(kept) // INDEX_BYTES
-    if len(kept) > KEPT_BYTES:
+        link.keep_steps -= len(kept) // produce_runs.INDEX_BYTES
+    if len(kept) > frame_heads.MAX_KEPT_BYTES:
         link.uncounted = CROWDED
     return kept
 
@@ -300,7 +301,7 @@ def _shows(link: Link, exchange: ObservedExchange, buf: bytearray, pos: int, sto
         exchange.kept = keep_named(exchange)
         if exchange.kept is None:
             return False
-        if len(exchange.kept) > KEPT_BYTES:
+        if len(exchange.kept) > frame_heads.MAX_KEPT_BYTES:
             link.uncounted = CROWDED
     return True
 

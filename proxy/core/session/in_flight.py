@@ -21,7 +21,7 @@ OBSERVED_BYTES: Final = 232
 SWALLOWED_BYTES: Final = 96
 """The size of a SwallowedExchange: a request that was answered here."""
 KEPT_BYTES: Final = 1024
-"""The most bytes that are kept of nearly every produce (`kept_produce.MAX_KEPT_BYTES`)."""
+"""The most bytes that are kept of nearly every produce (`frame_heads.MAX_KEPT_BYTES`)."""
 KEPT_OBJECT_BYTES: Final = 57
 """The size of the object that keeps these bytes."""
 _PIECE: Final = 64

@@ -9,7 +9,9 @@ from wire cimport produce_runs
 from wire.produce cimport ProduceWalker
 
 
-@cython.locals(at=cython.longlong, version=cython.longlong, end=cython.longlong)
+@cython.locals(
+    most=cython.longlong, prefix=bytes, at=cython.longlong, version=cython.longlong, end=cython.longlong
+)
 cpdef keep(Plan plan, bytearray buf, long long pos, long long stop, long long steps=*)
 
 @cython.locals(plan=Plan, since_ms=cython.longlong)

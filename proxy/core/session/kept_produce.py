@@ -1,8 +1,8 @@
 """The topics and partitions of a tracked Produce, kept so that it can be answered here.
 
 Rules:
-- A whole request of up to MAX_KEPT_BYTES is kept as it is; of a larger one only its head, or its topics, packed. If a
-  policy needs its topics, they are packed as they were read for it: the frame is not walked twice.
+- A whole request of up to `frame_heads.MAX_KEPT_BYTES` is kept as it is; of a larger one only its head, or its topics,
+  packed. If a policy needs its topics, they are packed as they were read for it: the frame is not walked twice.
 - A request that cannot be read, or has too many partitions or tags, passes, and the broker alone answers it.
 - A produce is answered with REQUEST_TIMED_OUT for each partition: it is not known whether the broker wrote it.
   A fetch is answered empty, without an error, without a session (see `wire.fetch`).
@@ -26,17 +26,11 @@ if TYPE_CHECKING:
     from proxy.core.session.exchange import Exchange, ObservedExchange
     from proxy.core.session.plan import Plan
 
-MAX_KEPT_BYTES = 1024
-"""A whole request up to this size is kept as it is."""
 EMPTY_THROTTLE_MS = 1
 """The throttle time of an empty fetch reply: clients read it as a throttle, not as a broker's fault."""
-INDEX_BYTES = 4
-"""The size of a partition among packed topics. A topic takes more."""
 _HEADER: Final = Need.HEADER
 """A member of an enum is found more slowly."""
 _SIZE: Final = Struct(">i")
-_SIZE_BYTES = 5
-"""The most bytes of the size field of the records, with which the head of a partition is complete."""
 
 
 def keep(
@@ -46,14 +40,16 @@ def keep(
 
     None: `keep_tagged` has to read it, because it may have tagged fields, or more than `steps` partitions.
     """
-    if stop - pos <= MAX_KEPT_BYTES:  # the fast loop does this by itself
+    most = pos + frame_heads.MAX_KEPT_BYTES
+    if stop <= most:  # the fast loop does this by itself
         return frame_heads.copy(buf, pos, stop)
-    at = pos + frame_heads.REQUEST_BYTES + len(plan.prefix)
-    version = plan.api.version
+    prefix = plan.prefix
+    at = pos + frame_heads.REQUEST_BYTES + len(prefix)
+    version = buf[pos + 6] << 8 | buf[pos + 7]  # closer at hand than the plan's
     end = produce_runs.single_partition_head_end(buf, at, stop, version)
-    if 0 < end <= pos + MAX_KEPT_BYTES - _SIZE_BYTES:
-        return frame_heads.copy(buf, pos, end + _SIZE_BYTES)
-    return produce_runs.pack_untagged(buf, at, stop, version, steps * INDEX_BYTES)
+    if 0 < end <= most - produce_runs.RECORDS_SIZE_BYTES:
+        return frame_heads.copy(buf, pos, end + produce_runs.RECORDS_SIZE_BYTES)
+    return produce_runs.pack_untagged(buf, at, stop, version, steps * produce_runs.INDEX_BYTES)
 
 
 def keep_tagged(

@@ -4,7 +4,7 @@ import time
 
 from proxy.core.node_health import ByteCount
 from proxy.shell.endpoint import Endpoint, find, tls_of, unread_bytes
-from proxy.shell.poller import IN
+from proxy.shell.masks import IN
 from proxy.shell.transport import PlainTransport
 from tests.support.core.sessions import Wire
 from tests.support.shell.sockets import tcp_pair

@@ -9,10 +9,10 @@ import pytest
 from proxy.core.session.channel import Mute
 from proxy.core.session.kept_produce import timed_out_body
 from proxy.core.stats.topic_usage import TopicUsage
-from proxy.shell.endpoint import SLOWED, Endpoint
+from proxy.shell.endpoint import Endpoint
 from proxy.shell.event_loop import SLOWED_READ_BYTES
 from proxy.shell.loop_limits import MORE_READ_BYTES, READ_BYTES
-from proxy.shell.poller import IN, OUT
+from proxy.shell.masks import IN, OUT, SLOWED
 from tests.support.core.policies import EverySecond
 from tests.support.core.sessions import make_engine
 from tests.support.messages import frames as f

@@ -7,7 +7,8 @@ import pytest
 
 from proxy.core.errors import CloseReason
 from proxy.shell import system_calls
-from proxy.shell.poller import IN, EpollPoller, make_poller
+from proxy.shell.masks import IN
+from proxy.shell.poller import EpollPoller, make_poller
 from tests.support.messages import frames as f
 from tests.support.shell.sockets import Bench, WatchedPoller, arrived, receive, reset, start_sending
 

@@ -7,12 +7,8 @@ import pytest
 from proxy.cli.builds import running
 from proxy.core.memory.pool import MemoryPool
 from proxy.shell import system_calls
+from proxy.shell.masks import ERR, HUP, IN, OUT, RDHUP
 from proxy.shell.poller import (
-    ERR,
-    HUP,
-    IN,
-    OUT,
-    RDHUP,
     EpollPoller,
     Poller,
     SelectorPoller,

@@ -7,7 +7,7 @@ import pytest
 
 from policies.api import Forward, Need, Outcome
 from proxy.core.errors import CloseReason
-from proxy.core.session.kept_produce import MAX_KEPT_BYTES
+from proxy.core.session.frame_heads import MAX_KEPT_BYTES
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
