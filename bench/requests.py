@@ -19,7 +19,7 @@ from bench.goals import Goal, goal_table, max_goal, tell
 from bench.harness.command import options, prints_errors
 from bench.harness.compiled_build import missing, unpack_compiled
 from bench.harness.figures import Spread, quantile
-from bench.harness.machine import describe, today
+from bench.harness.machine import describe, load_average, today
 from bench.harness.markdown import columns, facts_line, write_section
 from bench.harness.usage import cpu_ns
 from bench.one_question import Broker, Case, Client
@@ -187,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     facts = {
         "date": today(),
         "rounds": f"{given.rounds} of {given.seconds:g} s each",
+        "load average at the end": load_average(),
         **describe(),
         **{each.name: each.version for each in found},
     }
