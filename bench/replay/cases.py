@@ -101,8 +101,9 @@ CASES: Final = (
     Case("Produce v13, 12 partitions, 90 KB, 3 reads, usage by topic", TWELVE, 3, engine=_by_topic),
     Case("Produce v13, 12 partitions, 90 KB, usage by topic", TWELVE, engine=_by_topic),
     Case("Fetch v15, 12 partitions, 1 MB, 4 reads", fetch(15, 12, 1_000_000), 1, 4),
-    Case("Fetch v15, 100 partitions, 1 MB, 4 reads", fetch(15, 100, 1_000_000), 1, 4),
+    Case("Fetch v18, 100 partitions, 1 MB, 4 reads", fetch(18, 100, 1_000_000), 1, 4),
     Case("Fetch v15, 12 partitions, 60 KB", FETCHED),
+    Case("Fetch v18, 12 partitions, 60 KB", fetch(18, 12, 60_000)),
     Case("Fetch v15, 12 partitions, 60 KB, usage by topic", FETCHED, engine=_by_topic),
     Case(
         "Fetch v15, 12 partitions, 1 MB, 4 reads, usage by topic",
@@ -131,7 +132,7 @@ CASES: Final = (
         must=9_000,
         aim=7_500,
     ),
-    Case("event loop: Fetch v15, 12 partitions, 60 KB", FETCHED, through="loop"),
+    Case("event loop: Fetch v18, 12 partitions, 60 KB", fetch(18, 12, 60_000), through="loop"),
     Case(
         "event loop: Fetch v15, 4 partitions, 20 KB, quota, sampled, usage by topic",
         *(fetch(15, 4, 20_000), 1, 1, 1, "loop"),
