@@ -116,14 +116,14 @@ KINDS = {
     "api-versions-v1": Kind(
         f.API_VERSIONS,
         lambda n: versions(n, 1),
-        lambda n, ms: versions_reply(n, ms, 1, 17),
-        lambda n, ms: versions_reply(n, ms, 1, 15),
+        lambda n, ms: versions_reply(n, ms, 1, 20),
+        lambda n, ms: versions_reply(n, ms, 1, 18),
     ),
     "api-versions-v3": Kind(
         f.API_VERSIONS,
         lambda n: versions(n, 3),
-        lambda n, ms: versions_reply(n, ms, 3, 17),
-        lambda n, ms: versions_reply(n, ms, 3, 15),
+        lambda n, ms: versions_reply(n, ms, 3, 20),
+        lambda n, ms: versions_reply(n, ms, 3, 18),
     ),
 }
 SILENT = Kind(f.PRODUCE, lambda n: f.produce(n, acks=0), lambda *_: b"", lambda *_: b"")
