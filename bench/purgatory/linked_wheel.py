@@ -93,6 +93,13 @@ class LinkedWheel(TimingWheel):
         before.after = after.before = entry
         return True
 
+    def try_skip_to(self, now_ms: int) -> bool:
+        """As there; `soonest_ms` is not kept here."""
+        if self._queue and self._queue[0][0] <= now_ms:
+            return False
+        self._time_ms = now_ms
+        return True
+
     def advance(self, now_ms: int) -> list[LinkedRequest]:
         """Advance to the first tick with entries that are due, at most to `now_ms`; return these entries."""
         queue = self._queue
