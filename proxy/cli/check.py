@@ -39,7 +39,7 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
     """
     from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
     from proxy.config.budget import budget_of  # noqa: PLC0415 - as above
-    from proxy.config.hints import login_lines  # noqa: PLC0415 - as above
+    from proxy.config.hints import login_lines, unread_lines  # noqa: PLC0415 - as above
 
     try:
         effective = given.read(preflight=True)
@@ -57,7 +57,8 @@ def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
         return
     print_hints(effective)
     click.echo(f"The settings are valid; policies: {len(effective.config.policies)}.")
-    for line in (*budget.lines(), *login_lines(effective.config)):
+    config = effective.config
+    for line in (*budget.lines(), *login_lines(config), *unread_lines(config)):
         click.echo(line)
     if connect:
         _connect(effective.config)

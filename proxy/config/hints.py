@@ -1,6 +1,7 @@
 """Settings that are valid and probably not meant: credentials without protection, without effect, a small pool.
 
-Also lines of `sluice check` about logins: the APIs that are refused beside credentials of Sluice, names not told.
+Also lines of `sluice check`: of logins, the APIs that are refused beside credentials of Sluice, and names not told; of
+policies, the versions of requests that they cannot read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from policies.credential_guard import guarded_apis
 from proxy.config.values import is_loopback
 from proxy.core.session.identity import UNKNOWN
 from proxy.host_port import host_port
-from wire.apis import Concern, concern_of, name_of
+from wire.apis import BY_KEY_AND_VERSION, Concern, concern_of, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +134,24 @@ def login_lines(config: Config) -> Iterator[str]:
         yield _RIGHTS
     if config.passes_logins and config.policies:
         yield f"A client whose login tells no name (a delegation token, GSSAPI) is the user {_unnamed(config)}."
+
+
+def unread_lines(config: Config) -> Iterator[str]:
+    """Yield a sentence about the offered versions that the codec cannot decode: those that a release has removed."""
+    if not config.policies:
+        return
+    versions: dict[str, list[int]] = {}
+    for api in BY_KEY_AND_VERSION.values():
+        if api.removed_in:
+            versions.setdefault(api.name, []).append(api.version)
+    shown = (
+        f"{name} v{each[0]}" + (f"-{each[-1]}" if each[1:] else "")
+        for name, each in versions.items()
+    )
+    yield (
+        "A policy that decodes bodies refuses these old versions with UNSUPPORTED_VERSION (KIP-896): "
+        f"{', '.join(shown)}."
+    )
 
 
 def _shown(name: str) -> str:

@@ -1,10 +1,13 @@
-"""`sluice check` says what is refused beside Sluice's own credentials, and as whom unreadable logins count."""
+"""`sluice check` says what is refused beside Sluice's own credentials, as whom unreadable logins count, and which
+requests policies cannot read.
+"""
 
 import pytest
 
 from policies.validation import try_convert
 from proxy.config import Config
-from proxy.config.hints import hints, login_lines
+from proxy.config.hints import hints, login_lines, unread_lines
+from wire import apis, codec
 
 SERVERS = {"bootstrap_servers": ["127.0.0.1:9092"]}
 SASL = {"mechanism": "SCRAM-SHA-512", "username": "u"}
@@ -110,3 +113,12 @@ def test_a_certificate_that_is_lent_to_everyone_is_told() -> None:
     listen = {"address": "0.0.0.0", "advertised_host": "sluice"}  # noqa: S104 - the point of the test
     (told,) = hints(config_of(upstream=upstream, listen=listen))
     assert told.startswith("upstream.tls.cert_file: every client that can connect")
+
+
+def test_the_versions_that_the_codec_cannot_decode_are_told() -> None:
+    """They are those that a release of Kafka removed, each of them; a Sluice without policies decodes none."""
+    unread = {kind for kind, api in apis.BY_KEY_AND_VERSION.items() if not codec.is_known(api)}
+    assert unread == {kind for kind, api in apis.BY_KEY_AND_VERSION.items() if api.removed_in}
+    (line,) = unread_lines(config_of(policies=[QUOTA]))
+    assert "Produce v0-2, Fetch v0-3, ListOffsets v0," in line
+    assert list(unread_lines(config_of())) == []
