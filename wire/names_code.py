@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from wire.apis import ApiKey
 from wire.layout_code import LayoutCode
-from wire.request_layouts import Part
+from wire.request_layouts import FETCH_TAGS_SINCE, Part
 
 if TYPE_CHECKING:
     from wire.apis import Api
 
 _LITERAL: Final = 3
-_SPEND_TAGS: Final = "pos, budget = spend_tags(buf, pos, end, budget)"
-
 
 _STEP_ELEMENTS: Final = 512
 """Elements that a reader in turns reads between two pauses; a power of two."""
@@ -41,10 +40,15 @@ class _NamesSource(LayoutCode):
         self._version = api.version
         self._loops = 0
         self._takes = "+="  # a partition is one of several
+        # A broker reads a known tag by its own length. Only a fetched partition has some before other topics.
+        is_fetch = api.key == ApiKey.FETCH and api.version >= FETCH_TAGS_SINCE
+        self._spend = "spend_fetch_tags" if is_fetch else "spend_tags"
+        self._spend_tags = f"pos, budget = {self._spend}(buf, pos, end, budget)"
 
     def body(self, layout: tuple[Part, ...]) -> list[str]:
         """Return the lines of the function."""
-        self._struct(layout)
+        self._fields(layout)
+        self.tags("pos, budget = spend_tags(buf, pos, end, budget)")
         self.add("if pos > end: raise _beyond_end(pos, end)")
         self.add("if budget < 0: raise _over_budget(0, budget)")
         code = "\n".join(
@@ -65,7 +69,7 @@ class _NamesSource(LayoutCode):
     def _struct(self, parts: tuple[Part, ...]) -> None:
         """Read the fields of a struct, and its tags."""
         self._fields(parts)
-        self.tags(_SPEND_TAGS)
+        self.tags(self._spend_tags)
 
     def _fields(self, parts: tuple[Part, ...]) -> None:
         """Read the fields of a struct. Neighbours of fixed width are one step."""
@@ -204,9 +208,9 @@ class _NamesSource(LayoutCode):
             self.add("pos = stop", "budget -= 1")
             self._fields(part.parts[1].parts[1:])
             if part.parts[1].kind == "[":
-                self.tags(_SPEND_TAGS)
+                self.tags(self._spend_tags)
             elif self.flexible:  # the partition's tags, and the topic's
-                self.add("if buf[pos] or buf[pos + 1]:", *[f"    {_SPEND_TAGS}"] * 2)
+                self.add("if buf[pos] or buf[pos + 1]:", *[f"    {self._spend_tags}"] * 2)
                 self.add("else: pos += 2")
             self.add("topics.append(ref)", "continue")
         self.add("start = pos")
@@ -234,7 +238,7 @@ class _NamesSource(LayoutCode):
         self.add("    budget -= 1", "    partitions = int32_at(buf, pos)")
         self.add(f"    pos += {stride + tags}")
         self.add(f"elif {count} > 0:")
-        arguments = f"buf, pos, end, budget - {count}, {count}, {stride}, {tags}"
+        arguments = f"buf, pos, end, budget - {count}, {count}, {stride}, {tags}, {self._spend}"
         self.add(f"    partitions, pos, budget = _partitions({arguments})")
         self.add("else: partitions = ()")
 

@@ -9,7 +9,8 @@
   after an array: null means all topics. `!`: no element means all topics.
 - `r`: type and name of a config resource. `a`: type, name and pattern type of an ACL's resource. `k`: key and type of
   a coordinator; `q`: its type and an array of keys.
-- Topics are named in no tagged field, and no known tagged field comes before a topic: tags are stepped over.
+- Topics are named in no tagged field, and no known tagged field comes before a topic, so tags are stepped over; but
+  those of a fetched partition are, and their sizes are checked (`FETCH_TAG_BYTES`).
 - Not listed as topics: those that a fetch forgets, and the partitions that a group's member says it owns.
 """
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from wire.apis import Api
+
+FETCH_TAGS_SINCE: Final = 17
+FETCH_TAG_BYTES: Final = {0: 16, 1: 8}
+"""The known tags of a fetched partition: a replica's directory, and its high watermark. Clients send neither."""
 
 _TABLE: Final = """
 Produce                    s@3+ 2 4 {t@0-12 i@13+ {p b}}

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from wire import primitives, topic_refs, varint
 from wire.errors import BudgetError, WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
-from wire.request_layouts import layout_of
+from wire.request_layouts import FETCH_TAG_BYTES, layout_of
+from wire.varint import uvarint
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
     from wire.topic_refs import TopicRef
@@ -154,10 +155,11 @@ def _partitions(
     count: int,
     stride: int,
     tags: int,
+    spend: Callable[[Buffer, int, int, int], tuple[int, int]],
 ) -> tuple[tuple[int, ...], int, int]:
     """Return the partitions of `count` structs of `stride` bytes, the offset after them, and what is left of `budget`.
 
-    `tags` is 1 if a tag section follows each struct.
+    `tags` is 1 if a tag section follows each struct; `spend` steps over it.
     """
     stop = pos + count * (stride + tags)
     if stop > end:
@@ -170,8 +172,25 @@ def _partitions(
     found: list[int] = []
     for _ in range(count):
         found += int32_at(buf, pos)
-        pos, budget = spend_tags(buf, pos + stride, end, budget)
+        pos, budget = spend(buf, pos + stride, end, budget)
     return tuple(found), pos, budget
+
+
+def spend_fetch_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
+    """Do as `spend_tags`, for a fetched partition, whose known tags a broker reads by their own length.
+
+    Raises `WireError` if a size says otherwise: the broker would read other topics than are named here.
+    """
+    stop, budget = spend_tags(buf, pos, end, budget)
+    count, pos = uvarint(buf, pos, end)
+    for _ in range(count):
+        tag, pos = uvarint(buf, pos, end)
+        size_bytes, pos = uvarint(buf, pos, end)
+        if size_bytes != FETCH_TAG_BYTES.get(tag, size_bytes):
+            expected = FETCH_TAG_BYTES[tag]
+            raise WireError(f"tag {tag} of a partition has {size_bytes} bytes, expected {expected}")
+        pos += size_bytes
+    return stop, budget
 
 
 TOOLS: Final[dict[str, object]] = {
@@ -179,6 +198,7 @@ TOOLS: Final[dict[str, object]] = {
     **vars(varint),
     **vars(topic_refs),
     "ZERO_ID": ZERO_ID,
+    "spend_fetch_tags": spend_fetch_tags,
     "RequestNames": RequestNames,
     "_bad_size": _bad_size,
     "_beyond_end": _beyond_end,

@@ -98,7 +98,7 @@ def test_elements_cost_budget_and_neighbours_of_fixed_width_are_one_step():
     layout = layout_of(api)
     assert layout is not None
     code = names_code.source(api, layout)
-    assert "_partitions(buf, pos, end, budget - count2, count2, 32, 1)" in code
+    assert "_partitions(buf, pos, end, budget - count2, count2, 32, 1, spend_tags)" in code
 
 
 LISTINGS = [api for api in apis_known() if api.key in LISTED]

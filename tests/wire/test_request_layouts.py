@@ -4,7 +4,13 @@ from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import apis_known, name
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
-from wire.request_layouts import Part, layout_of, names_anything
+from wire.request_layouts import (
+    FETCH_TAG_BYTES,
+    FETCH_TAGS_SINCE,
+    Part,
+    layout_of,
+    names_anything,
+)
 from wire.schema import FIXED_BYTES, Shape
 
 NAMELESS = {
@@ -78,10 +84,18 @@ def test_every_offered_version_has_a_layout() -> None:
 
 @for_each(READ)
 def test_no_known_tagged_field_comes_before_a_topic(api: Api) -> None:
-    """A broker reads a known tagged field by its own length, not by the size that is stepped over here."""
+    """A broker reads a known tagged field by its own length, not by the size that is stepped over here. The sizes of
+    those of a fetched partition are checked.
+    """
 
     def nested(shape: Shape) -> list[Shape]:
         inner = [f.shape for f in (*shape.untagged, *shape.tagged.values()) if f.shape is not None]
         return inner + [each for one in inner for each in nested(one)]
 
-    assert not [shape.type_ for shape in nested(codec.request_shape(api)) if shape.tagged]
+    tagged = [shape.tagged for shape in nested(codec.request_shape(api)) if shape.tagged]
+    if api.key == ApiKey.FETCH and api.version >= FETCH_TAGS_SINCE:
+        (known,) = tagged
+        sizes = {tag: FIXED_BYTES[field.kafka_type] for tag, field in known.items()}
+        assert sizes.items() <= FETCH_TAG_BYTES.items()
+    else:
+        assert tagged == []

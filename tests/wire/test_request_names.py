@@ -199,3 +199,22 @@ def test_an_id_counts_more_than_a_name_and_either_is_the_key():
 
     assert TopicRef("a", None, ()).key == TopicRef("a", b"i" * 16, ()).key == "a"
     assert TopicRef(None, b"i" * 16, ()).key == b"i" * 16
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("version", [17, 18])
+def test_a_known_tag_that_lies_about_its_size_is_a_wire_error(version, partitions):
+    """A broker reads sixteen bytes of a replica's directory, whatever the size says, and other topics after them."""
+
+    def body(size_bytes: int) -> bytes:
+        tags = b"\x01\x00" + bytes([size_bytes]) + bytes(size_bytes)
+        one = bytes(32) + tags
+        topic = KNOWN_ID.bytes + bytes([partitions + 1]) + partitions * one + b"\x00"
+        return bytes(17) + bytes(4) + b"\x02" + topic + b"\x01\x01\x00"
+
+    api = api_of(ApiKey.FETCH, version)
+    (topic,) = read(api, body(16)).topics
+    assert topic.name == NAME_OF_IT
+    for size_bytes in (0, 15, 17, 40):
+        with pytest.raises(WireError, match="tag 0"):
+            read(api, body(size_bytes))

@@ -12,6 +12,7 @@ from tests.support.house.house import ROOT, files_below
 from tests.support.messages import frames as f
 
 SEVERAL_WRITERS = {
+    "reply_walk": "the module of this name, and `reply_stream`, which ends it without a call",
     "sample_left": "`sampling`, and `fast_requests`, which counts down without a call",
     "settled": "the two fast loops, and `session` before them",
     "uncounted": "`crowding`, and `fast_requests` where a call would cost more than the request",
