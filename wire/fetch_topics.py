@@ -31,7 +31,7 @@ class FetchTopics(FetchWalk):
         self._batches = BatchCounter()
 
     def resume(self, count: TopicCount, left: int, field_bytes: int, batch_bytes: int) -> None:
-        """Go on in a reply of one topic, which `topic_runs.follow_topic` has summed up in `count` so far."""
+        """Continue in a reply of one topic, which `topic_runs.follow_topic` has summed up in `count` so far."""
         self.per_topic.append(count)
         if left < 0:
             self._state = topic_runs.END

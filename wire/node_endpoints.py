@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from wire.broker_lists import Advertise, compact_brokers, splice
+from wire.broker_lists import Advertise, Parts, compact_brokers, splice
 from wire.errors import WireError
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
@@ -111,7 +111,46 @@ def _fetch(buf: bytearray, start: int, end: int, advertise: Advertise) -> bytes 
 def _rewrite_tag(
     buf: bytearray, start: int, tags_at: int, end: int, advertise: Advertise, budget: int
 ) -> bytes | None:
-    """Rewrite tag 0 of the body's own tag section, which comes first because tags ascend."""
+    """Rewrite the endpoints in the body's own tag section."""
+    found = _endpoints(buf, tags_at, end, advertise, budget)
+    if found is None:
+        return None
+    new, size_at, stop = found
+    new_size = encode_uvarint(sum(map(len, new)))
+    return splice(buf, start, end, [new_size, *new], size_at, stop)
+
+
+def fitted(tags: bytes, advertise: Advertise) -> bytes:
+    """Return the last tags of a Fetch response, rewritten to as many bytes.
+
+    If the addresses that clients may see are longer, the endpoints are left out: the client asks for metadata then. The
+    bytes that are left over are a tagged field that no client knows. Raises `WireError` if the tags are malformed.
+    """
+    found = _endpoints(tags, 0, len(tags), advertise, REPLY_ELEMENT_BUDGET)
+    if found is None:
+        return tags
+    new, size_at, stop = found
+    count, pos = uvarint(tags, 0, len(tags))
+    others = tags[stop:]
+    content = b"".join(new)
+    width = len(encode_uvarint(len(content)))
+    spare = stop - size_at - width - len(content)
+    if 0 <= spare < _MIN_FILLER_BYTES:
+        size = _wide_uvarint(len(content), width + spare)
+        return b"".join((tags[:size_at], size, content, others))
+    if spare > 0:
+        kept = tags[pos:size_at] + encode_uvarint(len(content)) + content + others
+        return encode_uvarint(count + 1) + kept + _filler(spare)
+    return encode_uvarint(count) + others + _filler(stop - pos)
+
+
+def _endpoints(
+    buf: Buffer, tags_at: int, end: int, advertise: Advertise, budget: int
+) -> tuple[Parts, int, int] | None:
+    """Return the rewritten brokers of tag 0 in the last tag section, where its size begins, and where its bytes end.
+
+    It comes first, because tags ascend. None if it is not there, or changes nothing.
+    """
     after, budget = spend_tags(buf, tags_at, end, budget)
     if after != end:
         raise WireError(f"{end - after} bytes follow the last field of the response")
@@ -126,44 +165,7 @@ def _rewrite_tag(
     new, after = compact_brokers(buf, at, stop, 0, advertise, budget)
     if after != stop:
         raise WireError(f"NodeEndpoints ends {stop - after} bytes before its tagged field")
-    if new is None:
-        return None
-    new_size = encode_uvarint(sum(map(len, new)))
-    return splice(buf, start, end, [new_size, *new], size_at, stop)
-
-
-def fitted(tags: bytes, advertise: Advertise) -> bytes:
-    """Return the last tags of a Fetch response, rewritten to as many bytes.
-
-    If the addresses that clients may see are longer, the endpoints are left out: the client asks for metadata then. The
-    bytes that are left over are a tagged field that no client knows. Raises `WireError` if the tags are malformed.
-    """
-    end = len(tags)
-    after, budget = spend_tags(tags, 0, end, REPLY_ELEMENT_BUDGET)
-    if after != end:
-        raise WireError(f"{end - after} bytes follow the last field of the response")
-    count, pos = uvarint(tags, 0, end)
-    tag, size_at = uvarint(tags, pos, end) if count else (_FILLER_TAG, pos)
-    if tag != _NODE_ENDPOINTS_TAG:
-        return tags
-    size_bytes, at = uvarint(tags, size_at, end)
-    stop = at + size_bytes
-    new, after = compact_brokers(tags, at, stop, 0, advertise, budget)
-    if after != stop:
-        raise WireError(f"NodeEndpoints ends {stop - after} bytes before its tagged field")
-    if new is None:
-        return tags
-    others = tags[stop:]
-    content = b"".join(new)
-    width = len(encode_uvarint(len(content)))
-    spare = at - size_at + size_bytes - width - len(content)
-    if 0 <= spare < _MIN_FILLER_BYTES:
-        size = _wide_uvarint(len(content), width + spare)
-        return b"".join((tags[:size_at], size, content, others))
-    if spare > 0:
-        kept = tags[pos:size_at] + encode_uvarint(len(content)) + content + others
-        return encode_uvarint(count + 1) + kept + _filler(spare)
-    return encode_uvarint(count) + others + _filler(stop - pos)
+    return None if new is None else (new, size_at, stop)
 
 
 def _filler(size_bytes: int) -> bytes:

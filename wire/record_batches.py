@@ -55,7 +55,7 @@ class BatchCounter:
         self._skip_bytes = 0
 
     def resume(self, count: TopicCount, skip_bytes: int) -> None:
-        """Go on in a field of which so many bytes belong to a batch that is counted already."""
+        """Continue in a field of which so many bytes belong to a batch that is counted already."""
         self.begin(count)
         self._skip_bytes = skip_bytes
 

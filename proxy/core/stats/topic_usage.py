@@ -90,7 +90,7 @@ def _new_flow() -> Flow:
 
 
 NO_FLOW: Final = _new_flow()
-"""For whoever has none yet."""
+"""The counts of a user and topic that has none yet."""
 
 
 class UserTopics:

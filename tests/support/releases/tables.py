@@ -224,7 +224,7 @@ def _records(release: Release, request: Message) -> str:
 
 
 def _layouts(release: Release) -> Iterator[Missing]:
-    """Yield the layouts that do not fit a version of the release, and those of messages that name topics anew."""
+    """Yield the layouts that do not fit a version of the release, and those of messages that begin to name topics."""
     for (key, kind), message in release.messages.items():
         if key not in _offered:
             continue
