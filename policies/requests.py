@@ -60,6 +60,11 @@ class Peer:
     """The source of `user`: `none` (no authentication), `sasl` (the broker accepted it), `tls` (the client's
     certificate), `fixed` (the config sets it), or `unknown` (the broker accepted an authentication whose user cannot
     be read from the bytes)."""
+    proof: str = ""
+    """How the name was proved: `tls`, `sasl:SCRAM-SHA-512` (or another mechanism), `token` (checked by Sluice), `claim`
+    (of a token that the broker accepted), `config` (a fixed name); empty for a client without a name."""
+    groups: frozenset[str] = frozenset()
+    """The groups that its token names, if Sluice has checked the token."""
 
 
 class Request(Protocol):

@@ -1,0 +1,135 @@
+"""The settings of the policy `access`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from policies.access.rights import Grant
+from policies.name_patterns import pattern_mistake
+from policies.type_names import describe_value, nearest
+from policies.validation import Problem
+from policies.who import who_mistakes
+from wire.authorization import ACTS, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_TOPIC: Final = (
+    *("read", "write", "create", "delete", "alter", "describe", "describe-configs"),
+    "alter-configs",
+)
+OPERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "topics": _TOPIC,
+    "groups": ("read", "describe", "delete", "describe-configs", "alter-configs"),
+    "transactions": ("describe", "write", "two-phase-commit"),
+}
+"""Kafka's operations on each kind, in lower case."""
+MANAGE: Final = ("create", "delete", "alter", "describe-configs", "alter-configs")
+"""What `manage` stands for, of those that a kind has."""
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Allows or denies operations on names, and acts on the cluster."""
+
+    who: tuple[str, ...]
+    """Users, `prefix*`, `team:`, and `tls:`, `sasl:` or `token:` before a user that must have been proved so."""
+    effect: Literal["allow", "deny"] = "allow"
+    """A deny wins over every allow."""
+    topics: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Operations by a topic's name, or the beginning of names and `*`."""
+    groups: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The same of groups."""
+    transactions: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """The same of transactional ids."""
+    cluster: tuple[str, ...] = ()
+    """Acts on the cluster."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for a rule about nobody or nothing, and for each text that is none of its kind."""
+        if not self.who:
+            yield Problem("who", "nobody", "users, teams, or '*' for every authenticated user")
+        for place, text in enumerate(self.who):
+            yield from who_mistakes(f"who[{place}]", text)
+        if not (self.topics or self.groups or self.transactions or self.cluster):
+            yield Problem(
+                "", "a rule about nothing", "topics, groups, transactions, cluster, or several"
+            )
+        for kind, operations in OPERATIONS.items():
+            for pattern, given in getattr(self, kind).items():
+                path = f"{kind}.{pattern}"
+                yield from pattern_mistake(path, pattern)
+                if not given:
+                    yield Problem(path, "no operation", "one at least")
+                for place, each in enumerate(given):
+                    yield from _unknown(f"{path}[{place}]", each, (*operations, "manage", "all"))
+        for place, act in enumerate(self.cluster):
+            yield from _unknown(f"cluster[{place}]", act, (*ACTS, "all"))
+
+    def grant(self) -> Grant:
+        """Return the rule as the rights understand it."""
+        masks = {
+            kind: {pattern: _mask(given, OPERATIONS[kind]) for pattern, given in patterns.items()}
+            for kind, patterns in (
+                ("topics", self.topics),
+                ("groups", self.groups),
+                ("transactions", self.transactions),
+            )
+        }
+        acts = frozenset(ACTS if "all" in self.cluster else map(_named, self.cluster))
+        return Grant(
+            self.who,
+            self.effect == "allow",
+            masks["topics"],
+            masks["groups"],
+            masks["transactions"],
+            acts,
+        )
+
+
+class AccessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of the policy."""
+
+    rules: tuple[Rule, ...]
+    """The rules, in any order: a deny wins, else an allow, else the request is refused."""
+    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Members of each team, as in `who`. A group of a client's token is a team, too."""
+    auto_create_topics_enable: bool = True
+    """Whether the brokers create topics that clients ask for (Kafka's setting of this name)."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem without a rule, and for each member that is none."""
+        if not self.rules:
+            yield Problem("rules", "no rule", "at least one: without any, every request is refused")
+        for team, members in self.teams.items():
+            for place, text in enumerate(members):
+                path = f"teams.{team}[{place}]"
+                yield from who_mistakes(path, text)
+                if text.startswith("team:"):
+                    yield Problem(path, describe_value(text), "a user: teams have no teams")
+
+    def grants(self) -> Iterator[Grant]:
+        """Yield the rules as the rights understand them."""
+        return (rule.grant() for rule in self.rules)
+
+
+def _named(text: str) -> str:
+    return text.replace("_", "-")
+
+
+def _unknown(path: str, text: str, known: Iterable[str]) -> Iterator[Problem]:
+    known = tuple(known)
+    if _named(text) not in known:
+        words = ", ".join(known)
+        yield Problem(path, describe_value(text), f"one of {words}", nearest(text, known))
+
+
+def _mask(given: Iterable[str], operations: tuple[str, ...]) -> int:
+    mask = 0
+    for each in map(_named, given):
+        names = operations if each == "all" else MANAGE if each == "manage" else (each,)
+        for name in names:
+            if name in operations:
+                mask |= 1 << Operation[name.replace("-", "_").upper()]
+    return mask
