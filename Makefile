@@ -208,13 +208,14 @@ changelog: $(STAMP)-test  ## what the next release's entry would say
 # What each lock pins, in the words of uv: the dependencies, extras and groups of pyproject.toml.
 LOCK_run      := pyproject.toml --group install
 LOCK_demo     := pyproject.toml --group install --extra demo
+LOCK_msk      := pyproject.toml --group install --extra msk
 LOCK_pipeline := pyproject.toml --group install --group java --extra pipeline
-LOCK_test     := pyproject.toml --group test --extra demo --extra pipeline
+LOCK_test     := pyproject.toml --group test --extra demo --extra msk --extra pipeline
 LOCK_build    := --group build -c requirements/run.txt
 LOCK_bench    := --group bench -c requirements/test.txt
 LOCK_clients  := --group clients
 
-lock: $(addprefix lock-,run demo pipeline test build bench clients)  ## pin requirements/*.txt again (needs uv)
+lock: $(addprefix lock-,run demo msk pipeline test build bench clients)  ## pin requirements/*.txt again (needs uv)
 
 lock-%:
 	uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header $(LOCK_$*) -o requirements/$*.txt

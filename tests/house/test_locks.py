@@ -63,4 +63,5 @@ def test_what_is_asked_for_is_locked_with_hashes_and_the_locks_agree() -> None:
             assert each.specifier.contains(locked[lock][plain(each.name)]), (lock, each)
     assert locked["run"].items() <= locked["demo"].items() <= locked["test"].items()
     assert locked["run"].items() <= locked["pipeline"].items() <= locked["test"].items()
+    assert locked["run"].items() <= locked["msk"].items() <= locked["test"].items()
     assert locked["build"].items() <= locked["test"].items()
