@@ -164,6 +164,8 @@ class ConnectionRow(msgspec.Struct, frozen=True):
     user: str
     principal_source: str
     """Where the user comes from, as `policies.api.Peer.principal_source`."""
+    proof: str
+    """How the user was proved, as `policies.api.Peer.proof`; empty: not at all."""
     client_id: str
     client_tls: str
     """The TLS version and cipher between client and Sluice; empty: a plain connection."""

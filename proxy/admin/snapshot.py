@@ -136,6 +136,7 @@ def connection_of(session: Session, now_ms: int, opened_ms: Mapping[int, int]) -
         host_port(peer.host, peer.port),
         peer.user[:MAX_NAME_CHARS],
         peer.principal_source,
+        peer.proof,
         peer.client_id[:MAX_NAME_CHARS],
         client_tls,
         broker_tls,

@@ -59,7 +59,8 @@ class Engine(SharedState):
         options = options or EngineOptions()
         self.sessions: set[Session] = set()
         super().__init__(self.sessions, topology, chain, observer, options, now_ms)
-        self._user = (options.fixed_user, "fixed") if options.fixed_user else (ANONYMOUS, "none")
+        fixed = options.fixed_user
+        self._user = (fixed, "fixed", "config") if fixed else (ANONYMOUS, "none", "")
         self.calls = PolicyCalls(self)
         self.moves = HeldMoves(self.timers)
         self._renewals: dict[Session, Reauthentication] = {}
@@ -108,10 +109,8 @@ class Engine(SharedState):
         """
         now_ms = max(now_ms, self.now_ms)
         self._session_ids += 1
-        user, source = (tls_user, "tls") if tls_user else self._user
-        peer = Peer(
-            self._session_ids, intern(host), port, node_id, user=user, principal_source=source
-        )
+        user, source, proof = (tls_user, "tls", "tls") if tls_user else self._user
+        peer = Peer(self._session_ids, intern(host), port, node_id, "", user, source, proof)
         refusal = self.connections.join(peer)
         if refusal is None and self.chain.on_connect(peer, now_ms) is not None:
             self.connections.leave(peer)

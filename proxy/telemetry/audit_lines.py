@@ -48,6 +48,7 @@ def client_fields(peer: Peer) -> dict[str, object]:
     return {
         "user": safe_text(peer.user),
         "principal_source": peer.principal_source,
+        "proof": peer.proof,
         "client_id": safe_text(peer.client_id),
         "host": peer.host,
         "port": peer.port,

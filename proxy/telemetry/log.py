@@ -383,7 +383,10 @@ def _ruled(decision: PolicyDecision) -> dict[str, object]:
 
 
 def _client(peer: Peer) -> dict[str, object]:
+    """Return the members that say who the client is; a user that is proved is named, with the proof."""
+    proved = {"user": printable(peer.user), "proof": peer.proof} if peer.proof else {}
     return {
+        **proved,
         "session": peer.session_id,
         "client": host_port(peer.host, peer.port),
         "client_id": printable(peer.client_id),

@@ -302,7 +302,7 @@ const CONNECTIONS = [
   { label: "Id", number: true, text: (row) => named(row.id), value: (row) => row.id },
   { label: "Client", text: (row) => named(row.client), value: (row) => row.client },
   ...WHO,
-  { label: "Identity", hint: "where the user comes from: sasl or tls (authenticated), fixed (the settings), none", text: (row) => named(row.principal_source), value: (row) => row.principal_source },
+  { label: "Proof", hint: "how the user was proved: tls, sasl and its mechanism, token (checked here), claim (of a token that the broker accepted), config (a fixed name)", text: (row) => named(row.proof || row.principal_source), value: (row) => row.proof || row.principal_source },
   { label: "TLS", hint: "of the client's connection / of the broker's", text: (row) => `${version(row.client_tls)} / ${version(row.broker_tls)}`, value: (row) => row.client_tls },
   { label: "Node", text: (row) => (row.node === null || row.node === undefined ? "bootstrap" : String(row.node)), value: (row) => row.node },
   number("In flight", "in_flight", count, "requests without an answer yet"),

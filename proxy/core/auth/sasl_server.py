@@ -155,6 +155,11 @@ class Authentication:
         return self._state is _SaslState.COMPLETE and not self.is_expired
 
     @property
+    def proof(self) -> str:
+        """Return how `user` was proved, as `policies.api.Peer.proof`."""
+        return f"sasl:{self._mechanism}"
+
+    @property
     def mechanism(self) -> str:
         """Return the mechanism of the last handshake; "" before it."""
         return self._tried

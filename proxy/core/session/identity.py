@@ -99,6 +99,13 @@ class Identity:
         )
 
     @property
+    def proof(self) -> str:
+        """Return how the broker has made sure of `principal`, as `policies.api.Peer.proof`; "" if it has no name."""
+        if self.principal is None or self.principal.source != "sasl":
+            return ""
+        return "claim" if self._mechanism == "OAUTHBEARER" else f"sasl:{self._mechanism}"
+
+    @property
     def mechanism(self) -> str:
         """Return the mechanism of the newest handshake; "" before it."""
         return "" if self._asked is None else self._asked.mechanism

@@ -150,11 +150,12 @@ class SaslGate:
             self._expiry = None
         if authentication.expires_ms:
             self._expiry = link.shared.timers.arm(authentication.expires_ms, self._on_expired)
-        user = intern(authentication.user)
-        if link.peer.user == user and link.peer.principal_source == "sasl":
+        user, proof = intern(authentication.user), intern(authentication.proof)
+        told = replace(link.peer, user=user, principal_source="sasl", proof=proof)
+        if told == link.peer:
             link.plans.clear()
         else:
-            link.become(replace(link.peer, user=user, principal_source="sasl"))
+            link.become(told)
 
     def _on_expired(self, now_ms: int) -> None:
         """Allow no request but a re-authentication (KIP-368). The connection stays until another one comes."""

@@ -78,8 +78,8 @@ class SaslListener:
         if principal is not None and (
             principal.source == "sasl" or link.peer.principal_source in UNNAMED
         ):  # a certificate's or a fixed name says more than that the name cannot be read
-            user, source = intern(principal.user), principal.source
-            link.become(replace(link.peer, user=user, principal_source=source))
+            user, source, proof = intern(principal.user), principal.source, intern(identity.proof)
+            link.become(replace(link.peer, user=user, principal_source=source, proof=proof))
         if not identity.authenticating:  # a refused re-authentication leaves things as they were
             link.shared.auth_failures += under_way and principal is None
             link.shared.newcomers.discard(link)

@@ -232,6 +232,8 @@ class Session(Link):
                 named,
                 told.user,
                 told.principal_source,
+                told.proof,
+                told.groups,
             )
         )
 

@@ -54,6 +54,7 @@ def of_request(trace: RequestTrace, topic: str) -> Attributes:
         "client.port": peer.port,
         "user.name": printable(peer.user),
         "sluice.principal.source": peer.principal_source,
+        "sluice.principal.proof": peer.proof,
         "sluice.session": peer.session_id,
         "sluice.node": _node(trace),
         "sluice.api.key": api.key,

@@ -98,6 +98,7 @@ def test_an_administrative_request_is_one_line_of_the_audit_log(book):
         "version": 2,
         "user": "ANONYMOUS",
         "principal_source": "none",
+        "proof": "",
         "client_id": "tests",
         "host": "10.0.0.9",
         "port": 40000,

@@ -244,6 +244,7 @@ def _connection(place: int, dice: random.Random) -> State:
         "client": f"10.4.{place % 250}.{17 + place % 200}:{40_000 + place}",
         "user": user,
         "principal_source": ("sasl", "tls", "fixed", "none")[place % 4],
+        "proof": ("sasl:SCRAM-SHA-512", "tls", "config", "")[place % 4],
         "client_id": f"{user}-{JOBS[place % len(JOBS)]}-{place}",
         "client_tls": ("TLSv1.3 TLS_AES_256_GCM_SHA384", "")[place % 2],
         "broker_tls": ("TLSv1.3 TLS_AES_256_GCM_SHA384", "")[place % 3 // 2],

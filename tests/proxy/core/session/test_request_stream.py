@@ -126,7 +126,10 @@ def test_policies_see_the_newest_client_id():
     """The peer is replaced when the client id changes; all else that is known of it stays."""
     watcher = Silent()
     wire = Wire(make_engine([watcher]), node_id=2)
-    known = replace(wire.session.peer, user="alice", principal_source="sasl")
+    groups = frozenset({"staff"})
+    known = replace(
+        wire.session.peer, user="alice", principal_source="sasl", proof="token", groups=groups
+    )
     others = [each for each in fields(known) if each.name != "client_id"]
     assert all(getattr(known, each.name) != each.default for each in others)
     wire.session.become(known)

@@ -42,6 +42,7 @@ def test_a_sampled_produce_has_all_its_attributes():
         "client.port": 40000,
         "user.name": "alice",
         "sluice.principal.source": "none",
+        "sluice.principal.proof": "",
         "sluice.session": 7,
         "sluice.node": "2",
         "sluice.api.key": 0,
