@@ -30,6 +30,7 @@ DEMO_PAGE = Path("reports/demo.html")
 
 
 COMMANDS: Final = {
+    "access": "access",
     "check": "check",
     "ctl": "ctl",
     "diff": "diff",

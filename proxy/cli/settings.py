@@ -86,10 +86,10 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return options.add_options(given, *options.SETTINGS)
 
 
-def print_problems(error: SettingsError) -> None:
+def print_problems(error: SettingsError, where: str = "settings") -> None:
     """Print every problem to standard error."""
     count = len(error.problems)
-    click.echo(f"{count} problem{'s' if count > 1 else ''} in the settings:", err=True)
+    click.echo(f"{count} problem{'s' if count > 1 else ''} in the {where}:", err=True)
     for problem in error.problems:
         click.echo(f"  {problem}", err=True)
 

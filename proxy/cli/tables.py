@@ -40,6 +40,9 @@ LEFT: Final = CUT | {
         "what",
         "policy",
         "what it does",
+        "name",
+        "may",
+        "rules",
     ),
 }
 """Columns of text. All others are figures, which are aligned to the right."""
