@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from policies.api import Need
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, SIGN_ON, ApiKey, name_of
-from wire.request_layouts import names_anything
+from wire.authorization import RESOURCE_APIS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -86,12 +86,12 @@ def offered_below(caps: Iterable[Mapping[int, int]]) -> Mapping[int, tuple[int, 
 
 def kinds(api_key: int, interests: Iterable[Interests]) -> tuple[object, ...]:
     """Return what decides the hooks of this API: APIs with equal kinds share them."""
-    return names_anything(api_key), *(each.kind(api_key) for each in interests)
+    return api_key in RESOURCE_APIS, *(each.kind(api_key) for each in interests)
 
 
 def joined_need(needs: Collection[Need], api_key: int) -> Need:
     """Return what several policies need together of requests of this API."""
-    useless = set() if names_anything(api_key) else {Need.TOPICS}
+    useless = set() if api_key in RESOURCE_APIS else {Need.TOPICS}
     return max(set(needs) - useless, default=Need.HEADER)
 
 

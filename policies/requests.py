@@ -12,6 +12,7 @@ from wire.request_names import NamesReader
 if TYPE_CHECKING:
     from policies.audit_facts import AuditFacts
     from wire.apis import Api
+    from wire.authorization import Ask
     from wire.batch_heads import BatchHead
     from wire.codec import Message
     from wire.fetch import FetchHead, ShareFetchHead
@@ -123,7 +124,7 @@ class Request(Protocol):
 
         A TopicRef has `name`, `topic_id` and `partitions`. Its name is None if the request carries an id that no
         Metadata reply has named to a client of this process. Raises LookupError later, with a smaller need, and for
-        an API that names neither topics nor groups.
+        an API that is not in RESOURCE_APIS.
         """
 
     @property
@@ -136,6 +137,31 @@ class Request(Protocol):
 
         False if it asks for all topics or for those of a pattern, if its version cannot be read, and if it continues a
         session of fetches (KIP-227: such a Fetch never reaches the broker) or of a share group.
+        """
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """The transactional ids that the request names, as `topics`."""
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        """The acts on the cluster that the request asks for (`alter-configs`), as `topics`."""
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Those of `topics` that the request creates, or lets the broker create if they are missing."""
+
+    @property
+    def has_pattern(self) -> bool:
+        """Whether the request selects topics by a regular expression, which the broker resolves."""
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """The rights that a Kafka broker with an authorizer would demand for the request, as `topics`.
+
+        They are in the order in which a broker checks them, each once, and made when they are first read. The requests
+        of an API that is not in RESOURCE_APIS ask for nothing. Raises LookupError for a version whose rights are not
+        known.
         """
 
     @property
@@ -172,12 +198,6 @@ class BodyReader(NamesReader):
     body: bytes | None
     decoded: Message | None
     """The message, once it was asked for; it goes when the body goes."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def api(self) -> Api:
-            """The facts about this API and version."""
 
     def tell_audit(self, facts: AuditFacts) -> None:
         """Do nothing: there is no audit log."""

@@ -48,6 +48,7 @@ from policies.host_tools import TooManyCallsError
 from policies.live_changes import TakesLiveChanges
 from policies.policy_log import PolicyLog
 from wire.apis import Api, ApiKey
+from wire.authorization import RESOURCE_APIS, Ask, Operation, ResourceType
 from wire.batch_heads import BatchHead
 from wire.errors import ErrorCode, WireError
 from wire.fetch import FetchHead, ShareFetchHead
@@ -59,8 +60,10 @@ __all__ = [
     "ANONYMOUS",
     "EXEMPT",
     "FORWARD",
+    "RESOURCE_APIS",
     "Api",
     "ApiKey",
+    "Ask",
     "AuditFacts",
     "AuditItem",
     "BatchHead",
@@ -73,6 +76,7 @@ __all__ = [
     "Hold",
     "Host",
     "Need",
+    "Operation",
     "Outcome",
     "Patch",
     "Peer",
@@ -88,6 +92,7 @@ __all__ = [
     "Replace",
     "ReplyErrors",
     "Request",
+    "ResourceType",
     "Respond",
     "Response",
     "Result",

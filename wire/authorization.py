@@ -1,12 +1,13 @@
 """What a client must be allowed to do for each request: one table of checks per API, as Kafka's authorizer makes them.
 
-- The facts are Kafka's (`KafkaApis`, `AclApis`, `ControllerApis`, `AuthHelper`; releases 4.3 and 4.4). An API that is
-  not in the table is not known: it is refused.
-- A line has the checks in Kafka's order: the first that fails decides. `group:READ=30!` asks for READ on each group
-  that the request names, refused by code 30. After the code: nothing, only the item is refused; `!`, the whole
-  request; `*`, the items by this code and all others by OPERATION_NOT_ATTEMPTED.
+- The facts are Kafka's (`KafkaApis`, `AclApis`, `ControllerApis`, `AuthHelper`; releases 4.3 and 4.4). A version that
+  is not in the table is not known: a guard refuses it. AddPartitionsToTxn above v3 is for brokers.
+- A line has the versions, and the checks in Kafka's order: the first that fails decides. `group:READ=30!` asks for
+  READ on each group that the request names, refused by code 30. After the code: nothing, only the item is refused;
+  `!`, the whole request; `*`, the items by this code and all others by OPERATION_NOT_ATTEMPTED.
 - A check of the cluster names an act (`cluster/alter-configs:ALTER_CONFIGS=31`). Acts are finer than Kafka's
   operations: ALTER covers passwords, access rights and moves of partitions at once. No act gives `replicate`.
+- `topic:CREATE` is about the topics that the request creates, or lets the broker create.
 - `@`: the versions of the request that are checked so. `-`: the API asks for no right.
 - `wire.request_layouts` says where a request has the names, and what makes it ask for an act (`InitProducerId` without
   a transactional id, a replica's Fetch, a broker's configs).
@@ -15,10 +16,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wire.apis import key_named
+from wire.apis import OFFERED, key_named
 from wire.errors import ErrorCode
+from wire.request_layouts import in_range
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,84 +88,87 @@ class Ask(NamedTuple):
 
 
 _TABLE: Final = """
-Produce                     transactional_id:WRITE=53! topic:WRITE=29
-Fetch                       cluster/replicate:CLUSTER_ACTION=29! topic:READ=29
-ListOffsets                 topic:DESCRIBE=29
-Metadata                    topic:DESCRIBE=29 topic:CREATE=29
-OffsetCommit                group:READ=30! topic:READ=29
-OffsetFetch                 group:DESCRIBE=30!@0-7 group:DESCRIBE=30@8+ topic:DESCRIBE=29
-FindCoordinator             group:DESCRIBE=30!@0-3 group:DESCRIBE=30@4+ transactional_id:DESCRIBE=53!@0-3
-                            transactional_id:DESCRIBE=53@4+ cluster/replicate:CLUSTER_ACTION=31!
-JoinGroup                   group:READ=30!
-Heartbeat                   group:READ=30!
-LeaveGroup                  group:READ=30!
-SyncGroup                   group:READ=30!
-DescribeGroups              group:DESCRIBE=30
-ListGroups                  -
-SaslHandshake               -
-ApiVersions                 -
-CreateTopics                topic:CREATE=29
-DeleteTopics                topic:DELETE=29
-DeleteRecords               topic:DELETE=29
-InitProducerId              transactional_id:WRITE=53! cluster/idempotent-write:IDEMPOTENT_WRITE=31!
-OffsetForLeaderEpoch        topic:DESCRIBE=29
-AddPartitionsToTxn          transactional_id:WRITE=53! topic:WRITE=29*
-AddOffsetsToTxn             transactional_id:WRITE=53! group:READ=30!
-EndTxn                      transactional_id:WRITE=53!
-WriteTxnMarkers             cluster/abort-transactions:ALTER=31!
-TxnOffsetCommit             transactional_id:WRITE=53! group:READ=30! topic:READ=29
-DescribeAcls                cluster/describe-acls:DESCRIBE=31!
-CreateAcls                  cluster/alter-acls:ALTER=31!
-DeleteAcls                  cluster/alter-acls:ALTER=31!
-DescribeConfigs             topic:DESCRIBE_CONFIGS=29 group:DESCRIBE_CONFIGS=30
-                            cluster/describe-configs:DESCRIBE_CONFIGS=31
-AlterConfigs                topic:ALTER_CONFIGS=29 group:ALTER_CONFIGS=30
-                            cluster/alter-configs:ALTER_CONFIGS=31
-AlterReplicaLogDirs         cluster/move-partitions:ALTER=31!
-DescribeLogDirs             cluster/describe:DESCRIBE=31!
-SaslAuthenticate            -
-CreatePartitions            topic:ALTER=29
-CreateDelegationToken       cluster/tokens:CREATE_TOKENS=65!
-RenewDelegationToken        cluster/tokens:CREATE_TOKENS=63!
-ExpireDelegationToken       cluster/tokens:CREATE_TOKENS=63!
-DescribeDelegationToken     cluster/tokens:DESCRIBE_TOKENS=65!
-DeleteGroups                group:DELETE=30
-ElectLeaders                cluster/move-partitions:ALTER=31!
-IncrementalAlterConfigs     topic:ALTER_CONFIGS=29 group:ALTER_CONFIGS=30
-                            cluster/alter-configs:ALTER_CONFIGS=31
-AlterPartitionReassignments cluster/move-partitions:ALTER=31!
-ListPartitionReassignments  cluster/describe:DESCRIBE=31!
-OffsetDelete                group:DELETE=30! topic:READ=29
-DescribeClientQuotas        cluster/describe-quotas:DESCRIBE_CONFIGS=31!
-AlterClientQuotas           cluster/alter-quotas:ALTER_CONFIGS=31!
-DescribeUserScramCredentials cluster/describe-users:DESCRIBE=31!
-AlterUserScramCredentials   cluster/alter-users:ALTER=31!
-DescribeQuorum              cluster/describe:DESCRIBE=31!
-UpdateFeatures              cluster/features:ALTER=31!
-DescribeCluster             -
-DescribeProducers           topic:READ=29
-UnregisterBroker            cluster/nodes:ALTER=31!
-DescribeTransactions        transactional_id:DESCRIBE=53
-ListTransactions            -
-ConsumerGroupHeartbeat      group:READ=30! topic:DESCRIBE=29!
-ConsumerGroupDescribe       group:DESCRIBE=30
-GetTelemetrySubscriptions   -
-PushTelemetry               -
-ListConfigResources         cluster/describe-configs:DESCRIBE_CONFIGS=31!
-DescribeTopicPartitions     topic:DESCRIBE=29
-ShareGroupHeartbeat         group:READ=30! topic:DESCRIBE=29!
-ShareGroupDescribe          group:DESCRIBE=30
-ShareFetch                  group:READ=30! topic:READ=29
-ShareAcknowledge            group:READ=30! topic:READ=29
-AddRaftVoter                cluster/nodes:ALTER=31!
-RemoveRaftVoter             cluster/nodes:ALTER=31!
-StreamsGroupHeartbeat       group:READ=30! topic:DESCRIBE=29! topic:CREATE=29!
-StreamsGroupDescribe        group:DESCRIBE=30
-DescribeShareGroupOffsets   group:DESCRIBE=30 topic:DESCRIBE=29
-AlterShareGroupOffsets      group:READ=30! topic:READ=29
-DeleteShareGroupOffsets     group:DELETE=30! topic:READ=29
-StreamsGroupTopologyDescriptionUpdate group:READ=30!
-UnregisterController        cluster/nodes:ALTER=31!
+Produce                               0-13 transactional_id:WRITE=53! topic:WRITE=29
+Fetch                                 0-18 cluster/replicate:CLUSTER_ACTION=29! topic:READ=29
+ListOffsets                           0-11 topic:DESCRIBE=29
+Metadata                              0-13 topic:DESCRIBE=29 topic:CREATE=29
+OffsetCommit                          0-10 group:READ=30! topic:READ=29
+OffsetFetch                           0-10 group:DESCRIBE=30!@0-7 group:DESCRIBE=30@8+ topic:DESCRIBE=29
+FindCoordinator                       0-6  group:DESCRIBE=30!@0-3 group:DESCRIBE=30@4+
+                                           transactional_id:DESCRIBE=53!@0-3
+                                           transactional_id:DESCRIBE=53@4+
+                                           cluster/replicate:CLUSTER_ACTION=31!@1+
+JoinGroup                             0-9  group:READ=30!
+Heartbeat                             0-4  group:READ=30!
+LeaveGroup                            0-5  group:READ=30!
+SyncGroup                             0-5  group:READ=30!
+DescribeGroups                        0-6  group:DESCRIBE=30
+ListGroups                            0-5  -
+SaslHandshake                         1    -
+ApiVersions                           0-5  -
+CreateTopics                          0-7  topic:CREATE=29
+DeleteTopics                          0-6  topic:DELETE=29
+DeleteRecords                         0-2  topic:DELETE=29
+InitProducerId                        0-5  transactional_id:WRITE=53!
+                                           cluster/idempotent-write:IDEMPOTENT_WRITE=31!
+OffsetForLeaderEpoch                  0-4  topic:DESCRIBE=29
+AddPartitionsToTxn                    0-3  transactional_id:WRITE=53! topic:WRITE=29*
+AddOffsetsToTxn                       0-4  transactional_id:WRITE=53! group:READ=30!
+EndTxn                                0-5  transactional_id:WRITE=53!
+WriteTxnMarkers                       0-2  cluster/abort-transactions:ALTER=31!
+TxnOffsetCommit                       0-6  transactional_id:WRITE=53! group:READ=30! topic:READ=29
+DescribeAcls                          0-3  cluster/describe-acls:DESCRIBE=31!
+CreateAcls                            0-3  cluster/alter-acls:ALTER=31!
+DeleteAcls                            0-3  cluster/alter-acls:ALTER=31!
+DescribeConfigs                       0-4  topic:DESCRIBE_CONFIGS=29 group:DESCRIBE_CONFIGS=30
+                                           cluster/describe-configs:DESCRIBE_CONFIGS=31
+AlterConfigs                          0-2  topic:ALTER_CONFIGS=29 group:ALTER_CONFIGS=30
+                                           cluster/alter-configs:ALTER_CONFIGS=31
+AlterReplicaLogDirs                   0-2  cluster/move-partitions:ALTER=31!
+DescribeLogDirs                       0-5  cluster/describe:DESCRIBE=31!
+SaslAuthenticate                      0-2  -
+CreatePartitions                      0-3  topic:ALTER=29
+CreateDelegationToken                 0-3  cluster/tokens:CREATE_TOKENS=65!
+RenewDelegationToken                  0-2  cluster/tokens:CREATE_TOKENS=63!
+ExpireDelegationToken                 0-2  cluster/tokens:CREATE_TOKENS=63!
+DescribeDelegationToken               0-3  cluster/tokens:DESCRIBE_TOKENS=65!
+DeleteGroups                          0-3  group:DELETE=30
+ElectLeaders                          0-2  cluster/move-partitions:ALTER=31!
+IncrementalAlterConfigs               0-1  topic:ALTER_CONFIGS=29 group:ALTER_CONFIGS=30
+                                           cluster/alter-configs:ALTER_CONFIGS=31
+AlterPartitionReassignments           0-1  cluster/move-partitions:ALTER=31!
+ListPartitionReassignments            0    cluster/describe:DESCRIBE=31!
+OffsetDelete                          0    group:DELETE=30! topic:READ=29
+DescribeClientQuotas                  0-1  cluster/describe-quotas:DESCRIBE_CONFIGS=31!
+AlterClientQuotas                     0-1  cluster/alter-quotas:ALTER_CONFIGS=31!
+DescribeUserScramCredentials          0    cluster/describe-users:DESCRIBE=31!
+AlterUserScramCredentials             0    cluster/alter-users:ALTER=31!
+DescribeQuorum                        0-2  cluster/describe:DESCRIBE=31!
+UpdateFeatures                        0-2  cluster/features:ALTER=31!
+DescribeCluster                       0-2  -
+DescribeProducers                     0    topic:READ=29
+UnregisterBroker                      0    cluster/nodes:ALTER=31!
+DescribeTransactions                  0    transactional_id:DESCRIBE=53
+ListTransactions                      0-2  -
+ConsumerGroupHeartbeat                0-1  group:READ=30! topic:DESCRIBE=29!
+ConsumerGroupDescribe                 0-1  group:DESCRIBE=30
+GetTelemetrySubscriptions             0    -
+PushTelemetry                         0    -
+ListConfigResources                   0-1  cluster/describe-configs:DESCRIBE_CONFIGS=31!
+DescribeTopicPartitions               0    topic:DESCRIBE=29
+ShareGroupHeartbeat                   0-1  group:READ=30! topic:DESCRIBE=29!
+ShareGroupDescribe                    0-1  group:DESCRIBE=30
+ShareFetch                            0-2  group:READ=30! topic:READ=29
+ShareAcknowledge                      0-2  group:READ=30! topic:READ=29
+AddRaftVoter                          0-1  cluster/nodes:ALTER=31!
+RemoveRaftVoter                       0    cluster/nodes:ALTER=31!
+StreamsGroupHeartbeat                 0-1  group:READ=30! topic:DESCRIBE=29! topic:CREATE=29!
+StreamsGroupDescribe                  0-1  group:DESCRIBE=30
+DescribeShareGroupOffsets             0-1  group:DESCRIBE=30 topic:DESCRIBE=29
+AlterShareGroupOffsets                0    group:READ=30! topic:READ=29
+DeleteShareGroupOffsets               0    group:DELETE=30! topic:READ=29
+StreamsGroupTopologyDescriptionUpdate 0    group:READ=30!
+UnregisterController                  0    cluster/nodes:ALTER=31!
 """
 
 _SCOPES: Final = {"": Scope.ITEM, "!": Scope.REQUEST, "*": Scope.ALL_OR_NOTHING}
@@ -178,44 +184,70 @@ def _check(text: str) -> Check:
     return Check(ResourceType[kind.upper()], Operation[operation], ErrorCode(int(code)), scope, act)
 
 
-def _in_range(version: int, versions: str) -> bool:
-    first, dash, last = versions.rstrip("+").partition("-")
-    return not first or int(first) <= version <= int(
-        last if dash else 32_767 if versions.endswith("+") else first
-    )
-
-
-def _read_table() -> Iterator[tuple[int, tuple[tuple[Check, str], ...]]]:
+def _read_table() -> Iterator[tuple[int, tuple[str, tuple[tuple[Check, str], ...]]]]:
     for line in _TABLE.strip().replace("\n ", " ").splitlines():
-        name, *texts = line.split()
+        name, versions, *texts = line.split()
         parted = (each.partition("@") for each in texts if each != "-")
-        yield key_named(name), tuple((_check(check), versions) for check, _, versions in parted)
+        yield key_named(name), (versions, tuple((_check(text), since) for text, _, since in parted))
+
+
+def _caps() -> Iterator[tuple[int, int | None]]:
+    for key, (lowest, highest) in OFFERED.items():
+        versions = _CHECKS[key][0] if key in _CHECKS else f"{highest + 1}"
+        known = [each for each in range(lowest, highest + 1) if in_range(each, versions)]
+        if highest not in known:
+            yield key, max(known, default=None)
 
 
 _CHECKS: Final = dict(_read_table())
-_FOUND: Final[dict[int, tuple[Check, ...]]] = {}
+_FOUND: Final[dict[int, tuple[Check, ...] | None]] = {}
 
 AUTHORIZED: Final = frozenset(_CHECKS)
 """The APIs of which it is known what a client must be allowed to do. No other may pass a guard."""
 
+RESOURCE_APIS: Final = frozenset(key for key, (_, checks) in _CHECKS.items() if checks)
+"""The APIs whose requests name resources: topics, groups, transactional ids, or the cluster. Need.TOPICS reads them."""
+
+MAX_VERSIONS: Final = MappingProxyType(dict(_caps()))
+"""The newest version of an API that a guard may offer, where Sluice offers newer ones; None: the API is not offered."""
+
 ACTS: Final = tuple(
     sorted(
-        {check.act for checks in _CHECKS.values() for check, _ in checks if check.act}
+        {check.act for _, checks in _CHECKS.values() for check, _ in checks if check.act}
         - {"replicate"}
     )
 )
 """The acts on the cluster that a rule can allow."""
 
 
+def is_authorized(api: Api) -> bool:
+    """Return whether it is known what a client must be allowed to do for this API and version."""
+    return _checks(api) is not None
+
+
 def checks_of(api: Api) -> tuple[Check, ...]:
     """Return the rights that requests of this API and version may need, in Kafka's order.
 
-    Raises LookupError for an API that is not in AUTHORIZED.
+    Raises LookupError unless `is_authorized`.
     """
-    word = api.key << 16 | api.version
-    found = _FOUND.get(word)
+    found = _checks(api)
     if found is None:
-        found = _FOUND[word] = tuple(
-            check for check, versions in _CHECKS[api.key] if _in_range(api.version, versions)
-        )
+        raise LookupError(f"the rights that {api.name} v{api.version} needs are not known")
     return found
+
+
+def act_of(api: Api) -> str:
+    """Return the act on the cluster that requests of this API and version may ask for; empty if there is none."""
+    return next((check.act for check in _checks(api) or () if check.act), "")
+
+
+def _checks(api: Api) -> tuple[Check, ...] | None:
+    word = api.key << 16 | api.version
+    if word not in _FOUND:
+        line = _CHECKS.get(api.key)
+        _FOUND[word] = (
+            tuple(check for check, since in line[1] if in_range(api.version, since))
+            if line is not None and in_range(api.version, line[0])
+            else None
+        )
+    return _FOUND[word]

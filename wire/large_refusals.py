@@ -1,8 +1,8 @@
 """Error replies to requests of any size, made in steps: the caller lets others have their turns at each pause.
 
-A large request is split by its items: topics and partitions, groups, config resources or ACLs. Each part is refused by
-itself (`wire.replies`), and the items of all replies are joined into one. Arrays inside of an item other than its
-partitions are left out, because no reply repeats them.
+A large request is split by its items: topics and partitions, groups, config resources, ACLs or transactional ids. Each
+part is refused by itself (`wire.replies`), and the items of all replies are joined into one. Arrays inside of an item
+other than its partitions are left out, because no reply repeats them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ STEP_ITEMS: Final = 50
 """Topics and partitions, or other items, of a large request that are answered in one step."""
 STEP_ELEMENTS: Final = 512
 """Array elements of a large request that are walked between two pauses."""
-_ITEMS: Final = "tigra"
-"""Kinds of fields that make an array one of items: topics, groups, config resources, ACLs."""
+_ITEMS: Final = "tigrad"
+"""Kinds of fields that make an array one of items: topics, groups, config resources, ACLs, transactional ids."""
 _TEXT: Final = Part("s")
 
 

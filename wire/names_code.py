@@ -2,6 +2,7 @@
 
 - `wire.layout_code` has the rules of such code.
 - A topic with one partition is looked up by its bytes first (`wire.topic_refs`); then only the other fields are read.
+- A group, a transactional id or a config resource that is null has the empty name: no guard lets it pass unseen.
 - Bytes after the last field are ignored, as a broker ignores them: librdkafka 2.16 sends three in a Metadata of all
   topics.
 """
@@ -11,13 +12,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from wire.apis import ApiKey
+from wire.authorization import act_of
 from wire.layout_code import LayoutCode
-from wire.request_layouts import FETCH_TAGS_SINCE, Part
+from wire.request_layouts import FETCH_TAGS_SINCE, REPLICA_SINCE, Part
 
 if TYPE_CHECKING:
     from wire.apis import Api
 
 _LITERAL: Final = 3
+_SHARE_SINCE: Final = 6
+"""The first version of FindCoordinator with share coordinators; a broker refuses to name one before."""
 
 _STEP_ELEMENTS: Final = 512
 """Elements that a reader in turns reads between two pauses; a power of two."""
@@ -37,7 +41,9 @@ class _NamesSource(LayoutCode):
     def __init__(self, api: Api, *, in_turns: bool) -> None:
         self._in_turns = in_turns
         super().__init__("def read(buf, pos, end, budget, name_of):", flexible=api.flexible)
+        self._api = api
         self._version = api.version
+        self._act = act_of(api)
         self._loops = 0
         self._takes = "+="  # a partition is one of several
         # A broker reads a known tag by its own length. Only a fetched partition has some before other topics.
@@ -48,19 +54,49 @@ class _NamesSource(LayoutCode):
     def body(self, layout: tuple[Part, ...]) -> list[str]:
         """Return the lines of the function."""
         self._fields(layout)
-        self.tags("pos, budget = spend_tags(buf, pos, end, budget)")
+        if self._api.key == ApiKey.FETCH and self._version >= REPLICA_SINCE:
+            self.add("if buf[pos]: pos, budget, act = spend_replica(buf, pos, end, budget)")
+            self.add("else: pos += 1")
+        else:
+            self.tags("pos, budget = spend_tags(buf, pos, end, budget)")
         self.add("if pos > end: raise _beyond_end(pos, end)")
         self.add("if budget < 0: raise _over_budget(0, budget)")
-        code = "\n".join(
-            self.lines
-        )  # a list for names that this version does not have would be made in vain
-        groups = "tuple(groups)" if "groups." in code else "()"
-        complete = "complete" if "complete = " in code else "True"
-        self.add(f"return new(RequestNames, (tuple(topics), {groups}, {complete}))")
-        self.lines[1:1] = ["    topics, groups, complete = [], [], True"]
+        code = "\n".join(self.lines)
+        start = ["topics = []"]  # a list for names that this version does not have is not made
+
+        def found(mark: str, first: str, told: str, otherwise: str) -> str:
+            if mark not in code:
+                return otherwise
+            start.append(first)
+            return told
+
+        fields = (
+            "tuple(topics)",
+            found("groups.", "groups = []", "tuple(groups)", "()"),
+            found("complete =", "complete = True", "complete", "True"),
+            found("ids.", "ids = []", "tuple(ids) if ids else ()", "()"),
+            found("act =", "act = False", f"{(self._act,)} if act else ()", self._sure_acts()),
+            found("created.", "created = []", "tuple(created)", self._created(code)),
+            found("has_pattern =", "has_pattern = False", "has_pattern", "False"),
+        )
+        self.add(f"return new(RequestNames, ({', '.join(fields)}))")
+        self.lines[1:1] = [f"    {each}" for each in start]
         if self._in_turns:
             self.lines[1:1] = ["    steps = 0", "    yield"]
         return self.lines
+
+    def _sure_acts(self) -> str:
+        """Return the acts that each request of this version asks for, whatever it says."""
+        return f"{(self._act,)}" if self._act else "()"
+
+    def _created(self, code: str) -> str:
+        """Return the topics that the request creates, or lets the broker create."""
+        if self._api.key not in {ApiKey.CREATE_TOPICS, ApiKey.METADATA}:
+            return "()"
+        names = (
+            "tuple([ref.name for ref in topics if ref.topic_id is None and ref.name is not None])"
+        )
+        return f"{names} if may_create else ()" if "may_create =" in code else names
 
     def _count_step(self) -> None:
         if self._in_turns:
@@ -104,43 +140,84 @@ class _NamesSource(LayoutCode):
             self.add("if int32_at(buf, pos)[0] > 0: complete = False", "pos += 4")
         elif kind == "i":
             self.add("topic_id = bytes(buf[pos : pos + 16])", "pos += 16")
+        elif kind == "o":
+            self.add("act = int32_at(buf, pos)[0] >= 0", "pos += 4")
+        elif kind == "y":
+            self.add("may_create = buf[pos]", "pos += 1")
+        elif kind == "u":
+            self._nullable_id()
         elif kind in "sb":
             self.skip_text("skip_string" if kind == "s" else "skip_bytes")
-        elif kind in "tngx":
-            self.read_text({"t": "name", "n": "name", "g": "group", "x": "pattern"}[kind])
-            if kind == "n":
-                self.add("if name is not None: topics.append(new(TopicRef, (name, None, ())))")
-            elif kind == "g":
-                self.add("if group is not None: groups.append(group)")
-            elif kind == "x":
-                self.add("if pattern: complete = False")
+        elif kind in "tnwgdx":
+            self._name(kind)
         else:
             self._resource(kind)
+
+    def _name(self, kind: str) -> None:
+        """Read a name, or a pattern, and keep it. A topic's is kept after its partitions were read."""
+        variable = {"g": "group", "d": "id_", "x": "pattern"}.get(kind, "name")
+        self.read_text(variable)
+        if kind == "n":
+            self.add("if name is not None: topics.append(new(TopicRef, (name, None, ())))")
+        elif kind in "gd":
+            self.add(f"{'groups' if kind == 'g' else 'ids'}.append({variable} or '')")
+        elif kind == "x":
+            self.add("if pattern:", "    complete = False", "    has_pattern = True")
+        elif kind == "w":
+            self.add("created.append(name)")
+
+    def _nullable_id(self) -> None:
+        """Read a transactional id; without one the request may ask for an act in its place."""
+        if self.flexible:  # most often there is none: its size is a zero
+            self.add("id_ = None", "if not buf[pos]: pos += 1")
+            with self.block("else:"):
+                self.read_text("id_")
+        else:
+            self.read_text("id_")
+        self.add("if id_ is not None: ids.append(id_)")
+        if self._act:
+            self.add("else: act = True")
 
     def _resource(self, kind: str) -> None:
         """Read a config resource (`r`), an ACL's resource (`a`) or a coordinator's key (`k`, `q`)."""
         if kind == "k":
             self.read_text("text")
-            self.add("if buf[pos] == 0 and text is not None: groups.append(text)", "pos += 1")
+            self.add("type_ = buf[pos]", "pos += 1")
+            self.add("if type_ == 0: groups.append(text or '')")
+            self.add("elif type_ == 1: ids.append(text or '')")
+            self.add(f"elif {self._other_type()}: act = True")
             return
         self.add("type_ = buf[pos]", "pos += 1")
         if kind == "q":
-            self._array(Part("[", (Part("g"),)), ["if type_: groups.clear()"])
+            after = ["if type_ == 1: ids.extend(groups)", "if type_: groups.clear()"]
+            self._array(Part("[", (Part("g"),)), after)
+            self.add(f"if type_ > 1 and {self._other_type()}: act = True")
             return
         self.read_text("text")
-        group_type = 32
-        if kind == "a":
-            group_type = 3
-            pattern = "False"
-            if self._version >= 1:
-                self.add("pattern_type = buf[pos]", "pos += 1")
-                pattern = f"pattern_type != {_LITERAL}"
+        if kind == "r":
             self.add(
-                f"if type_ < 3 and (type_ != 2 or not text or text == '*' or {pattern}):",
-                "    complete = False",
+                "if type_ == 2: topics.append(new(TopicRef, (text or '', None, ())))",
+                "elif type_ == 32: groups.append(text or '')",
+                "else: act = True",
             )
-        self.add("if type_ == 2 and text: topics.append(new(TopicRef, (text, None, ())))")
-        self.add(f"elif type_ == {group_type} and text: groups.append(text)")
+            return
+        pattern = "False"
+        if self._version >= 1:
+            self.add("pattern_type = buf[pos]", "pos += 1")
+            pattern = f"pattern_type != {_LITERAL}"
+        self.add(
+            f"if type_ < 3 and (type_ != 2 or not text or text == '*' or {pattern}):",
+            "    complete = False",
+            "if type_ == 2 and text: topics.append(new(TopicRef, (text, None, ())))",
+            "elif type_ == 3 and text: groups.append(text)",
+        )
+
+    def _other_type(self) -> str:
+        """Return what says that a coordinator of another type than group and transaction is for brokers only.
+
+        Before v6 a broker itself refuses to look for a share coordinator.
+        """
+        return "True" if self._version >= _SHARE_SINCE else "type_ != 2"
 
     def _array(self, part: Part, after: list[str] | None = None) -> None:
         """Read an array: its count first, then its elements, each of which costs budget."""

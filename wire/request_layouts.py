@@ -1,4 +1,4 @@
-"""Where requests name topics, partitions and groups: one line for each API, and the parts of one version.
+"""Where requests name topics, groups and transactional ids: one line for each API, and the parts of one version.
 
 - The facts are Kafka's message definitions (releases 3.9 to 4.4); a test compares them with the codec's.
 - A line lists the fields in order. A version range follows `@`: `4@3+`, `8@2-4`, `1@0`.
@@ -9,8 +9,9 @@
   after an array: null means all topics. `!`: no element means all topics.
 - `r`: type and name of a config resource. `a`: type, name and pattern type of an ACL's resource. `k`: key and type of
   a coordinator; `q`: its type and an array of keys.
-- Topics are named in no tagged field, and no known tagged field comes before a topic, so tags are stepped over; but
-  those of a fetched partition are, and their sizes are checked (`FETCH_TAG_BYTES`).
+- No known tagged field comes before a name, so tags are stepped over; but those of a fetched partition do, and their
+  sizes are checked (`FETCH_TAG_BYTES`). One tagged field says more than a broker may ignore: from Fetch v15 on, the
+  replica (`REPLICA_SINCE`).
 - Not listed as topics: those that a fetch forgets, and the partitions that a group's member says it owns.
 """
 
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 FETCH_TAGS_SINCE: Final = 17
 FETCH_TAG_BYTES: Final = {0: 16, 1: 8}
 """The known tags of a fetched partition: a replica's directory, and its high watermark. Clients send neither."""
+REPLICA_SINCE: Final = 15
+"""The first version of Fetch in which a replica says so in a tagged field."""
 
 _TABLE: Final = """
-Produce                    s@3+ 2 4 {t@0-12 i@13+ {p b}}
-Fetch                      4@0-14 4 4 4@3+ 1@4+ 4@7+ e@7+
+Produce                    u@3+ 2 4 {t@0-12 i@13+ {p b}}
+Fetch                      o@0-14 4 4 4@3+ 1@4+ 4@7+ e@7+
                            {t@0-12 i@13+ {p 4@9+ 8 4@12+ 8@5+ 4}} {s@0-12 16@13+ [4]}@7+ s@11+
 ListOffsets                4 1@2+ {t {p 4@4+ 8 4@0}} 4@10+
-Metadata                   {i@10+ t}!@0 {i@10+ t}?@1+ 1@4+ 1@8-10 1@8+
+Metadata                   {i@10+ t}!@0 {i@10+ t}?@1+ y@4+ 1@8-10 1@8+
 OffsetCommit               g 4@1+ s@1+ s@7+ 8@2-4 {t@0-9 i@10+ {p 8 4@6+ 8@1 s}}
 OffsetFetch                g@0-7 {t [p]}?@0-7 {g s@9+ 4@9+ {t@8-9 i@10+ [p]}?}@8+ 1@7+
 FindCoordinator            g@0 k@1-3 q@4+
@@ -47,11 +50,13 @@ DescribeGroups             [g] 1@3+
 CreateTopics               {t 4 2 {4 [4]} {s s}} 4 1@1+
 DeleteTopics               [t]@0-5 {t i}@6+ 4
 DeleteRecords              {t {p 8}} 4
+InitProducerId             u 4 8@3+ 2@3+ 1@6+ 1@6+
 OffsetForLeaderEpoch       4@3+ {t {p 4@2+ 4}}
-AddPartitionsToTxn         s@0-3 8@0-3 2@0-3 {t [p]}@0-3 {s 8 2 1 {t [p]}}@4+
-AddOffsetsToTxn            s 8 2 g
+AddPartitionsToTxn         d@0-3 8@0-3 2@0-3 {t [p]}@0-3 {d 8 2 1 {t [p]}}@4+
+AddOffsetsToTxn            d 8 2 g
+EndTxn                     d 8 2 1
 WriteTxnMarkers            {8 2 1 {t [p]} 4 1@2+}
-TxnOffsetCommit            s g 8 2 4@3+ s@3+ s@3+ {t@0-5 i@6+ {p 8 4@2+ s}}
+TxnOffsetCommit            d g 8 2 4@3+ s@3+ s@3+ {t@0-5 i@6+ {p 8 4@2+ s}}
 DescribeAcls               a s s 1 1
 CreateAcls                 {a s s 1 1}
 DeleteAcls                 {a s s 1 1}
@@ -68,6 +73,7 @@ ListPartitionReassignments 4 {t [p]}?
 OffsetDelete               g {t {p}}
 DescribeQuorum             {t {p}}
 DescribeProducers          {t [p]}
+DescribeTransactions       [d]
 ConsumerGroupHeartbeat     g s 4 s s 4 [t] x@1+ s {16 [4]}
 ConsumerGroupDescribe      [g] 1
 ShareGroupHeartbeat        g s 4 s [t]
@@ -75,7 +81,7 @@ ShareGroupDescribe         [g] 1
 ShareFetch                 g s e 4 4 4 4@1+ 4@1+ 1@2+ 1@2+ {i {p 4@0 {8 8 [1]}}} {16 [4]}
 ShareAcknowledge           g s 4 1@2+ {i {p {8 8 [1]}}}
 StreamsGroupHeartbeat      g s 4 4 s s 4
-                           (4 {s [t] [x] {t 4 2 {s s}} [t] {t 4 2 {s s}} {[2] [2] [2]}})
+                           (4 {s [t] [x] {w 4 2 {s s}} [t] {w 4 2 {s s}} {[2] [2] [2]}})
                            {s [4]} {s [4]} {s [4]} s (s 2) {s s} {s 4 8} {s 4 8} 1
 StreamsGroupDescribe       [g] 1 1@1+
 StreamsGroupTopologyDescriptionUpdate
@@ -101,24 +107,24 @@ class Part(NamedTuple):
     @property
     def names_topics(self) -> bool:
         """Whether each element of this array is a topic."""
-        return self.kind in "{[" and any(each.kind in "ti" for each in self.parts)
+        return self.kind in "{[" and any(each.kind in "tiw" for each in self.parts)
 
 
 def names_anything(api_key: int) -> bool:
-    """Return whether requests of this API name topics or groups."""
+    """Return whether requests of this API name topics, groups or transactional ids."""
     return api_key in _LAYOUTS
 
 
 @cache
 def layout_of(api: Api) -> tuple[Part, ...] | None:
     """Return the parts of a request of this API and version; None if this version is not in the table."""
-    return parts_of(_LAYOUTS, api)
+    return parts_of(_LAYOUTS, api) if names_anything(api.key) else None
 
 
 def parts_of(layouts: Layouts, api: Api) -> tuple[Part, ...] | None:
     """Return the parts of this API and version; None if this version is not in the table."""
     versions, tokens = layouts[api.key]
-    if not _in_range(api.version, versions):
+    if not in_range(api.version, versions):
         return None
     found, _ = _parts(tokens, 0, api.version)
     return found
@@ -147,13 +153,14 @@ def _parts(tokens: tuple[str, ...], at: int, version: int) -> tuple[tuple[Part, 
             part = Part(kind, inner, suffix)
         else:
             part = Part(kind)
-        if _in_range(version, versions):
+        if in_range(version, versions):
             found.append(part)
         at += 1
     return tuple(found), at
 
 
-def _in_range(version: int, versions: str) -> bool:
+def in_range(version: int, versions: str) -> bool:
+    """Return whether `versions` (`3`, `0-2`, `4+`, or empty: all) has this version."""
     first, dash, last = versions.rstrip("+").partition("-")
     if not first:
         return True

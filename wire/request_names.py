@@ -1,6 +1,7 @@
-"""The topics and groups that a request names, read from its whole body in one pass over the bytes.
+"""What a request names, read from its whole body in one pass over the bytes: topics, groups, transactional ids.
 
-- `read_names` serves every API of `wire.request_layouts`. Records and other fields are stepped over.
+- `read_names` serves every API of `wire.request_layouts`. Records and other fields are stepped over. Nothing is read of
+  an API that names nothing: the acts on the cluster that it asks for are in its line of `wire.authorization`.
 - The code that reads an API and version is made from its layout when it is first needed (`wire.names_code`).
 - Array elements and tagged fields cost element budget. A malformed body raises `WireError`. A reader never goes back,
   so bytes that end too early are found at the latest after the last field.
@@ -14,29 +15,43 @@ from struct import unpack_from
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from wire import primitives, topic_refs, varint
+from wire.asks import asks_of
+from wire.authorization import RESOURCE_APIS, act_of, is_authorized
 from wire.errors import BudgetError, WireError
-from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, spend_tags
-from wire.request_layouts import FETCH_TAG_BYTES, layout_of
+from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, skip, skip_compact, spend_tags
+from wire.request_layouts import FETCH_TAG_BYTES, layout_of, names_anything
 from wire.varint import uvarint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
+    from wire.authorization import Ask
     from wire.topic_refs import TopicRef
 
 ZERO_ID: Final = bytes(16)
 """The id in requests that stands for "no id"."""
+_CLUSTER_ID_TAG: Final = 0
+_REPLICA_TAG: Final = 1
+_REPLICA_BYTES: Final = 12
+"""A node and its epoch; tags follow."""
 
 
 class RequestNames(NamedTuple):
-    """The topics and groups that one request names, in its order."""
+    """What one request names, in its order."""
 
     topics: tuple[TopicRef, ...]
     groups: tuple[str, ...]
     topics_complete: bool
     """Whether the request is about no other topics than these: False if it asks for all, by a pattern, or cannot be
     read in this version."""
+    transactional_ids: tuple[str, ...] = ()
+    acts: tuple[str, ...] = ()
+    """The acts on the cluster that it asks for."""
+    created: tuple[str, ...] = ()
+    """Those of the topics that it creates, or lets the broker create if they are missing."""
+    has_pattern: bool = False
+    """Whether it selects topics by a regular expression, which the broker resolves."""
 
 
 UNREAD: Final = RequestNames((), (), topics_complete=False)
@@ -47,11 +62,22 @@ TOO_MANY: Final = RequestNames((), (), topics_complete=False)
 
 
 class NamesReader:
-    """A request with `names`: its topics and groups."""
+    """A request with `names`: what it names, and the rights that it asks for."""
 
     __slots__ = ()
 
     names: RequestNames | None
+
+    if TYPE_CHECKING:
+
+        @property
+        def api(self) -> Api:
+            """The facts about this API and version."""
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """Return `Request.asks`. Raises LookupError if the names were not read."""
+        return asks_of(self.api, self._known()) if self.api.key in RESOURCE_APIS else ()
 
     @property
     def topics(self) -> tuple[TopicRef, ...]:
@@ -67,6 +93,26 @@ class NamesReader:
     def topics_complete(self) -> bool:
         """Return `RequestNames.topics_complete`. Raises LookupError if the names were not read."""
         return self._known().topics_complete
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        """Return `RequestNames.transactional_ids`. Raises LookupError if the names were not read."""
+        return self._known().transactional_ids
+
+    @property
+    def acts(self) -> tuple[str, ...]:
+        """Return `RequestNames.acts`. Raises LookupError if the names were not read."""
+        return self._known().acts
+
+    @property
+    def created(self) -> tuple[str, ...]:
+        """Return `RequestNames.created`. Raises LookupError if the names were not read."""
+        return self._known().created
+
+    @property
+    def has_pattern(self) -> bool:
+        """Return `RequestNames.has_pattern`. Raises LookupError if the names were not read."""
+        return self._known().has_pattern
 
     def _known(self) -> RequestNames:
         if self.names is None:
@@ -193,12 +239,39 @@ def spend_fetch_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int,
     return stop, budget
 
 
+def spend_replica(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int, bool]:
+    """Do as `spend_tags` for the last tags of a Fetch; the third value is whether a replica sends it.
+
+    A broker reads the known tags, a cluster's id and the replica, by their own length. Raises `WireError` if a size
+    says otherwise: the broker would find a replica where none is seen here.
+    """
+    stop, budget = spend_tags(buf, pos, end, budget)
+    is_replica = False
+    count, pos = uvarint(buf, pos, end)
+    for _ in range(count):
+        tag, pos = uvarint(buf, pos, end)
+        size_bytes, pos = uvarint(buf, pos, end)
+        own_end = after = pos + size_bytes
+        if tag == _CLUSTER_ID_TAG:
+            own_end = skip_compact(buf, pos, after)
+        elif tag == _REPLICA_TAG:
+            own_end, budget = spend_tags(buf, skip(pos, _REPLICA_BYTES, after), after, budget)
+            is_replica = int32_at(buf, pos)[0] >= 0
+        if own_end != after:
+            raise WireError(
+                f"tag {tag} of a Fetch has {size_bytes} bytes, expected {own_end - pos}"
+            )
+        pos = after
+    return stop, budget, is_replica
+
+
 TOOLS: Final[dict[str, object]] = {
     **vars(primitives),
     **vars(varint),
     **vars(topic_refs),
     "ZERO_ID": ZERO_ID,
     "spend_fetch_tags": spend_fetch_tags,
+    "spend_replica": spend_replica,
     "RequestNames": RequestNames,
     "_bad_size": _bad_size,
     "_beyond_end": _beyond_end,
@@ -218,7 +291,8 @@ def _reader(api: Api, *, in_turns: bool = False) -> _NamesReader | None:
     """Return the reader of this API and version, or its generator; None if its layout is not known."""
     layout = layout_of(api)
     if layout is None:
-        return None
+        is_known = is_authorized(api) and not names_anything(api.key)
+        return _nameless(api, in_turns=in_turns) if is_known else None
     from wire import names_code  # noqa: PLC0415 - only a policy that needs names takes its memory
 
     scope: dict[str, _NamesReader] = {}
@@ -227,3 +301,15 @@ def _reader(api: Api, *, in_turns: bool = False) -> _NamesReader | None:
     )
     exec(code, dict(TOOLS), scope)  # noqa: S102 - made from our own table
     return scope["read"]
+
+
+def _nameless(api: Api, *, in_turns: bool) -> Any:  # noqa: ANN401 - a reader, or its generator
+    """Return what stands for a reader of an API that names nothing."""
+    act = act_of(api)
+    names = RequestNames((), (), topics_complete=True, acts=(act,) if act else ())
+
+    def reading(*_: object) -> Generator[None, None, RequestNames]:
+        yield
+        return names
+
+    return reading if in_turns else lambda *_: names

@@ -58,7 +58,7 @@ GROUPED: Final = frozenset(
 )
 """OffsetFetch from v8 on, FindCoordinator from v4 on; before, they name one group."""
 L = TypeVar("L")
-WIDTHS: Final = {"p": 4, "i": 16, "e": 4}
+WIDTHS: Final = {"p": 4, "i": 16, "e": 4, "o": 4, "y": 1}
 
 
 class _Element(NamedTuple):

@@ -15,7 +15,7 @@ from wire.schema import FIXED_BYTES, Shape
 
 NAMELESS = {
     ApiKey.SASL_HANDSHAKE, ApiKey.API_VERSIONS, ApiKey.SASL_AUTHENTICATE, ApiKey.LIST_GROUPS,
-    ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN, ApiKey.DESCRIBE_TRANSACTIONS, ApiKey.LIST_TRANSACTIONS,
+    ApiKey.LIST_TRANSACTIONS,
     ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN, ApiKey.EXPIRE_DELEGATION_TOKEN,
     ApiKey.DESCRIBE_DELEGATION_TOKEN, ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
@@ -23,9 +23,22 @@ NAMELESS = {
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY, ApiKey.LIST_CONFIG_RESOURCES,
     ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER, ApiKey.UNREGISTER_CONTROLLER,
 }  # fmt: skip
-"""APIs whose requests name no topic and no group."""
+"""APIs whose requests name no topic, no group and no transactional id."""
 READ = [api for api in apis_known() if names_anything(api.key) and layout_of(api) is not None]
-_WIDTHS = {"p": 4, "i": 16, "e": 4, "t": "s", "g": "s", "n": "s", "x": "s"}
+_WIDTHS = {
+    "p": 4,
+    "i": 16,
+    "e": 4,
+    "t": "s",
+    "g": "s",
+    "n": "s",
+    "x": "s",
+    "w": "s",
+    "d": "s",
+    "u": "s",
+    "o": 4,
+    "y": 1,
+}
 
 
 def told_by_codec(shape: Shape) -> list[object]:

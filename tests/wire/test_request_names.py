@@ -10,6 +10,7 @@ from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from wire import codec, request_names
 from wire.apis import Api, ApiKey
+from wire.authorization import checks_of, is_authorized
 from wire.errors import WireError
 from wire.primitives import INT32
 from wire.request_layouts import layout_of, names_anything, parts_of, read_table
@@ -24,7 +25,15 @@ NAMES = {KNOWN_ID.bytes: NAME_OF_IT}
 TOPICS = {"topics", "topic_data", "topic_partitions", "topic_names", "subscribed_topic_names",
           "v3_and_below_topics", "source_topics", "state_changelog_topics", "repartition_sink_topics",
           "repartition_source_topics"}  # fmt: skip
+CREATED = {"state_changelog_topics", "repartition_source_topics"}
 GROUPS = {"group_id", "groups_names", "group_ids"}
+IDS = {"transactional_id", "transactional_ids", "v3_and_below_transactional_id"}
+ACTS = {
+    ApiKey.INIT_PRODUCER_ID: "idempotent-write", ApiKey.FETCH: "replicate", ApiKey.FIND_COORDINATOR: "replicate",
+    ApiKey.DESCRIBE_CONFIGS: "describe-configs", ApiKey.ALTER_CONFIGS: "alter-configs",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "alter-configs",
+}  # fmt: skip
+"""The acts that a request asks for only by what it says."""
 STRUCTS = {"groups", "transactions", "markers", "dirs", "topology", "subtopologies", "nodes",
            "topology_description", "global_stores", "source", "processor"}  # fmt: skip
 """The fields whose structs have topics or groups inside."""
@@ -62,10 +71,13 @@ def expected(api: Api, message: object) -> RequestNames:
     """Find the same in the decoded request, by the names of the codec's fields."""
     topics: list[TopicRef] = []
     groups: list[str] = []
+    ids: list[str] = []
+    created: list[str] = []
     complete = True
+    acts = has_pattern = False
 
     def walk(value: object) -> None:
-        nonlocal complete
+        nonlocal acts, complete, has_pattern
         for field in fields(value):  # type: ignore[arg-type] # a message
             inner = getattr(value, field.name)
             if field.name in TOPICS and not (
@@ -76,8 +88,15 @@ def expected(api: Api, message: object) -> RequestNames:
                 asks_all |= api.key == ApiKey.METADATA and not api.version and not inner
                 complete = complete and not asks_all
                 topics.extend(map(topic_of, inner or ()))
+                if field.name in CREATED:
+                    created.extend(each.name for each in inner)
+            elif field.name in IDS:
+                acts = acts or inner is None
+                ids.extend([inner] if isinstance(inner, str) else inner or ())
+            elif field.name in {"replica_id", "replica_state"} and api.key == ApiKey.FETCH:
+                acts = acts or getattr(inner, "replica_id", inner) >= 0
             elif field.name in GROUPS or (api.key, field.name) == (ApiKey.DESCRIBE_GROUPS, "groups"):  # fmt: skip
-                groups.extend([inner] if isinstance(inner, str) else inner or ())
+                groups.extend(inner if isinstance(inner, tuple) else [inner or ""])
             elif field.name in STRUCTS:
                 for each in inner if isinstance(inner, tuple) else (inner,):
                     if each is not None:
@@ -85,7 +104,7 @@ def expected(api: Api, message: object) -> RequestNames:
             elif field.name == "sink_topic" and inner is not None:
                 topics.append(topic_of(inner))
             elif field.name == "source_topic_regex":
-                complete = complete and not any(inner)
+                has_pattern = has_pattern or any(inner)
             elif field.name in {"resources", "creations", "filters"}:
                 for each in inner:
                     resource(each)
@@ -93,14 +112,15 @@ def expected(api: Api, message: object) -> RequestNames:
                 writes = api.key == ApiKey.SHARE_ACKNOWLEDGE
                 complete = complete and (writes or inner <= 0)
             elif field.name == "subscribed_topic_regex":
-                complete = complete and not inner
-            elif field.name == "key" and getattr(value, "key_type", 0) == 0:
-                groups.append(inner)
-            elif field.name == "coordinator_keys" and value.key_type == 0:  # type: ignore[attr-defined]
-                groups.extend(inner)
+                has_pattern = bool(inner)
+            elif field.name in {"key", "coordinator_keys"}:
+                kind = getattr(value, "key_type", 0)
+                keys = [inner] if field.name == "key" else inner
+                (groups if kind == 0 else ids if kind == 1 else []).extend(keys)
+                acts = kind not in {0, 1} and (kind != 2 or api.version >= 6)
 
     def resource(item: object) -> None:
-        nonlocal complete
+        nonlocal acts, complete
         by_name = {f.name: getattr(item, f.name) for f in fields(item)}  # type: ignore[arg-type]
         kind = by_name.get("resource_type", by_name.get("resource_type_filter"))
         text = by_name.get("resource_name", by_name.get("resource_name_filter"))
@@ -108,13 +128,30 @@ def expected(api: Api, message: object) -> RequestNames:
         pattern = by_name.get("resource_pattern_type", by_name.get("pattern_type_filter", 3))
         if is_acl and kind in range(3):
             complete = complete and kind == 2 and pattern == 3 and text not in {None, "", "*"}
-        if kind == 2 and text:
+        if kind == 2 and (text or not is_acl):
             topics.append(TopicRef(text, None, ()))
-        if kind == (3 if is_acl else 32) and text:
+        if kind == (3 if is_acl else 32) and (text or not is_acl):
             groups.append(text)
+        acts = acts or kind not in {2, 32}
 
     (resource if api.key == ApiKey.DESCRIBE_ACLS else walk)(message)
-    return RequestNames(tuple(topics), tuple(groups), complete)
+    sure = next((check.act for check in checks_of(api) if check.act), "") if is_authorized(api) else ""  # fmt: skip
+    told = ACTS.get(ApiKey(api.key), "") if acts and is_authorized(api) else ""
+    if api.key in ACTS:
+        sure = told
+    if api.key == ApiKey.CREATE_TOPICS or (
+        api.key == ApiKey.METADATA and getattr(message, "allow_auto_topic_creation", True)
+    ):
+        created = [topic.name for topic in topics if topic.name is not None and not topic.topic_id]
+    return RequestNames(
+        tuple(topics),
+        tuple(groups),
+        complete and not has_pattern,
+        tuple(ids),
+        (sure,) if sure else (),
+        tuple(created),
+        has_pattern,
+    )
 
 
 @for_each(READ, examples=12)

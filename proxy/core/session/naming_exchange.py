@@ -1,10 +1,11 @@
-"""A request of which a policy needs the topics and groups that it names: Need.TOPICS."""
+"""A request of which a policy needs what it names: Need.TOPICS."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from proxy.core.session.exchange import ObservedExchange
+from wire.asks import asks_of
 from wire.errors import BudgetError
 from wire.request_names import TOO_MANY, read_names, reading_names
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
     from proxy.core.session.plan import Plan
+    from wire.authorization import Ask
     from wire.request_names import RequestNames
 
 MAX_WHOLE_ELEMENTS = 1_000
@@ -22,17 +24,18 @@ MAX_ELEMENTS = 25_000
 
 
 class NamingExchange(ObservedExchange):
-    """A request whose policies need the topics and groups that it names. Its frame is here until the verdict."""
+    """A request whose policies need what it names. Its frame is here until the verdict."""
 
-    __slots__ = ("_at", "_end", "_frame", "names")
+    __slots__ = ("_asks", "_at", "_end", "_frame", "names")
 
     names: RequestNames | None
+    _asks: tuple[Ask, ...] | None
     _frame: bytearray | None
 
     def __init__(
         self, plan: Plan, correlation_id: int, size_bytes: int, arrived_us: int, exchange_id: int
     ) -> None:
-        self._frame = None
+        self._frame = self._asks = None
         self.names = None
         super().__init__(plan, correlation_id, size_bytes, arrived_us, exchange_id)
 
@@ -44,7 +47,7 @@ class NamingExchange(ObservedExchange):
         Raises WireError if they cannot be read, BudgetError if there are more than MAX_WHOLE_ELEMENTS.
         """
         self._frame, self._at, self._end = frame, at, end
-        self.decoded = None
+        self.decoded = self._asks = None
         self.names = read_names(self.plan.api, frame, at, end, name_of, MAX_WHOLE_ELEMENTS)
 
     def show_again(self, frame: bytearray, at: int, end: int, name_of: Mapping[bytes, str]) -> None:
@@ -57,7 +60,7 @@ class NamingExchange(ObservedExchange):
     ) -> Generator[None, None, None]:
         """Do as `show` for a request of any size, with pauses. The names are TOO_MANY beyond MAX_ELEMENTS."""
         self._frame, self._at, self._end = frame, at, end
-        self.decoded = None
+        self.decoded = self._asks = None
         reading = reading_names(self.plan.api, frame, at, end, name_of, MAX_ELEMENTS)
         try:
             self.names = yield from reading
@@ -66,11 +69,19 @@ class NamingExchange(ObservedExchange):
 
     def hide(self) -> None:
         """Forget the frame and the names."""
-        self._frame = self.names = None
+        self._frame = self.names = self._asks = None
 
     def forget_frame(self) -> None:
         """Forget the frame, whose bytes change now. The names stay."""
         self._frame = None
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """Return `Request.asks`: made once, for all who ask."""
+        asks = self._asks
+        if asks is None:
+            asks = self._asks = asks_of(self.plan.api, self._known())
+        return asks
 
     @property
     def body(self) -> bytes | None:

@@ -25,13 +25,16 @@ _PARTITIONS = frozenset(
 )
 _SPECIAL = {
     "ConsumerGroupHeartbeat/SubscribedTopicRegex": "x",
+    "Fetch/ReplicaId": "o",
     "Fetch/SessionEpoch": "e",
     "ShareFetch/ShareSessionEpoch": "e",
+    "StreamsGroupHeartbeat/Topology/Subtopologies/RepartitionSourceTopics/Name": "w",
     "StreamsGroupHeartbeat/Topology/Subtopologies/SourceTopicRegex": "x",
+    "StreamsGroupHeartbeat/Topology/Subtopologies/StateChangelogTopics/Name": "w",
 }
 _BY_HAND = {
     "FindCoordinatorRequest": "g@0 k@1-3 q@4+",
-    "MetadataRequest": "{i@10+ t}!@0 {i@10+ t}?@1+ 1@4+ 1@8-10 1@8+",
+    "MetadataRequest": "{i@10+ t}!@0 {i@10+ t}?@1+ y@4+ 1@8-10 1@8+",
     "ListConfigResourcesResponse": "4 c {s@0 R@1+}",
 }
 """Lines in which a field says what another one names, or a version means another thing: only the fields' types are
@@ -46,7 +49,15 @@ _NULL_MEANS_UNCHANGED = frozenset(
     {"ConsumerGroupHeartbeat/SubscribedTopicNames", "ShareGroupHeartbeat/SubscribedTopicNames"}
 )
 _EMPTY_MEANS_ALL = frozenset({"DescribeTopicPartitions/Topics"})
-_WIDTHS = {"t": "s", "n": "s", "g": "s", "x": "s", "i": "16", "e": "4", "p": "4", "c": "2"}
+_WIDTHS = {
+    **dict.fromkeys("tnwgdux", "s"),
+    "i": "16",
+    "e": "4",
+    "o": "4",
+    "p": "4",
+    "c": "2",
+    "y": "1",
+}
 _STRUCTS: dict[str, tuple[object, ...]] = {
     "r": ("1", "s"), "A": ("1", "s"), "R": ("s", "1"), "k": ("s", "1"), "q": ("1", ("[", "", "s")),
     "m": (("{", "", "2", "4", "4", "4", *(("[", "", "4"),) * 3),),
@@ -140,7 +151,7 @@ class _Writer:
         else:
             start, end = "[", "]"
             inner = [self.kind(place, field, (), in_topic=in_topic)]
-        is_of_topics = any(token.partition("@")[0] in {"t", "i"} for token in inner)
+        is_of_topics = any(token.partition("@")[0] in {"t", "i", "w"} for token in inner)
         yield from (start, *inner)
         yield end + (self.means_all(place, field) if is_of_topics else "") + suffix
 
@@ -152,6 +163,9 @@ class _Writer:
         if whole.startswith(_UNJUDGED):
             return plain
         special = _SPECIAL.get(whole)
+        if field.entity == "transactionalId" and self._message.kind == "request":
+            self.names_something = True
+            return "u" if field.nullable else "d"
         if special or _names_topic(field) or field.entity == "groupId":
             self.names_something = True
             has_id = any(each.name == "TopicId" for each in siblings)

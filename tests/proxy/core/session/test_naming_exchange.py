@@ -42,11 +42,11 @@ def test_an_id_has_its_name_once_a_reply_has_told_it():
 
 
 def test_names_are_read_from_replies_while_a_policy_needs_topics():
-    """Of any API that names some; an API that names none gets what the header tells."""
+    """Of any API that names a resource; an API that names none gets what the header tells."""
     assert make_engine([Watcher(apis={ApiKey.DELETE_TOPICS})]).rewrites.wants_topic_names
-    engine = make_engine([Watcher(apis={ApiKey.END_TXN})])
+    engine = make_engine([Watcher(apis={ApiKey.DESCRIBE_CLUSTER})])
     assert not engine.rewrites.wants_topic_names
-    assert engine.chain.hooks(ApiKey.END_TXN).need is Need.HEADER
+    assert engine.chain.hooks(ApiKey.DESCRIBE_CLUSTER).need is Need.HEADER
 
 
 def test_groups_are_there_too():

@@ -1,0 +1,49 @@
+"""The rights that one request asks for: its names, looked up in the table of rights.
+
+- They are in the table's order, and in the request's; each once.
+- They are made when they are asked for: one for each name costs as much as reading it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wire.authorization import Ask, Operation, ResourceType, checks_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wire.apis import Api
+    from wire.authorization import Check
+    from wire.request_names import RequestNames
+
+_new: Final = tuple.__new__
+
+
+def asks_of(api: Api, names: RequestNames) -> tuple[Ask, ...]:
+    """Return the rights that a request with these names asks for.
+
+    Raises LookupError for a version of which they are not known (`wire.authorization.is_authorized`).
+    """
+    found: list[Ask] = []
+    for check in checks_of(api):
+        operation, code = check.operation, check.code
+        found += [_new(Ask, (check.kind, name, operation, code)) for name in _asked(check, names)]
+    return tuple(found)
+
+
+def _asked(check: Check, names: RequestNames) -> Iterable[str | bytes | None]:
+    """Return what a check is about, each once."""
+    match check.kind:
+        case ResourceType.GROUP:
+            return dict.fromkeys(names.groups)
+        case ResourceType.TRANSACTIONAL_ID:
+            return dict.fromkeys(names.transactional_ids)
+        case ResourceType.CLUSTER:
+            return [act for act in names.acts if act == check.act]
+    if check.operation is Operation.CREATE:
+        return dict.fromkeys(names.created)
+    found: dict[str | bytes | None, None] = dict.fromkeys(topic.key for topic in names.topics)
+    if names.has_pattern:
+        found[None] = None
+    return found
