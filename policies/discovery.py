@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import Policy
@@ -94,28 +93,29 @@ def available() -> dict[str, type[Policy]]:
     return {name: kind for name, kind in loaded.items() if not isinstance(kind, str)}
 
 
-def entry_points_by_name() -> Mapping[str, EntryPoint]:
-    """Return the entry point of each installed policy by its name.
+def entry_points_by_name(group: str = GROUP) -> Mapping[str, EntryPoint]:
+    """Return the entry point of each installed plug-in of a group by its name.
 
     They are read again when a package was installed or removed: each reading leaves cycles of `importlib.metadata`.
     """
     from importlib.metadata import entry_points  # noqa: PLC0415 - start-up: only when policies are used
 
     seen = (entry_points, *((path, _changed_ns(path)) for path in sys.path))
-    if _known.seen != seen:
-        _known.points = {point.name: point for point in entry_points(group=GROUP)}
-        _known.seen = seen
-    return _known.points
+    known = _known.get(group)
+    if known is None or known.seen != seen:
+        points = {point.name: point for point in entry_points(group=group)}
+        known = _known[group] = _KnownPoints(seen, points)
+    return known.points
 
 
-class _KnownPoints:
+class _KnownPoints(NamedTuple):
     """The entry points, and the state of the folders that they were read from."""
 
-    seen: tuple[object, ...] = ()
-    points: Mapping[str, EntryPoint] = MappingProxyType({})
+    seen: tuple[object, ...]
+    points: Mapping[str, EntryPoint]
 
 
-_known = _KnownPoints()
+_known: dict[str, _KnownPoints] = {}
 
 
 def _changed_ns(path: str) -> int:
@@ -125,13 +125,15 @@ def _changed_ns(path: str) -> int:
         return 0
 
 
-def maybe_point(use: str, points: Mapping[str, EntryPoint]) -> EntryPoint | None:
+def maybe_point(
+    use: str, points: Mapping[str, EntryPoint], group: str = GROUP
+) -> EntryPoint | None:
     """Return the entry point of this name, or one made from an import path; None if there is neither."""
     if not _IMPORT_PATH.fullmatch(use):
         return points.get(use)
     from importlib.metadata import EntryPoint  # noqa: PLC0415 - as above
 
-    return EntryPoint(use, use, GROUP)
+    return EntryPoint(use, use, group)
 
 
 def try_load(point: EntryPoint) -> type[Policy] | str:

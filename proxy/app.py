@@ -45,7 +45,7 @@ from proxy.telemetry import log, uncaught
 from proxy.telemetry.setup import Telemetry
 from proxy.telemetry.traces.resource import TracesError
 from proxy.tls.setup import Tls
-from proxy.upstream_credentials import custody_of, fetch_token
+from proxy.upstream_credentials import TokenFetch, custody_of
 from wire import codec
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class App:
         self._budget = budget or budget_of(config)
         self._clock = Clock()
         self._log = structlog.get_logger()
-        token = partial(fetch_token, config.upstream.sasl)
+        token = TokenFetch(config.upstream.sasl)
         services = self._services = PolicyServices()
         self._telemetry = Telemetry(
             config, self._clock, services.call_at, self._effective_quota, token

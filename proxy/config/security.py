@@ -33,7 +33,8 @@ ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 """How clients can authenticate to Sluice."""
 _PASSWORD_KEYS: Final = ("username", "password_file")
 _ENDPOINT_KEYS: Final = ("client_id", "client_secret_file", "scope")
-_TOKEN_KEYS: Final = ("token_file", "token_endpoint_url", *_ENDPOINT_KEYS)
+_TOKEN_SOURCES: Final = ("token_file", "token_endpoint_url", "token_provider")
+_TOKEN_KEYS: Final = (*_TOKEN_SOURCES, *_ENDPOINT_KEYS, "token_options")
 
 
 class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -120,6 +121,16 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         ),
     ] = ""
     scope: Annotated[str, Meta(description="Scope of the token (Kafka: scope).")] = ""
+    token_provider: Annotated[
+        str,
+        Meta(
+            description="Plug-in that gets the tokens of OAUTHBEARER: aws-msk-iam (the extra `msk`), an installed one, "
+            "or MODULE:CLASS (docs/use/custody.md)."
+        ),
+    ] = ""
+    token_options: dict[str, Annotated[object, Meta(description="The plug-in's own setting.")]] = (
+        msgspec.field(default_factory=dict)
+    )
     forward_credential_apis: ForwardedApis = ()
 
     def mistakes(self) -> Iterator[Problem]:
@@ -127,9 +138,14 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         unused: tuple[str, ...] = _TOKEN_KEYS
         if self.mechanism == "OAUTHBEARER":
             unused = _PASSWORD_KEYS
-            if bool(self.token_file) == bool(self.token_endpoint_url):
-                found = "both" if self.token_file else "nothing"
-                yield Problem("token_file", found, "either token_file or token_endpoint_url")
+            given = [key for key in _TOKEN_SOURCES if getattr(self, key)]
+            if len(given) != 1:
+                found = " and ".join(given) or "nothing"
+                yield Problem(
+                    given[0] if given else "token_file",
+                    found,
+                    f"one of {', '.join(_TOKEN_SOURCES)}",
+                )
             if self.token_endpoint_url and not self.client_id:
                 yield Problem("client_id", "nothing", "the client id for token_endpoint_url")
         elif not self.username:
@@ -138,11 +154,16 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             if value := getattr(self, key):
                 words = f"nothing, because mechanism is {self.mechanism}"
                 yield Problem(key, describe_value(value), words)
-        if self.token_file and not self.token_endpoint_url:
-            for key in _ENDPOINT_KEYS:
-                if value := getattr(self, key):
-                    words = "nothing, because token_endpoint_url is not set"
-                    yield Problem(key, describe_value(value), words)
+        if self.mechanism == "OAUTHBEARER":
+            yield from self._without("token_endpoint_url", _ENDPOINT_KEYS)
+            yield from self._without("token_provider", ("token_options",))
+
+    def _without(self, source: str, keys: tuple[str, ...]) -> Iterator[Problem]:
+        """Yield a problem for each setting of a source of tokens that is not used."""
+        for key in keys:
+            if not getattr(self, source) and (value := getattr(self, key)):
+                words = f"nothing, because {source} is not set"
+                yield Problem(key, describe_value(value), words)
 
 
 class ListenPrincipal(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from policies.token_providers import make_provider
 from policies.validation import Problem
 from proxy.config.small_files import (
     CLIENT_SECRET_VARIABLE,
@@ -168,6 +169,9 @@ def _upstream_sasl(sasl: UpstreamSasl, environ: Mapping[str, str]) -> Iterator[P
     elif sasl.token_endpoint_url:
         file = sasl.client_secret_file
         yield from _secret("client_secret_file", file, CLIENT_SECRET_VARIABLE, environ)
+    elif sasl.token_provider:
+        made = make_provider(sasl.token_provider, sasl.token_options, "upstream.sasl")
+        yield from made if isinstance(made, list) else ()
     else:
         yield from _secret("token_file", sasl.token_file, "", environ)
 

@@ -9,7 +9,7 @@ import pytest
 from proxy.config.upstream import UpstreamSettings
 from proxy.telemetry.publisher_security import security_settings
 from proxy.telemetry.topic_publisher import OwnAddresses, TopicPublisher
-from proxy.upstream_credentials import fetch_token
+from proxy.upstream_credentials import TokenFetch
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.kafka_listeners import MTLS, SASL_PLAINTEXT, SASL_SSL
 from tests.support.kafka.kafka_sasl import OAUTH, PLAIN, SCRAM_256, SCRAM_512
@@ -52,7 +52,7 @@ def test_rows_arrive_at_brokers_that_demand_authentication(
         upstream.addresses(),
         topic,
         OwnAddresses(),
-        security=partial(security_settings, upstream, partial(fetch_token, upstream.sasl)),
+        security=partial(security_settings, upstream, TokenFetch(upstream.sasl)),
     )
     publisher.start()
     publisher.publish([(b"key", b"row %d" % number) for number in range(3)])

@@ -10,7 +10,7 @@ from proxy.config.security import UpstreamSasl
 from proxy.config.small_files import PASSWORD_VARIABLE, FileError
 from proxy.shell.clock import Clock
 from proxy.shell.event_loop import EventLoop
-from proxy.upstream_credentials import credentials_of, custody_of, fetch_token
+from proxy.upstream_credentials import TokenFetch, credentials_of, custody_of
 from tests.support.core.sessions import make_engine
 
 if TYPE_CHECKING:
@@ -49,9 +49,9 @@ def test_a_thread_of_its_own_gets_a_token(tmp_path: Path) -> None:
     """The publisher of the usage log has one."""
     file = tmp_path / "token"
     file.write_text("a.b.c")
-    assert fetch_token(UpstreamSasl(mechanism="OAUTHBEARER", token_file=str(file))) == "a.b.c"
+    assert TokenFetch(UpstreamSasl(mechanism="OAUTHBEARER", token_file=str(file)))() == "a.b.c"
     with pytest.raises(ValueError, match="no source of tokens"):
-        fetch_token(None)
+        TokenFetch(None)()
 
 
 @pytest.mark.parametrize(
