@@ -1,22 +1,16 @@
-"""Plug-ins that get tokens for OAUTHBEARER, by which Sluice authenticates to brokers.
-
-    upstream:
-      sasl: {mechanism: OAUTHBEARER, token_provider: aws-msk-iam, token_options: {region: eu-west-1}}
+"""Finds the plug-ins that get tokens (`policies.tokens`), and makes them.
 
 - A provider is known by its name in the entry-point group `sluice.tokens`, where ours is registered like any other, or
   by its import path, `module:Class`. Importing and making it runs a plug-in's code, so both are guarded.
-- It is made once at the start, in the main thread: no network there. `token` is called in a thread, and may block.
-- Its settings are no place for secrets: they name a file or a variable.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from policies.api import PolicyConfigError
 from policies.discovery import RAISED, entry_points_by_name, error_words, maybe_point
+from policies.tokens import TokenProvider
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem, join_path, try_convert
 from policies.verdicts import short_repr
@@ -25,35 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 GROUP: Final = "sluice.tokens"
-
-
-class Token(NamedTuple):
-    """A token, and how many seconds it holds from now on."""
-
-    token: str
-    lifetime_s: float
-
-    def __repr__(self) -> str:
-        """Show no secret."""
-        return f"Token(..., {self.lifetime_s!r})"
-
-
-class NoTokenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A provider without settings."""
-
-
-class TokenProvider:
-    """Gets tokens. `config` is a `Config`, made of the `token_options`."""
-
-    Config: ClassVar[type] = NoTokenOptions
-    """A frozen struct of msgspec: the settings."""
-
-    def __init__(self, config: object) -> None:
-        self.config = config
-
-    def token(self) -> Token:
-        """Return a token that a broker accepts now. It may raise anything: of an error only the type is logged."""
-        raise NotImplementedError
 
 
 def make_provider(

@@ -1,4 +1,4 @@
-"""Sluice's one import package for other people's code: the contract of policies, and the names that it uses.
+"""Sluice's one import package for other people's code: the contracts of plug-ins, and the names that they use.
 
     from sluice import FORWARD, ApiKey, ErrorCode, Forward, Peer, Policy, Reject, Request
 
@@ -47,6 +47,7 @@ from policies.custom_metrics import PolicyCounter, PolicyHistogram
 from policies.host_tools import TooManyCallsError
 from policies.live_changes import TakesLiveChanges
 from policies.policy_log import PolicyLog
+from policies.tokens import Token, TokenProvider
 from wire.apis import Api, ApiKey
 from wire.authorization import RESOURCE_APIS, Ask, Operation, ResourceType
 from wire.batch_heads import BatchHead
@@ -99,6 +100,8 @@ __all__ = [
     "ShareFetchHead",
     "TakesLiveChanges",
     "Throttle",
+    "Token",
+    "TokenProvider",
     "TooManyCallsError",
     "TopicRef",
     "UnreadableRequestError",

@@ -51,6 +51,8 @@ def allowed(kind: inspect.Type) -> str:
             return "null"
         case inspect.StructType():
             return "entries"
+        case inspect.DictType():
+            return "mapping"
     return "text"
 
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
@@ -32,9 +33,12 @@ ClientMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARE
 ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 """How clients can authenticate to Sluice."""
 _PASSWORD_KEYS: Final = ("username", "password_file")
-_ENDPOINT_KEYS: Final = ("client_id", "client_secret_file", "scope")
 _TOKEN_SOURCES: Final = ("token_file", "token_endpoint_url", "token_provider")
-_TOKEN_KEYS: Final = (*_TOKEN_SOURCES, *_ENDPOINT_KEYS, "token_options")
+_KEYS_OF_SOURCES: Final = {
+    "token_endpoint_url": ("client_id", "client_secret_file", "scope"),
+    "token_provider": ("token_options",),
+}
+_TOKEN_KEYS: Final = (*_TOKEN_SOURCES, *chain.from_iterable(_KEYS_OF_SOURCES.values()))
 
 
 class UpstreamTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -128,24 +132,23 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             "or MODULE:CLASS (docs/use/custody.md)."
         ),
     ] = ""
-    token_options: dict[str, Annotated[object, Meta(description="The plug-in's own setting.")]] = (
-        msgspec.field(default_factory=dict)
-    )
+    token_options: Annotated[
+        dict[str, Annotated[object, Meta(description="The plug-in's own setting.")]],
+        Meta(
+            description="The plug-in's own settings. A secret is none of them: they name its file."
+        ),
+    ] = msgspec.field(default_factory=dict)
     forward_credential_apis: ForwardedApis = ()
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each setting that the mechanism needs or does not use."""
         unused: tuple[str, ...] = _TOKEN_KEYS
+        used = [key for key in _TOKEN_SOURCES if getattr(self, key)]
         if self.mechanism == "OAUTHBEARER":
             unused = _PASSWORD_KEYS
-            given = [key for key in _TOKEN_SOURCES if getattr(self, key)]
-            if len(given) != 1:
-                found = " and ".join(given) or "nothing"
-                yield Problem(
-                    given[0] if given else "token_file",
-                    found,
-                    f"one of {', '.join(_TOKEN_SOURCES)}",
-                )
+            if len(used) != 1:
+                words = f"one of {', '.join(_TOKEN_SOURCES)}"
+                yield Problem("token_file", " and ".join(used) or "nothing", words)
             if self.token_endpoint_url and not self.client_id:
                 yield Problem("client_id", "nothing", "the client id for token_endpoint_url")
         elif not self.username:
@@ -154,16 +157,12 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             if value := getattr(self, key):
                 words = f"nothing, because mechanism is {self.mechanism}"
                 yield Problem(key, describe_value(value), words)
-        if self.mechanism == "OAUTHBEARER":
-            yield from self._without("token_endpoint_url", _ENDPOINT_KEYS)
-            yield from self._without("token_provider", ("token_options",))
-
-    def _without(self, source: str, keys: tuple[str, ...]) -> Iterator[Problem]:
-        """Yield a problem for each setting of a source of tokens that is not used."""
-        for key in keys:
-            if not getattr(self, source) and (value := getattr(self, key)):
-                words = f"nothing, because {source} is not set"
-                yield Problem(key, describe_value(value), words)
+        for source, keys in _KEYS_OF_SOURCES.items():
+            for key in keys:
+                value = getattr(self, key)
+                if value and used and source not in used:
+                    words = f"nothing, because {source} is not set"
+                    yield Problem(key, describe_value(value), words)
 
 
 class ListenPrincipal(

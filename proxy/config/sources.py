@@ -189,13 +189,16 @@ class _Merge:
         return config
 
     def _parse(self, variable: Variable, text: str, origin: str) -> object:
-        if variable.path != "policies":
+        is_mapping = isinstance(strip(variable.kind), inspect.DictType)
+        if variable.path != "policies" and not is_mapping:
             return parse_text(variable.kind, text)
         from policies.yaml_text import read_yaml  # noqa: PLC0415 - start-up: only when it is set
 
         value, _, problems = read_yaml(text, origin)
         self.problems += problems
-        return [] if problems else value
+        if problems:
+            return {} if is_mapping else []
+        return value
 
     def _entries(self) -> list[PolicyEntry | None]:
         """Return the entries of the policies: each checks its settings, also if other settings are wrong."""

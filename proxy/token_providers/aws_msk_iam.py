@@ -24,7 +24,7 @@ from botocore.credentials import CredentialProvider  # type: ignore[import-untyp
 from botocore.exceptions import NoCredentialsError  # type: ignore[import-untyped] # as above
 from botocore.session import Session  # type: ignore[import-untyped] # as above
 
-from policies.token_providers import Token, TokenProvider
+from policies.tokens import Token, TokenProvider
 
 
 class AwsMskIamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
