@@ -274,10 +274,9 @@ class Policy:
     """Those of `response_apis` whose replies are kept whole: `response.body`, `response.errors`, `result.errors`."""
     needs: Need | Mapping[int, Need] = Need.HEADER
     """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
-    max_versions: Mapping[int, int] = MappingProxyType({})
-    """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted."""
-    hides: frozenset[int] = frozenset()
-    """API keys that ApiVersions leaves out while the entry enforces, because it refuses their requests."""
+    max_versions: Mapping[int, int | None] = MappingProxyType({})
+    """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted. None:
+    ApiVersions leaves the API out, because `on_request` refuses its requests. An entry that observes changes nothing."""
     tick_ms: int = 0
     """How often `on_tick` is called, in ms; 0 = never."""
     asked_first: bool = False

@@ -100,9 +100,10 @@ class Chain:
         return offered_below(self._interests[entry.name].max_versions for entry in enforced)
 
     def hidden(self) -> frozenset[int]:
-        """Return the APIs that ApiVersions leaves out: those that entries hide that enforce."""
+        """Return the APIs that ApiVersions leaves out: those of which entries that enforce offer no version."""
         enforced = (entry for entry in self.entries if entry.mode == "enforce")
-        return frozenset[int]().union(*(self._interests[entry.name].hides for entry in enforced))
+        caps = (self._interests[entry.name].max_versions for entry in enforced)
+        return frozenset(key for each in caps for key, newest in each.items() if newest is None)
 
     def active_entries(self) -> list[str]:
         """Return the names of the entries that have a hook for requests or replies."""

@@ -81,7 +81,7 @@ class CredentialGuard(Policy):
         refused = {int(key) for key in ApiKey if concern_of(key) in _GUARDED}
         configs = {int(key) for key in ApiKey if concern_of(key) is Concern.CONFIGS}
         self.apis = frozenset(refused | configs) - frozenset(forwarded)
-        self.hides = frozenset(refused - answered) & self.apis
+        self.max_versions = dict.fromkeys((refused - answered) & self.apis & OFFERED.keys())
         self._configs = configs & self.apis
         self.needs = dict.fromkeys(self._configs, Need.BODY)
         self.response_apis = frozenset()

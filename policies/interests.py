@@ -26,10 +26,9 @@ class Interests(NamedTuple):
     hears_body: frozenset[int]
     needs: Need | Mapping[int, Need]
     tick_ms: int
-    max_versions: Mapping[int, int]
+    max_versions: Mapping[int, int | None]
     asked_first: bool = False
     answers: frozenset[int] = frozenset()
-    hides: frozenset[int] = frozenset()
 
     def need(self, api_key: int) -> Need:
         """Return how much of a request of this API must be there."""
@@ -71,16 +70,16 @@ def interests_of(policy: Policy) -> Interests:
         _max_versions(policy.max_versions),
         asked_first,
         _some_keys("answers", policy.answers),
-        _some_keys("hides", policy.hides),
     )
 
 
-def offered_below(caps: Iterable[Mapping[int, int]]) -> Mapping[int, tuple[int, int]]:
-    """Return the lowest and highest version of each API that Sluice offers below all these caps."""
+def offered_below(caps: Iterable[Mapping[int, int | None]]) -> Mapping[int, tuple[int, int]]:
+    """Return the lowest and highest version of each API that Sluice accepts below all these caps."""
     offered = dict(OFFERED)
     for max_versions in caps:
         for key, highest in max_versions.items():
-            offered[key] = (offered[key][0], min(offered[key][1], highest))
+            if highest is not None:
+                offered[key] = (offered[key][0], min(offered[key][1], highest))
     return offered
 
 
@@ -136,7 +135,7 @@ def _needs(value: object) -> Need | Mapping[int, Need]:
     )
 
 
-def _max_versions(value: object) -> Mapping[int, int]:
+def _max_versions(value: object) -> Mapping[int, int | None]:
     if not isinstance(value, Mapping):
         raise TypeError(
             f"max_versions is {short_repr(value)}, expected a mapping of API keys to versions"
@@ -148,8 +147,11 @@ def _max_versions(value: object) -> Mapping[int, int]:
                 f"ApiVersions"
             )
         lowest, highest = OFFERED[key]
+        if version is None:
+            continue
         if type(version) is not int or not lowest <= version <= highest:
             raise TypeError(
-                f"max_versions of {name_of(key)} is {short_repr(version)}, expected a version in {lowest}..{highest}"
+                f"max_versions of {name_of(key)} is {short_repr(version)}, expected a version in {lowest}..{highest}, "
+                f"or None"
             )
     return dict(value)

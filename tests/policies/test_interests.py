@@ -52,7 +52,10 @@ def test_interests_are_read_from_the_attributes():
         ({"max_versions": [1]}, "max_versions is an object of type list, expected a mapping"),
         ({"max_versions": {4711: 1}}, "max_versions has the key 4711, expected the key of an API"),
         ({"max_versions": {18: 2}}, "max_versions has the key 18, expected the key of an API"),
-        ({"max_versions": {0: 99}}, "max_versions of Produce is 99, expected a version in 0..13"),
+        (
+            {"max_versions": {0: 99}},
+            "max_versions of Produce is 99, expected a version in 0..13, or None",
+        ),
         ({"max_versions": {0: True}}, "max_versions of Produce is True, expected a version in"),
     ],
 )
