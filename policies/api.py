@@ -276,7 +276,7 @@ class Policy:
     """How much of a request it needs; one value for all, or by API key (other keys: HEADER)."""
     max_versions: Mapping[int, int | None] = MappingProxyType({})
     """The newest version of an API that clients may use, by API key: later ones are neither offered nor accepted. None:
-    ApiVersions leaves the API out, because `on_request` refuses its requests. An entry that observes changes nothing."""
+    ApiVersions leaves the API out, because `on_request` refuses its requests. Observing changes nothing."""
     tick_ms: int = 0
     """How often `on_tick` is called, in ms; 0 = never."""
     asked_first: bool = False
