@@ -31,6 +31,7 @@ from policies.name_patterns import NamePatterns
 from policies.topic_settings import ANY, MANAGE, OPEN, Access, TopicsConfig, access_needed
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey
+from wire.authorization import ResourceType
 from wire.errors import ErrorCode
 from wire.metadata import auto_creation_at
 from wire.request_layouts import names_anything
@@ -147,8 +148,12 @@ class TopicRules(Policy):
         return listings.without(
             request,
             response,
-            keep_topic=lambda name: self._allows(steps, _TOPICS, name, ANY),
-            keep_group=lambda name: self._allows(steps, _GROUPS, name, ANY),
+            allows=lambda kind, name, _: (
+                kind == ResourceType.TRANSACTIONAL_ID
+                or self._allows(
+                    steps, _TOPICS if kind == ResourceType.TOPIC else _GROUPS, name, ANY
+                )
+            ),
             topic_name=self.host.topic_name,
             log=self.host.log,
         )

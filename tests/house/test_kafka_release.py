@@ -238,10 +238,10 @@ def test_an_api_of_ours_that_begins_to_name_topics_is_named(tmp_path: Path) -> N
     topic = field("Topic", "string", "2+", entityType="topicName")
     made.add(*(22, "InitProducerId", "0-5", "2+"), [field("Wait", "int32"), topic], [ERROR])
     items = field("Items", "[]Item", "2+", fields=[topic])
-    made.add(*(66, "ListTransactions", "0-2", "0+"), [], [ERROR, items])
+    made.add(*(48, "DescribeClientQuotas", "0-2", "1+"), [], [ERROR, items])
     lines = [*missing(made.written(NEW, tmp_path / "made"), KNOWN)]
     assert Missing("wire/request_layouts.py", "InitProducerId 4 t@2+") in lines
-    assert Missing("wire/listing_cuts.py", "ListTransactions c {t}@2+") in lines
+    assert Missing("wire/listing_cuts.py", "DescribeClientQuotas c {t}@2+") in lines
 
 
 def test_a_version_that_is_not_offered_is_decided(tmp_path: Path) -> None:

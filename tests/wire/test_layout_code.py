@@ -12,7 +12,8 @@ from wire import codec, cuts_code, names_code, primitives, varint
 from wire.apis import Api, ApiKey
 from wire.errors import BudgetError, WireError
 from wire.layout_code import LayoutCode
-from wire.listing_cuts import LISTED, TOOLS, Keeps, cut, layout_of_reply
+from wire.listing_cuts import LISTED, TOOLS, cut, layout_of_reply
+from wire.listing_view import View
 from wire.primitives import compact_length, skip_compact
 from wire.request_layouts import layout_of
 from wire.request_names import RequestNames, read_names
@@ -102,7 +103,7 @@ def test_elements_cost_budget_and_neighbours_of_fixed_width_are_one_step():
 
 
 LISTINGS = [api for api in apis_known() if api.key in LISTED]
-KEEPS = Keeps(lambda _: True, lambda _: True, lambda _: None)
+VIEW = View(lambda *_: True)
 
 
 @for_each(product(LISTINGS, [b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x0f", b"\xff" * 40]))
@@ -110,7 +111,7 @@ def test_an_announced_array_costs_nothing_before_its_elements(api: Api, count: b
     """A count of two thousand million is refused at once, wherever it stands."""
     for at in range(30):
         with pytest.raises(WireError):
-            cut(api, bytes(at) + count + b"\x7f" * 40, KEEPS)
+            cut(api, bytes(at) + count + b"\x7f" * 40, VIEW)
 
 
 def test_elements_of_one_width_are_stepped_over_together() -> None:
@@ -118,7 +119,7 @@ def test_elements_of_one_width_are_stepped_over_together() -> None:
     log_dirs = api_of(ApiKey.DESCRIBE_LOG_DIRS, 1)
     topic = b"\0\1/" + b"\0\0\0\1" + b"\0\1a" + b"\x7f\xff\xff\xff"
     with pytest.raises(WireError):
-        cut(log_dirs, bytes(4) + b"\0\0\0\1" + b"\0\0" + topic, KEEPS)
+        cut(log_dirs, bytes(4) + b"\0\0\0\1" + b"\0\0" + topic, VIEW)
 
 
 @for_each(LISTINGS)
@@ -128,5 +129,6 @@ def test_the_code_uses_its_tools_only(api: Api) -> None:
     assert layout is not None
     code = compile(cuts_code.source(api, layout), "<code>", "exec").co_consts[0]
     assert set(code.co_names) <= TOOLS.keys() | {
-        "topic", "group", "append", "decode", "nameless", "topic_id", "len", "range", "bytes",
+        "allows", "mask", "cluster_mask", "asks_by_id", "shows", "shows_id", "shows_nameless",
+        "append", "decode", "len", "range",
     }  # fmt: skip

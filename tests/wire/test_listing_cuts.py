@@ -1,7 +1,7 @@
 """Topics and groups are cut out of replies: what is left is what the codec would leave."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields
 from itertools import product
 
 import pytest
@@ -10,29 +10,36 @@ from hypothesis import strategies as st
 from policies import messages
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, name, survives
+from tests.support.messages.shown_listings import shown
 from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
+from wire.authorization import Operation, ResourceType
 from wire.errors import ErrorCode, WireError
-from wire.listing_cuts import LISTED, Keeps, cut, layout_of_reply, nothing
+from wire.listing_cuts import LISTED, cut, layout_of_reply, nothing
+from wire.listing_view import View
 from wire.request_layouts import names_anything
 from wire.schema import Shape
 
 READ = [api for api in apis_known() if api.key in LISTED]
-_REFUSALS = {29, 30}
 _NAMES = ("name", "topic_name", "topic", "group_id", "resource_name")
 
 
-def even(name: str) -> bool:
-    """Topics that stay have names of an even length."""
+def shows(kind: ResourceType, name: str, operation: Operation) -> bool:
+    """What the client may see: topics of an even length, short groups, and so on."""
+    if kind == ResourceType.GROUP:
+        return len(name) < 100
+    if operation == Operation.DESCRIBE_CONFIGS:
+        return len(name) % 3 != 0
     return len(name) % 2 == 0
 
 
-def short(name: str) -> bool:
-    """Groups that stay have short names."""
-    return len(name) < 100
-
-
-KEEPS = Keeps(even, short, lambda topic_id: f"{topic_id[0]}" if topic_id[1] % 2 else None)
+VIEW = View(
+    shows,
+    lambda kind, name: kind * len(name),
+    0x5A5,
+    lambda topic_id: f"{topic_id[0]}" if topic_id[1] % 2 else None,
+    lambda name: f"{name}+" if len(name) > 3 else None,
+)
 
 
 def name_fields(shape: Shape) -> Iterator[str]:
@@ -58,79 +65,19 @@ def test_every_version_has_a_layout() -> None:
     assert all(layout_of_reply(api) is not None for api in listed)
     assert {name(api) for api in listed if not codec.is_known(api)} == {
         "OffsetFetch-v0", "DescribeAcls-v0", "DescribeConfigs-v0", "DescribeLogDirs-v0",
+        "CreateTopics-v0", "CreateTopics-v1", "ShareGroupDescribe-v0",
     }  # fmt: skip
 
 
-REFUSABLE = {
-    "MetadataResponseTopic", "DescribeConfigsResult", "DescribeTopicPartitionsResponseTopic",
-    "OffsetFetchResponseTopic", "OffsetFetchResponseTopics", "OffsetFetchResponseGroup",
-    "DescribeShareGroupOffsetsResponseGroup", "DescribeShareGroupOffsetsResponseTopic",
-}  # fmt: skip
-"""The classes of items that stay if the reply says that they are refused."""
-
-
-def parts_of(item: object) -> tuple[object, ...]:
-    """Return the partitions of a topic in a list of offsets; none of any other item."""
-    is_listed = type(item).__name__.startswith(("OffsetFetch", "DescribeShareGroupOffsets"))
-    return getattr(item, "partitions", ()) if is_listed else ()
-
-
-def stays(item: object) -> bool:
-    """Whether this element of an array stays."""
-    if type(item).__name__ in REFUSABLE and any(
-        int(getattr(each, "error_code", 0)) in _REFUSALS for each in (item, *parts_of(item))
-    ):
-        return True
-    kind = int(getattr(item, "resource_type", 0))
-    if hasattr(item, "resource_type"):
-        named = item.resource_name
-        groups = 3 if hasattr(item, "acls") else 32
-        return even(named) if kind == 2 else short(named) if kind == groups else True
-    if hasattr(item, "group_id"):
-        return short(item.group_id)
-    named = next((getattr(item, each) for each in _NAMES[:3] if hasattr(item, each)), None)
-    by_id = None
-    if hasattr(item, "topic_id"):
-        topic_id = item.topic_id
-        by_id = KEEPS.name_of(bytes(16) if topic_id is None else topic_id.bytes)
-        if not any(hasattr(item, each) for each in _NAMES[:3]):
-            return by_id is not None and even(by_id)
-    named = by_id if named is None else named
-    return named is None or even(named)
-
-
-NAMED = {
-    "MetadataResponseTopic", "OffsetFetchResponseTopic", "OffsetFetchResponseTopics",
-    "OffsetFetchResponseGroup", "ListedGroup", "DescribeAclsResource", "DescribeConfigsResult",
-    "DescribeLogDirsTopic", "OngoingTopicReassignment", "TopicData", "ConfigResource",
-    "DescribeTopicPartitionsResponseTopic", "DescribeShareGroupOffsetsResponseGroup",
-    "DescribeShareGroupOffsetsResponseTopic",
-}  # fmt: skip
-"""The classes of items that are cut."""
-
-
-def filtered(value: object) -> object:
-    """The message without the items that do not stay."""
-    if isinstance(value, tuple):
-        kept = [each for each in value if type(each).__name__ not in NAMED or stays(each)]
-        return tuple(filtered(each) for each in kept)
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{f.name: filtered(getattr(value, f.name)) for f in fields(value)})
-    return value
-
-
 @for_each(READ, examples=20)
-def test_a_cut_reply_is_the_filtered_message(api: Api, data: st.DataObject) -> None:
+def test_a_reply_is_shown_as_the_message_would_be(api: Api, data: st.DataObject) -> None:
     """For any reply: in every version, with counts of any size, and nothing else changes."""
     message = data.draw(messages_of(codec.response_shape(api)))
+    view = VIEW._replace(asks_by_id=data.draw(st.booleans()))
     body = codec.encode(message)
-    after = cut(api, body, KEEPS)
-    wanted = filtered(message)
-    if after is None:
-        assert wanted == message
-    else:
-        assert after == codec.encode(wanted)
-        assert after != body
+    after = cut(api, body, view)
+    wanted = shown(api, message, view)
+    assert (body if after is None else after) == codec.encode(wanted)
 
 
 @for_each(READ, examples=20)
@@ -139,13 +86,13 @@ def test_any_bytes_are_cut_or_a_wire_error(api: Api, data: st.DataObject) -> Non
     body = codec.encode(data.draw(messages_of(codec.response_shape(api))))
     size = data.draw(st.integers(0, len(body)))
     with pytest.raises(WireError):
-        cut(api, body[:size] if size < len(body) else body + b"\0", KEEPS)
+        cut(api, body[:size] if size < len(body) else body + b"\0", VIEW)
     at, byte = data.draw(st.integers(0, len(body) - 1)), data.draw(st.integers(0, 255))
-    survives(cut, api, body[:at] + bytes([byte]) + body[at + 1 :], KEEPS)
+    survives(cut, api, body[:at] + bytes([byte]) + body[at + 1 :], VIEW)
 
 
-ALL = Keeps(lambda _: True, lambda _: True, lambda _: "name")
-NONE = Keeps(lambda _: False, lambda _: False, lambda _: "name")
+ALL = View(lambda *_: True, name_of=lambda _: "name")
+NONE = View(lambda *_: False, name_of=lambda _: "name")
 
 
 @for_each([*product([1, 8, 9, 12, 13], [1, 126, 127, 128]), (12, 20_000)])
@@ -159,7 +106,7 @@ def test_long_lists_are_counted_again(version: int, count: int) -> None:
     assert cut(api, body, ALL) is None
     none = messages.encode(messages.make_response(api, {"topics": []}))
     assert cut(api, body, NONE) == none
-    first = cut(api, body, KEEPS._replace(topic="t0".__eq__))
+    first = cut(api, body, VIEW._replace(allows=lambda _, name, __: name == "t0"))
     wanted = messages.encode(messages.make_response(api, {"topics": topics[:1]}))
     assert first == (None if count == 1 else wanted)
 
@@ -171,7 +118,7 @@ def test_long_lists_are_counted_again(version: int, count: int) -> None:
         (
             ApiKey.DESCRIBE_CONFIGS,
             "00000000 00000001 0000 ffff 02 0003 616263 00000001 0001 61 ffff 01 00 00",
-            "00000000 00000000",
+            "00000000 00000001 001d ffff 02 0003 616263 00000000",
         ),
         (
             ApiKey.DESCRIBE_ACLS,
@@ -187,7 +134,7 @@ def test_long_lists_are_counted_again(version: int, count: int) -> None:
 )
 def test_version_0_of_old_clients_is_cut(key: ApiKey, body: str, after: str) -> None:
     """By hand, as Kafka 3.9 defines them: the codec does not know them."""
-    assert cut(api_of(key, 0), bytes.fromhex(body), KEEPS) == bytes.fromhex(after)
+    assert cut(api_of(key, 0), bytes.fromhex(body), VIEW) == bytes.fromhex(after)
 
 
 def test_a_refused_topic_stays() -> None:
@@ -195,13 +142,13 @@ def test_a_refused_topic_stays() -> None:
     api = api_of(ApiKey.METADATA, 12)
     fields = {"topics": [{"name": "odd", "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED}]}
     body = messages.encode(messages.make_response(api, fields))
-    assert cut(api, body, KEEPS) is None
+    assert cut(api, body, VIEW) is None
 
 
 def test_a_reply_that_is_no_listing_is_not_read() -> None:
     """It is a mistake of the caller, and never a listing that passes."""
     with pytest.raises(WireError, match="no listing"):
-        cut(api_of(ApiKey.HEARTBEAT, 4), b"", KEEPS)
+        cut(api_of(ApiKey.HEARTBEAT, 4), b"", VIEW)
 
 
 @for_each(READ)

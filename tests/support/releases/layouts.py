@@ -45,22 +45,45 @@ _UNJUDGED = (
     *("Fetch/ForgottenTopicsData", "ShareFetch/ForgottenTopicsData"),
 )
 """Structs whose topics and partitions a policy is not asked about: their fields are bytes like any other."""
+_REFUSES = (
+    *(
+        "ConsumerGroupDescribe/Groups/Members/Assignment",
+        "ShareGroupDescribe/Groups/Members/Assignment",
+    ),
+    *(
+        "ConsumerGroupDescribe/Groups/Members/TargetAssignment",
+        "StreamsGroupDescribe/Groups/Topology/",
+    ),
+)
+"""Structs of a described group whose topics refuse the group (`U`)."""
+_HIDES = "StreamsGroupDescribe/Groups/TopologyDescription/"
+"""The struct that its topics hide (`H`)."""
+_REPLY_KINDS = {
+    "ConsumerGroupDescribe/Groups/Members/SubscribedTopicNames": "s",
+    "CreateTopics/Topics/Name": "T",
+    "ShareGroupDescribe/Groups/Members/SubscribedTopicNames": "s",
+    "StreamsGroupDescribe/Groups/TopologyDescriptionStatus": "S",
+}
+"""Fields of replies whose kind follows from no name: those that Kafka does not hide, and others of such structs."""
 _NULL_MEANS_UNCHANGED = frozenset(
     {"ConsumerGroupHeartbeat/SubscribedTopicNames", "ShareGroupHeartbeat/SubscribedTopicNames"}
 )
 _EMPTY_MEANS_ALL = frozenset({"DescribeTopicPartitions/Topics"})
 _WIDTHS = {
-    **dict.fromkeys("tnwgdux", "s"),
+    **dict.fromkeys("tnwgduxTUH", "s"),
     "i": "16",
     "e": "4",
     "o": "4",
+    "O": "4",
     "p": "4",
     "c": "2",
     "y": "1",
+    "S": "1",
 }
 _STRUCTS: dict[str, tuple[object, ...]] = {
     "r": ("1", "s"), "A": ("1", "s"), "R": ("s", "1"), "k": ("s", "1"), "q": ("1", ("[", "", "s")),
     "m": (("{", "", "2", "4", "4", "4", *(("[", "", "4"),) * 3),),
+    "K": ("4", "2", ("{", "", "s", "s", "1", "1", "1")), "N": (("(", "", "s", "4"),),
 }  # fmt: skip
 """Kinds that stand for several fields."""
 
@@ -206,8 +229,21 @@ class _ReplyWriter(_Writer):
 
     def kind(self, place: str, field: Field, siblings: tuple[Field, ...], *, in_topic: bool) -> str:
         """Return the token of a field, as for a request."""
+        whole = f"{self._message.name}/{place}"
         if field.name == "ErrorCode" and ("/" not in place or any(map(names_item, siblings))):
             return "c"
+        if field.name.endswith("AuthorizedOperations"):
+            self.names_something = True
+            return "O"
+        if whole in _REPLY_KINDS:
+            return _REPLY_KINDS[whole]
+        if field.entity == "transactionalId":
+            self.names_something = True
+            return "d"
+        if field.entity == "topicName" and whole.startswith((*_REFUSES, _HIDES)):
+            return "H" if whole.startswith(_HIDES) else "U"
+        if field.name == "TopicId" and whole.startswith(_REFUSES):
+            return "16"
         kind = super().kind(place, field, siblings, in_topic=in_topic)
         return "4" if kind == "p" else kind
 
@@ -227,4 +263,5 @@ def _names_topic(field: Field) -> bool:
 
 def names_item(field: Field) -> bool:
     """Return whether the struct with this field is a topic, a group or a resource."""
-    return _names_topic(field) or field.entity == "groupId" or field.name == "ResourceName"
+    entities = {"groupId", "transactionalId"}
+    return _names_topic(field) or field.entity in entities or field.name == "ResourceName"
