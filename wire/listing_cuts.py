@@ -7,8 +7,7 @@
 - An array whose items have a `t`, `i`, `g`, `d`, `r`, `R` or `A` is cut; its count is written again. Arrays inside of
   items are cut, too. Where the request has named the groups, transactional ids or resources, an item is not cut but
   refused: it has its name, an error code, and nothing else.
-- `U`: a topic that refuses the group around it. `H`: a topic that hides the struct around it, and `S` the status of such
-  a struct, after it.
+- `U`: a topic that refuses the group around it. `H`: a topic that hides the struct around it; `S`, its status, follows.
 - `K`: the settings of a created topic, up to its tags. `N`: the cursor, which must name no hidden topic.
 - The code for an API and version is made from its line when it is first needed (`wire.cuts_code`).
 - A reply that does not have its layout to the last byte raises `WireError`.

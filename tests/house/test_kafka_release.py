@@ -236,11 +236,11 @@ def test_an_api_of_ours_that_begins_to_name_topics_is_named(tmp_path: Path) -> N
     """Policies judge those in its requests, and cut those out of its replies."""
     made = Definitions()
     topic = field("Topic", "string", "2+", entityType="topicName")
-    made.add(*(22, "InitProducerId", "0-5", "2+"), [field("Wait", "int32"), topic], [ERROR])
+    made.add(*(57, "UpdateFeatures", "0-2", "0+"), [field("Wait", "int32"), topic], [ERROR])
     items = field("Items", "[]Item", "2+", fields=[topic])
     made.add(*(48, "DescribeClientQuotas", "0-2", "1+"), [], [ERROR, items])
     lines = [*missing(made.written(NEW, tmp_path / "made"), KNOWN)]
-    assert Missing("wire/request_layouts.py", "InitProducerId 4 t@2+") in lines
+    assert Missing("wire/request_layouts.py", "UpdateFeatures 4 t@2+") in lines
     assert Missing("wire/listing_cuts.py", "DescribeClientQuotas c {t}@2+") in lines
 
 
