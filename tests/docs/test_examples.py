@@ -27,9 +27,11 @@ CONFIGURATIONS = [
 CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
-@pytest.mark.parametrize(("name", "tests"), [("client_ids", 3), ("ask_first", 4), ("cookbook", 47)])
-def test_an_example_policy_passes_its_own_test(name: str, tests: int) -> None:
-    """The example's test runs as it stands, with nothing but Sluice installed."""
+@pytest.mark.parametrize(
+    ("name", "tests"), [("client_ids", 3), ("ask_first", 4), ("cookbook", 47), ("tokens", 2)]
+)
+def test_an_example_plug_in_passes_its_own_test(name: str, tests: int) -> None:
+    """The example's test runs as it stands, with nothing but Sluice and what the example names installed."""
     folder = ROOT / "examples" / name
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
 
