@@ -31,14 +31,14 @@ from policies.name_patterns import NamePatterns
 from policies.topic_settings import ANY, MANAGE, OPEN, Access, TopicsConfig, access_needed
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey
-from wire.authorization import ResourceType
+from wire.authorization import Ask, ResourceType, checks_of
 from wire.errors import ErrorCode
 from wire.metadata import auto_creation_at
 from wire.request_layouts import names_anything
 
 if TYPE_CHECKING:
     from policies.api import Host, Peer, Replace, Request, Response
-    from policies.denial import TopicKey
+    from policies.denial import DenyKey, TopicKey
 
 
 MAX_CLIENTS: Final = 10_000
@@ -56,6 +56,7 @@ _CREATES: Final = "Metadata below v4 would create the topic, which no rule allow
 _Kind: TypeAlias = Literal[0, 1]
 _TOPICS: Final = 0
 _GROUPS: Final = 1
+_GROUP: Final = ResourceType.GROUP
 
 
 class _Step(NamedTuple):
@@ -115,7 +116,7 @@ class TopicRules(Policy):
             self._denied.add(len(groups), "group")
             if len(groups) == len(request.groups):
                 return _NO_GROUP
-        denied: dict[TopicKey | tuple[TopicKey, int], int] = {}
+        denied: dict[DenyKey, int] = {}
         for topic in request.topics:
             name = topic.name
             if name is None:
@@ -131,8 +132,10 @@ class TopicRules(Policy):
             denied |= dict.fromkeys(creates, ErrorCode.UNSUPPORTED_VERSION)
             return Deny(denied, _CREATES)
         if groups:
-            codes = dict.fromkeys(groups, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-            return Deny(denied, _NO_GROUP.message, self.host.name, codes)
+            code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+            (operation,) = {c.operation for c in checks_of(request.api) if c.kind is _GROUP}
+            denied |= {Ask(_GROUP, each, operation, code): int(code) for each in groups}
+            return Deny(denied, _NO_GROUP.message, self.host.name)
         deny = Deny(denied, _NO_TOPIC, self.host.name)
         if creates and (patches := _without_creation(request)):
             return Forward(patches, denials=(deny,) if denied else ())

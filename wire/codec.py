@@ -60,6 +60,11 @@ def decode_response(api: Api, body: Buffer) -> Message:
     return message
 
 
+def decode_struct(shape: Shape, data: Buffer, budget: int) -> object:
+    """Return the struct of this shape whose bytes are `data`. Raises as `decode_request`."""
+    return _decode(shape, data, budget)[0]
+
+
 def encode(message: object) -> bytes:
     """Return the body of a message, request or response. Raises `WireError` if a value does not fit its field."""
     from kio.serial import entity_writer  # noqa: PLC0415 - lazily, see above

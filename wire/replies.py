@@ -8,7 +8,8 @@
     them all in its next request.
   - Metadata: at its topics alone, beside the brokers. A client without brokers cannot ask any other API.
 - One table says which request array feeds which response array. The rest follows from the schema: fields that name an
-  item are copied, error codes are set, all other fields hold zero values.
+  item are copied, error codes are set, all other fields hold zero values. By the same table a request is divided
+  (`wire.request_parts`), and the items that are refused are added to the reply (`wire.reply_joins`).
 - A request that asks for everything by naming nothing (Metadata of all topics, for example) has no item to carry the
   code. Below the version with a top-level code its reply is empty, as Kafka's is.
 - An API or version that the codec does not know has no reply: `WireError`, and the caller closes the connection.
@@ -33,7 +34,7 @@ answered in several (`wire.large_refusals`), because a refusal must not block th
 
 
 @dataclass(frozen=True, slots=True)
-class _Echo:
+class Echo:
     """One request array and the response array that answers it, item by item."""
 
     asked: tuple[str, ...]
@@ -42,12 +43,15 @@ class _Echo:
     answered: str
     renamed: tuple[tuple[str, str], ...]
     """(request field, response field); "*" is an item that is itself a number or a string."""
-    inner: _Echo | None
+    inner: Echo | None
+    is_partial: bool
+    """Whether only a refusal of some items names them: that of the whole leaves the array empty."""
 
 
-def _echo(text: str) -> _Echo:
+def _echo(text: str) -> Echo:
     """Parse `asked > answered (field=field)`; after a slash the same for the items' own array."""
     outer, _, inner = " ".join(text.split()).partition(" / ")
+    is_partial, outer = outer.startswith("~"), outer.lstrip("~")
     arrays, _, renames = outer.partition(" (")
     asked, _, answered = arrays.partition(">")
     pairs = tuple(
@@ -55,7 +59,7 @@ def _echo(text: str) -> _Echo:
         for left, _, right in (each.partition("=") for each in renames.rstrip(")").split())
     )
     path = tuple(asked.strip().split(".")) if asked.strip() else ()
-    return _Echo(path, answered.strip(), pairs, _echo(inner) if inner else None)
+    return Echo(path, answered.strip(), pairs, _echo(inner) if inner else None, is_partial)
 
 
 _TABLE: Final = """
@@ -65,7 +69,9 @@ ListOffsets               topics > topics / partitions > partitions
 Metadata                  topics > topics
 OffsetCommit              topics > topics / partitions > partitions
 OffsetFetch <2            topics > topics / partition_indexes > partitions (*=partition_index)
-OffsetFetch               groups > groups
+OffsetFetch <8            ~topics > topics / partition_indexes > partitions (*=partition_index)
+OffsetFetch               groups > groups / ~topics > topics \
+                          / partition_indexes > partitions (*=partition_index)
 FindCoordinator           coordinator_keys > coordinators (*=key)
 DescribeGroups            groups > groups (*=group_id)
 CreateTopics              topics > topics
@@ -87,6 +93,7 @@ AlterReplicaLogDirs       dirs.topics > results (name=topic_name) \
 DescribeLogDirs <3        > results
 CreatePartitions          topics > results
 DeleteGroups              groups_names > results (*=group_id)
+OffsetDelete              ~topics > topics / partitions > partitions
 ElectLeaders              topic_partitions > replica_election_results \
                           / partitions > partition_result (*=partition_id)
 IncrementalAlterConfigs   resources > responses
@@ -100,9 +107,15 @@ ConsumerGroupDescribe     group_ids > groups (*=group_id)
 DescribeTopicPartitions   topics > topics
 ShareGroupDescribe        group_ids > groups (*=group_id)
 StreamsGroupDescribe      group_ids > groups (*=group_id)
-DescribeShareGroupOffsets groups > groups
+ShareFetch                ~topics > responses / partitions > partitions
+ShareAcknowledge          ~topics > responses / partitions > partitions
+DescribeShareGroupOffsets groups > groups / ~topics > topics \
+                          / partitions > partitions (*=partition_index)
+AlterShareGroupOffsets    ~topics > responses / partitions > partitions
+DeleteShareGroupOffsets   ~topics > responses
 """
-"""API (below the version), request array > response array, and the arrays of their items after a slash.
+"""API (below the version), request array > response array, and the arrays of their items after a slash. `~`: a refusal
+of the whole does not name the items.
 DescribeLogDirs below v3 can hold the code only in an item that answers nothing; Kafka sends an empty list there, which
 clients read as success."""
 
@@ -115,8 +128,11 @@ _SESSION_CODES: Final = frozenset(
 )
 """Codes that are about a fetch session: they stand at the top."""
 
-_ECHOES: Final[dict[int, list[tuple[int | None, _Echo]]]] = {}
+_ECHOES: Final[dict[int, list[tuple[int | None, Echo]]]] = {}
 
+
+_ACKNOWLEDGED: Final = "acknowledge_error_code"
+"""Of a ShareFetch: it stands beside the other code if the client has acknowledged records of the partition."""
 
 _NAMING: Final = frozenset(
     {
@@ -132,6 +148,7 @@ _NAMING: Final = frozenset(
         "resource_type",
         "topic",
         "topic_id",
+        "topic_name",
         "transactional_id",
     }
 )
@@ -177,37 +194,60 @@ def error_body(
     elif api.key == ApiKey.METADATA and code != ErrorCode.REBOOTSTRAP_REQUIRED:
         values["brokers"] = _brokers(shape, brokers)
         top = 0
-    for below, echo in _ECHOES.get(api.key, ()):
-        if (below is not None and api.version >= below) or shape.field(echo.answered) is None:
+    for echo in _echoes(api):
+        if echo.is_partial or shape.field(echo.answered) is None:
             continue
-        request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
+        request: object = None
+        if echo.asked:
+            request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
         earlier = values.get(echo.answered, ())
-        answers = _answers(shape, echo, request, code, message)
+        answers = tuple(
+            answer(shape, echo, item, code, message) for item in _items(request, echo.asked)
+        )
         if isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
     return codec.encode(make_message(shape, top, values, message))
 
 
-def error_items(api: Api, request_body: bytes, code: int, message: str | None) -> list[bytes]:
-    """Return the encoded items that refuse those of this request, in its order. Raises `WireError` as `error_body`."""
+def empty_body(api: Api, brokers: Iterable[tuple[int, str, int]] = ()) -> bytes:
+    """Return the response body without an item and without an error, to which refused items are added.
+
+    `brokers` as in `error_body`. Raises `WireError` if the codec does not know the version.
+    """
     shape = codec.response_shape(api)
-    request = codec.decode_request(api, request_body, MAX_REFUSED_ELEMENTS)
-    echo = next(e for below, e in _ECHOES[api.key] if below is None or api.version < below)
-    return [codec.encode(item) for item in _answers(shape, echo, request, code, message)]
+    values = {"brokers": _brokers(shape, brokers)} if api.key == ApiKey.METADATA else {}
+    return codec.encode(make_message(shape, 0, values))
+
+
+def echo_of(api: Api) -> Echo | None:
+    """Return which array of the request, and which one of its reply, hold the items that are refused one by one.
+
+    None if there is none in this version. Raises `WireError` if the codec does not know the version.
+    """
+    asked, answered = codec.request_shape(api), codec.response_shape(api)
+    fitting = [
+        each
+        for each in _echoes(api)
+        if asked.field(each.asked[0] if len(each.asked) == 1 else "")
+        and answered.field(each.answered)
+    ]
+    if len(fitting) != 1:
+        return None
+    inner = fitting[0].inner
+    nested = inner is not None and inner.inner is not None and not inner.is_partial
+    return None if nested else fitting[0]
+
+
+def _echoes(api: Api) -> list[Echo]:
+    """Return the lines of the table for this version: the first that ends after it, else all that do not end."""
+    lines = _ECHOES.get(api.key, ())
+    older = [echo for below, echo in lines if below is not None and api.version < below]
+    return older[:1] or [echo for below, echo in lines if below is None]
 
 
 def _brokers(shape: Shape, brokers: Iterable[tuple[int, str, int]]) -> tuple[object, ...]:
     named = ({"node_id": node, "host": host, "port": port} for node, host, port in brokers)
     return tuple(make_message(shape.item("brokers"), 0, each) for each in named)
-
-
-def _answers(
-    shape: Shape, echo: _Echo, request: object, code: int, message: str | None
-) -> tuple[object, ...]:
-    """Return an answer to each item of the array that `echo` names."""
-    item_shape = shape.item(echo.answered)
-    items = _items(request, echo.asked)
-    return tuple(_answer(item_shape, echo, item, code, message) for item in items)
 
 
 def _items(request: object, path: tuple[str, ...]) -> list[object]:
@@ -218,15 +258,22 @@ def _items(request: object, path: tuple[str, ...]) -> list[object]:
     return items
 
 
-def _answer(shape: Shape, echo: _Echo, item: object, code: int, message: str | None) -> object:
+def answer(shape: Shape, echo: Echo, item: object, code: int, message: str | None) -> object:
+    """Return the item of a response of this shape that refuses an item of the request."""
+    answered = shape.item(echo.answered)
     values: dict[str, object] = {}
-    for field in shape.untagged:
+    for field in answered.untagged:
         if field.name in _NAMING and hasattr(item, field.name):
             value = getattr(item, field.name)
             if value is not None or field.is_nullable or field.kafka_type == "uuid":
                 values[field.name] = value
-    for asked, answered in echo.renamed:
-        values[answered] = item if asked == "*" else getattr(item, asked)
-    if echo.inner is not None:
-        values[echo.inner.answered] = _answers(shape, echo.inner, item, code, message)
-    return make_message(shape, code, values, message)
+        elif field.name == _ACKNOWLEDGED and getattr(item, "acknowledgement_batches", None):
+            values[field.name] = code
+    for asked, named in echo.renamed:
+        values[named] = item if asked == "*" else getattr(item, asked)
+    inner = echo.inner
+    if inner is not None and not inner.is_partial:
+        values[inner.answered] = tuple(
+            answer(answered, inner, each, code, message) for each in _items(item, inner.asked)
+        )
+    return make_message(answered, code, values, message)

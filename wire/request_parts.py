@@ -1,14 +1,22 @@
-"""Divides a request by the topics and partitions, or by the groups, that it names: the bytes of each stay as they are.
+"""Divides a request by the items that it names: topics and partitions, groups, transactional ids, config resources.
 
-- The APIs whose topics, or groups, are in one array of their own can be divided (`DIVISIBLE`, `GROUPED`).
-- The body was read by `read_names` before, so it is known to be whole and valid.
+- Where the items stand follows from the table of `wire.replies` and the codec's schema; what they are, from the table
+  of `wire.authorization`.
+- The items that are not refused keep their bytes and their order. Those of a group that is not refused are divided in
+  turn: the group stays in the request, with the topics that are left.
+- A refused item is cut to what its refusal repeats: of each array in it the first element stays, and of its partitions
+  as many as are answered in one step.
+- Any bytes may come: malformed ones raise `WireError`. A large request is divided with pauses.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from contextlib import suppress
+from functools import cache
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from wire.api_keys import ApiKey
+from wire import codec
+from wire.authorization import ResourceType, Scope, checks_of
 from wire.errors import WireError
 from wire.primitives import (
     Buffer,
@@ -18,63 +26,67 @@ from wire.primitives import (
     encode_compact_count,
     encode_count,
     int32_at,
-    skip_bytes,
-    skip_compact,
-    skip_string,
+    skip,
     skip_tags,
     string_length,
 )
-from wire.request_layouts import Part, layout_of
-from wire.request_names import ZERO_ID
-from wire.topic_refs import TopicRef
+from wire.replies import Echo, echo_of
+from wire.schema import FIXED_BYTES, FieldShape, Shape, check_field, check_value, make_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
+    from wire.authorization import Check
 
-DIVISIBLE: Final = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.METADATA,
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.OFFSET_COMMIT,
-    }
-)
-
-GROUPED: Final = frozenset(
-    {
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.DELETE_GROUPS,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.SHARE_GROUP_DESCRIBE,
-        ApiKey.STREAMS_GROUP_DESCRIBE,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-        ApiKey.FIND_COORDINATOR,
-    }
-)
-"""OffsetFetch from v8 on, FindCoordinator from v4 on; before, they name one group."""
+STEP_ELEMENTS: Final = 512
+"""Items, partitions and other elements that are walked between two pauses."""
+STEP_ITEMS: Final = 50
+"""Partitions of a refused item: one with more is refused in several items."""
+ZERO_ID: Final = bytes(16)
+"""The id in requests that stands for "no id"."""
+_NO_LIMIT: Final = 1 << 40
+"""Elements are not limited here, because the walk pauses."""
+_NAMES: Final = frozenset({"name", "topic", "topic_name", "group_id", "resource_name"})
+_RESOURCES: Final = {2: ResourceType.TOPIC, 32: ResourceType.GROUP}
+"""Types of config resources; all others are the cluster's."""
+_COORDINATORS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 L = TypeVar("L")
-WIDTHS: Final = {"p": 4, "i": 16, "e": 4, "o": 4, "y": 1}
 
 
-class _Element(NamedTuple):
-    """One topic of the array: its bytes up to the count of its partitions, each partition, and the bytes after them.
+class Item(NamedTuple):
+    """One item that a request names."""
 
-    A topic without an array of partitions is `head` alone, and `partitions` is None.
-    """
-
-    topic: TopicRef
-    head: bytes
-    partitions: list[tuple[int, bytes]] | None
-    tail: bytes
+    kind: ResourceType | None
+    """None: a part of a request that is authorized as a whole."""
+    name: str | None
+    """None: the id of a topic whose name is not known. Of the cluster: the act."""
+    topic_id: bytes | None = None
 
 
-STEP_TOPICS: Final = 100
-"""Topics or groups that are walked between two pauses."""
+class Parts(NamedTuple, Generic[L]):
+    """A divided request."""
+
+    rest: bytes
+    """The body with the items that are not refused."""
+    items: int
+    """How many items it has, whole or in part."""
+    refused: dict[L, list[bytes]]
+    """By label: the items that are refused."""
+    inside: dict[L, dict[str, list[bytes]]]
+    """By label: the topics that are refused in a group that is not."""
+
+
+def item_checks(api: Api) -> tuple[Check, ...]:
+    """Return the rights of which some items may be refused while others pass, in Kafka's order."""
+    with suppress(LookupError):  # nothing is known of the rights that this version needs
+        return tuple(check for check in checks_of(api) if check.scope is not Scope.REQUEST)
+    return ()
+
+
+def is_divisible(api: Api) -> bool:
+    """Return whether requests of this API and version can be divided."""
+    return bool(item_checks(api)) and codec.is_known(api) and echo_of(api) is not None
 
 
 def dividing(
@@ -82,191 +94,346 @@ def dividing(
     buf: Buffer,
     body_at: int,
     name_of: Mapping[bytes, str],
-    label_of: Callable[[TopicRef, int | None], L],
-) -> Generator[None, None, dict[L, bytes]]:
-    """Return a body for each label, with the topics and partitions that have it; pause after each STEP_TOPICS.
+    label_of: Callable[[Item, int | None], L | None],
+) -> Generator[None, None, Parts[L]]:
+    """Return the parts of the request whose body is buf[body_at:]. Pauses after each STEP_ELEMENTS elements.
 
-    `label_of(topic, partition)` labels a partition; None as partition: a topic without partitions. Raises WireError
-    for an API or version that cannot be divided.
+    `label_of(item, partition)` labels what is refused; None: it is not. None as partition: an item without any.
+    `name_of` are names of topics by id. Raises WireError for an API or version whose items are not in one array, and
+    for a malformed body.
     """
-    layout = layout_of(api)
-    if api.key not in DIVISIBLE or layout is None:
-        raise WireError(f"{api.name} v{api.version} cannot be divided by topics")
-    walk = PartsWalk(api, buf, name_of)
-    place = next(n for n, part in enumerate(layout) if part.names_topics)
-
-    def pieces_at(pos: int) -> tuple[dict[L, bytes], int]:
-        element, after = walk.element(layout[place], pos)
-        return _pieces(element, walk.counted, label_of), after
-
-    return (yield from _dividing(walk, buf, body_at, layout[:place], pieces_at))
+    layout = _layout_of(api)
+    walk = _Walk(api, buf, name_of, label_of)
+    pos = walk.fields(layout.before, body_at)
+    before = bytes(buf[body_at:pos])
+    found = _Found[L]()
+    pos = yield from walk.array(layout.array, pos, found)
+    rest = b"".join((before, walk.kept(found), bytes(buf[pos:])))
+    return Parts(rest, len(found.kept), found.refused, found.inside)
 
 
-def dividing_by_group(
-    api: Api, buf: Buffer, body_at: int, label_of: Callable[[str | None], L]
-) -> Generator[None, None, dict[L, bytes]]:
-    """Return a body for each label, with the groups that have it; pause after each STEP_TOPICS groups.
-
-    Raises WireError for an API or version that cannot be divided.
-    """
-    layout = flat(layout_of(api) if api.key in GROUPED else None)
-    found = (n for n, part in enumerate(layout) if part.kind in "{[" and _names_groups(part))
-    place = next(found, None)
-    if place is None:
-        raise WireError(f"{api.name} v{api.version} cannot be divided by groups")
-    walk, groups = PartsWalk(api, buf, {}), layout[place]
-
-    def piece_at(pos: int) -> tuple[dict[L, bytes], int]:
-        group, after = walk.group(groups, pos)
-        return {label_of(group): bytes(buf[pos:after])}, after
-
-    return (yield from _dividing(walk, buf, body_at, layout[:place], piece_at))
+def emptied(api: Api, body: Buffer) -> bytes:
+    """Return a body without its items, and without values in the fields after them. Raises WireError as `dividing`."""
+    layout = _layout_of(api)
+    blank = codec.encode(make_message(layout.shape, 0))
+    walk, blanks = (_Walk[None](api, each, {}, lambda *_: None) for each in (body, blank))
+    pos = walk.fields(layout.before, 0)
+    after = blanks.fields((*layout.before, layout.array.field), 0)
+    return b"".join((body[:pos], walk.counted(0), blank[after:]))
 
 
-def _dividing(
-    walk: PartsWalk,
-    buf: Buffer,
-    body_at: int,
-    before: tuple[Part, ...],
-    pieces_at: Callable[[int], tuple[dict[L, bytes], int]],
-) -> Generator[None, None, dict[L, bytes]]:
-    """Return a body for each label of the array after the fields `before`.
+class _Array(NamedTuple):
+    """An array of items: how they are named, and their own array."""
 
-    `pieces_at` returns what each label has of the element at an offset, and the offset after the element.
-    """
-    count_at = walk.skip_all(before, body_at)
-    count, pos = walk.count(count_at)
-    found: dict[L, list[bytes]] = {}
-    for number in range(1, count + 1):
-        if not number % STEP_TOPICS:
-            yield
-        pieces, pos = pieces_at(pos)
-        for label, piece in pieces.items():
-            found.setdefault(label, []).append(piece)
-    head, tail = bytes(buf[body_at:count_at]), bytes(buf[pos:])
-    return {
-        label: b"".join((head, walk.counted(len(pieces)), *pieces, tail))
-        for label, pieces in found.items()
-    }
+    field: FieldShape
+    kinds: tuple[ResourceType, ...]
+    act: str
+    """Of the cluster's config resources."""
+    steps: tuple[tuple[str, FieldShape], ...]
+    """The fields of an item, by what they are for: `name`, `id`, `type`, `inner`, `cut` or nothing."""
+    partitions: FieldShape | None
+    items: _Array | None
+    """The named items in each item."""
 
 
-def flat(layout: tuple[Part, ...] | None) -> tuple[Part, ...]:
-    """Return the parts with the keys of coordinators as an array of their own."""
-    keys = Part("1"), Part("[", (Part("g"),))
-    return tuple(each for part in layout or () for each in (keys if part.kind == "q" else (part,)))
+class _Layout(NamedTuple):
+    shape: Shape
+    before: tuple[FieldShape, ...]
+    array: _Array
 
 
-def _names_groups(part: Part) -> bool:
-    return any(each.kind == "g" for each in part.parts)
+@cache
+def _layout_of(api: Api) -> _Layout:
+    echo = echo_of(api)
+    if echo is None:
+        raise WireError(f"{api.name} v{api.version} cannot be divided by its items")
+    shape = codec.request_shape(api)
+    checks = item_checks(api)
+    kinds = tuple(dict.fromkeys(each.kind for each in checks))
+    act = next((each.act for each in checks if each.act), "")
+    place = [each.name for each in shape.untagged].index(echo.asked[0])
+    array = _array_of(shape.untagged[place], echo, kinds, act)
+    return _Layout(shape, shape.untagged[:place], array)
 
 
-def _pieces(
-    element: _Element,
-    counted: Callable[[int], bytes],
-    label_of: Callable[[TopicRef, int | None], L],
-) -> dict[L, bytes]:
-    topic, head, partitions, tail = element
-    if not partitions:
-        none = counted(0) if partitions is not None else b""
-        return {label_of(topic, None): head + none + tail}
-    found: dict[L, list[bytes]] = {}
-    for index, piece in partitions:
-        found.setdefault(label_of(topic, index), []).append(piece)
-    return {
-        label: b"".join((head, counted(len(pieces)), *pieces, tail))
-        for label, pieces in found.items()
-    }
+def _array_of(field: FieldShape, echo: Echo, kinds: tuple[ResourceType, ...], act: str) -> _Array:
+    inner = echo.inner
+    own = inner.asked[0] if inner is not None else ""
+    steps: list[tuple[str, FieldShape]] = []
+    partitions = items = None
+    for each in field.shape.untagged if field.shape is not None else ():
+        what = ""
+        if each.name == own:
+            if inner is not None and inner.inner is not None:
+                what, items = "inner", _array_of(each, inner, kinds[1:], act)
+            elif _begins_with_index(each):
+                what, partitions = "inner", each
+        elif each.is_array:
+            what = "cut"
+        elif each.name in _NAMES and each.kafka_type == "string":
+            what = "name"
+        else:
+            what = {"topic_id": "id", "resource_type": "type"}.get(each.name, "")
+        steps.append((what, each))
+    return _Array(field, kinds, act, tuple(steps), partitions, items)
 
 
-class PartsWalk:
-    """Walks one body by its layout. `counted` encodes the count of an array."""
+def _begins_with_index(field: FieldShape) -> bool:
+    first = field if field.shape is None else field.shape.untagged[0]
+    return first.kafka_type == "int32"
 
-    def __init__(self, api: Api, buf: Buffer, name_of: Mapping[bytes, str]) -> None:
+
+@cache
+def _has_arrays(shape: Shape) -> bool:
+    return any(
+        each.is_array or (each.shape is not None and _has_arrays(each.shape))
+        for each in shape.untagged
+    )
+
+
+@cache
+def _strides(shape: Shape) -> tuple[int | FieldShape, ...]:
+    """Return the fields of a struct; those of fixed sizes that follow each other are joined to their size."""
+    found: list[int | FieldShape] = []
+    for each in shape.untagged:
+        size = 0 if each.is_array else FIXED_BYTES.get(each.kafka_type, 0)
+        last = found[-1] if found else None
+        if size and isinstance(last, int):
+            found[-1] = last + size
+        else:
+            found.append(size or each)
+    return tuple(found)
+
+
+class _Found(Generic[L]):
+    """What the walk of an array has found."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Of the array; -1: it is null."""
+        self.kept: list[bytes] = []
+        self.refused: dict[L, list[bytes]] = {}
+        self.inside: dict[L, dict[str, list[bytes]]] = {}
+
+
+class _Walk(Generic[L]):
+    """Walks the items of one body. `counted` encodes the count of an array."""
+
+    def __init__(
+        self,
+        api: Api,
+        buf: Buffer,
+        name_of: Mapping[bytes, str],
+        label_of: Callable[[Item, int | None], L | None],
+    ) -> None:
         self._buf = buf
         self._end = len(buf)
-        self._flexible = api.flexible
+        self._flexible = codec.request_shape(api).is_flexible
         self._name_of = name_of
-        self.counted = encode_compact_count if api.flexible else encode_count
+        self._label_of = label_of
+        self._key_type = 0
+        self._steps = 0
+        self.counted = encode_compact_count if self._flexible else encode_count
 
-    def count(self, pos: int) -> tuple[int, int]:
-        """Return an array's count (-1: null) and the offset of its first element."""
-        return (compact_count if self._flexible else array_count)(self._buf, pos, self._end)
+    def fields(self, fields: tuple[FieldShape, ...], pos: int) -> int:
+        """Return the offset after these fields."""
+        for each in fields:
+            at, pos = pos, self._field(each, pos)
+            if each.name == "key_type":
+                self._key_type = self._buf[at]
+        return pos
 
-    def element(self, part: Part, pos: int) -> tuple[_Element, int]:
-        """Return one element of the array of topics, and the offset after it."""
-        start = pos
-        name, topic_id = None, None
-        partitions: list[tuple[int, bytes]] | None = None
-        head_end = tail_at = 0
-        for field in part.parts:
-            if field.kind == "t":
-                name, pos = self._text(pos)
-            elif field.kind == "i":
-                topic_id, pos = bytes(self._buf[pos : pos + 16]), pos + 16
-            elif field.kind in "{[" and field.parts[0].kind == "p":
-                head_end, partitions = pos, []
-                count, pos = self.count(pos)
-                for _ in range(count):
-                    after = self._item(field, pos)
-                    index = int32_at(self._buf, pos)[0]
-                    partitions.append((index, bytes(self._buf[pos:after])))
-                    pos = after
-                tail_at = pos
+    def array(self, array: _Array, pos: int, found: _Found[L]) -> Generator[None, None, int]:
+        """Divide the items of an array into those that are kept and refused; return the offset after them."""
+        found.count, pos = self._count(pos)
+        for _ in range(found.count):
+            if self._is_step():
+                yield
+            if array.field.shape is not None:
+                pos = yield from self._item(array, pos, found)
+                continue
+            item = self._named(array, self._text(pos), None, 0)
+            start, pos = pos, self._value(array.field, pos)
+            self._put(found, self._label_of(item, None), bytes(self._buf[start:pos]))
+        return pos
+
+    def kept(self, found: _Found[L]) -> bytes:
+        """Return the array without what is refused; one that was null stays so."""
+        return self.counted(len(found.kept) if found.count >= 0 else -1) + b"".join(found.kept)
+
+    def _item(self, array: _Array, pos: int, found: _Found[L]) -> Generator[None, None, int]:
+        """Divide one struct of an array; return the offset after it."""
+        start, inner_at, inner_end = pos, -1, -1
+        name = topic_id = None
+        resource = 0
+        partitions: dict[L | None, list[tuple[bytes, bytes]]] = {}
+        inside = _Found[L]()
+        cuts: list[tuple[int, int, bytes]] = []
+        for what, field in array.steps:
+            at = pos
+            if what == "cut":
+                less, pos = yield from self._cut(field, pos)
+                cuts.append((at, pos, less))
+            elif what == "inner":
+                item = self._named(array, name, topic_id, resource)
+                if array.items is not None:
+                    pos = yield from self.array(array.items, pos, inside)
+                else:
+                    pos = yield from self._partitions(field, item, pos, partitions)
+                inner_at, inner_end = at, pos
             else:
-                pos = self._skip(field, pos)
-        if part.kind == "{" and self._flexible:
-            pos = skip_tags(self._buf, pos, self._end)
-        if topic_id == ZERO_ID and any(field.kind == "t" for field in part.parts):
+                if what == "name":
+                    name = self._text(pos)
+                pos = self._field(field, pos)
+                if what == "id":
+                    topic_id = bytes(self._buf[at:pos])
+                elif what == "type":
+                    resource = self._buf[at]
+        pos = self._tags(pos)
+        item = self._named(array, name, topic_id, resource)
+        if inner_at < 0 or not partitions:
+            label = self._label_of(item, None)
+            if label is not None:
+                ends = (inner_at, inner_end, self.counted(0)) if inner_at >= 0 else (pos, pos, b"")
+                self._put(found, label, self._without(start, pos, [*cuts, ends]))
+            elif inside.refused:
+                kept = inner_at, inner_end, self.kept(inside)
+                self._put(found, None, self._without(start, pos, [kept]))
+                for each, pieces in inside.refused.items():
+                    by_name = found.inside.setdefault(each, {})
+                    by_name.setdefault(item.name or "", []).extend(pieces)
+            else:
+                found.kept.append(bytes(self._buf[start:pos]))
+            return pos
+        for label, pairs in partitions.items():
+            step = len(pairs) if label is None else STEP_ITEMS
+            for first in range(0, len(pairs), step):
+                some = [
+                    less if label is not None else raw for raw, less in pairs[first : first + step]
+                ]
+                listed = inner_at, inner_end, self.counted(len(some)) + b"".join(some)
+                less_of = [listed] if label is None else sorted([*cuts, listed])
+                self._put(found, label, self._without(start, pos, less_of))
+        return pos
+
+    def _partitions(
+        self,
+        field: FieldShape,
+        item: Item,
+        pos: int,
+        found: dict[L | None, list[tuple[bytes, bytes]]],
+    ) -> Generator[None, None, int]:
+        """Find the partitions of an item by label, each as it is and cut; return the offset after them."""
+        count, pos = self._count(pos)
+        shape = field.shape
+        cuts = shape is not None and _has_arrays(shape)
+        for _ in range(count):
+            if self._is_step():
+                yield
+            at = pos
+            less = b""
+            if cuts and shape is not None:
+                less, pos = yield from self._cut_struct(shape, pos)
+            else:
+                pos = self._value(field, pos)
+            raw = bytes(self._buf[at:pos])
+            label = self._label_of(item, int32_at(raw)[0])
+            found.setdefault(label, []).append((raw, less if cuts else raw))
+        return pos
+
+    def _put(self, found: _Found[L], label: L | None, piece: bytes) -> None:
+        if label is None:
+            found.kept.append(piece)
+        else:
+            found.refused.setdefault(label, []).append(piece)
+
+    def _without(self, start: int, stop: int, cuts: list[tuple[int, int, bytes]]) -> bytes:
+        """Return buf[start:stop] with other bytes in the place of some."""
+        pieces: list[bytes] = []
+        for at, after, new in sorted(cuts):
+            pieces += bytes(self._buf[start:at]), new
+            start = after
+        return b"".join((*pieces, bytes(self._buf[start:stop])))
+
+    def _named(
+        self, array: _Array, name: str | None, topic_id: bytes | None, resource: int
+    ) -> Item:
+        """Return what an item is about, by the names that policies saw."""
+        kinds = array.kinds
+        if ResourceType.CLUSTER in kinds:
+            kind = _RESOURCES.get(resource, ResourceType.CLUSTER)
+            return Item(kind, array.act if kind is ResourceType.CLUSTER else name)
+        if ResourceType.TRANSACTIONAL_ID in kinds and ResourceType.GROUP in kinds:
+            return Item(_COORDINATORS.get(self._key_type), name)
+        if topic_id == ZERO_ID and any(what == "name" for what, _ in array.steps):
             topic_id = None
         if topic_id is not None:
             name = self._name_of.get(topic_id)
-        topic = TopicRef(name, topic_id, tuple(index for index, _ in partitions or ()))
-        if partitions is None:
-            return _Element(topic, bytes(self._buf[start:pos]), None, b""), pos
-        head, tail = bytes(self._buf[start:head_end]), bytes(self._buf[tail_at:pos])
-        return _Element(topic, head, partitions, tail), pos
+        return Item(kinds[0] if kinds else None, name, topic_id)
 
-    def group(self, part: Part, pos: int) -> tuple[str | None, int]:
-        """Return the name in one element of the array of groups, and the offset after the element."""
-        name = None
-        for field in part.parts:
-            if field.kind == "g":
-                name, pos = self._text(pos)
+    # -- reading ---------------------------------------------------------------------------------
+
+    def _cut(self, field: FieldShape, pos: int) -> Generator[None, None, tuple[bytes, int]]:
+        """Return an array of its first element alone, and the offset after the array."""
+        count, pos = self._count(pos)
+        if size := FIXED_BYTES.get(field.kafka_type):
+            stop = skip(pos, max(count, 0) * size, self._end)
+            some = min(count, 1)
+            return self.counted(some) + bytes(self._buf[pos : pos + max(some, 0) * size]), stop
+        first = b""
+        for number in range(count):
+            if self._is_step():
+                yield
+            at = pos
+            if field.shape is not None and _has_arrays(field.shape):
+                less, pos = yield from self._cut_struct(field.shape, pos)
             else:
-                pos = self._skip(field, pos)
-        if part.kind == "{" and self._flexible:
-            pos = skip_tags(self._buf, pos, self._end)
-        return name, pos
+                pos = self._value(field, pos)
+                less = bytes(self._buf[at:pos]) if not number else b""
+            first = first or less
+        return self.counted(min(count, 1)) + first, pos
 
-    def skip_all(self, parts: tuple[Part, ...], pos: int) -> int:
-        """Return the offset after these fields."""
-        for part in parts:
-            pos = self._skip(part, pos)
-        return pos
+    def _cut_struct(self, shape: Shape, pos: int) -> Generator[None, None, tuple[bytes, int]]:
+        """Return a struct with its arrays cut, and the offset after it."""
+        pieces: list[bytes] = []
+        for field in shape.untagged:
+            if field.is_array:
+                less, pos = yield from self._cut(field, pos)
+                pieces.append(less)
+            else:
+                at, pos = pos, self._field(field, pos)
+                pieces.append(bytes(self._buf[at:pos]))
+        at, pos = pos, self._tags(pos)
+        return b"".join((*pieces, bytes(self._buf[at:pos]))), pos
 
-    def _skip(self, part: Part, pos: int) -> int:
-        kind = part.kind
-        if kind in "{[":
-            count, pos = self.count(pos)
-            for _ in range(count):
-                pos = self._item(part, pos)
-            return pos
-        if kind in WIDTHS or kind.isdigit():
-            return pos + (WIDTHS.get(kind) or int(kind))
-        if self._flexible:
-            return skip_compact(self._buf, pos, self._end)
-        return (skip_bytes if kind == "b" else skip_string)(self._buf, pos, self._end)
+    def _is_step(self) -> bool:
+        self._steps += 1
+        return not self._steps % STEP_ELEMENTS
 
-    def _item(self, part: Part, pos: int) -> int:
-        pos = self.skip_all(part.parts, pos)
-        if part.kind == "{" and self._flexible:
-            return skip_tags(self._buf, pos, self._end)
-        return pos
+    def _count(self, pos: int) -> tuple[int, int]:
+        return (compact_count if self._flexible else array_count)(self._buf, pos, self._end)
 
-    def _text(self, pos: int) -> tuple[str | None, int]:
+    def _tags(self, pos: int) -> int:
+        return skip_tags(self._buf, pos, self._end) if self._flexible else pos
+
+    def _field(self, field: FieldShape, pos: int) -> int:
+        return check_field(field, self._flexible, self._buf, pos, self._end, _NO_LIMIT)[0]
+
+    def _value(self, field: FieldShape, pos: int) -> int:
+        """Return the offset after one element."""
+        if field.shape is None:
+            return check_value(field, self._flexible, self._buf, pos, self._end, _NO_LIMIT)[0]
+        for each in _strides(field.shape):
+            pos = skip(pos, each, self._end) if isinstance(each, int) else self._field(each, pos)
+        return self._tags(pos)
+
+    def _text(self, pos: int) -> str | None:
         length, pos = (compact_length if self._flexible else string_length)(
             self._buf, pos, self._end
         )
         if length < 0:
-            return None, pos
-        return self._buf[pos : pos + length].decode(), pos + length
+            return None
+        try:
+            return self._buf[pos : pos + length].decode()
+        except UnicodeDecodeError as error:
+            raise WireError("the request has a name that is not valid UTF-8") from error

@@ -89,6 +89,9 @@ _UNKNOWN_FIELDS: Final = frozenset(
 )
 """Fields without a default in the schema that are -1 in an error response of Kafka."""
 
+_EMPTY_TEXTS: Final = frozenset({"metadata"})
+"""Of a committed offset. Kafka sends it empty in an error response, and not null as it may be."""
+
 
 @dataclass(
     frozen=True, slots=True, eq=False
@@ -287,7 +290,7 @@ def _error_value(field: FieldShape, code: int) -> object:
 def _zero_value(field: FieldShape) -> object:
     if field.is_array:
         return ()
-    if field.is_nullable and field.kafka_type != "records":
+    if field.is_nullable and field.kafka_type != "records" and field.name not in _EMPTY_TEXTS:
         return None
     if field.shape is not None:
         return make_message(field.shape, 0)

@@ -1,6 +1,6 @@
 """Deny in a chain: it ends nothing, and an entry that only observes denies nothing."""
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
@@ -12,11 +12,14 @@ from policies.testing import BenchHost, BenchReporter
 from policies.testing.bench_request import BenchRequest
 from policies.verdicts import check_request, merge, without_exemption
 from wire.apis import ApiKey, find
+from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
-from wire.topic_refs import TopicRef
+from wire.request_parts import Item
 
 CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 PEER = Peer(1, "127.0.0.1", 5000)
+GROUP = Ask(ResourceType.GROUP, "g", Operation.READ, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+EVERY = Ask(ResourceType.TOPIC, None, Operation.DESCRIBE, CODE)
 
 
 class Says(Policy):
@@ -72,7 +75,7 @@ def test_a_denial_is_reported_as_a_refusal():
     assert decision.error == "POLICY_VIOLATION, TOPIC_AUTHORIZATION_FAILED"
     assert not is_no_op(denial)
 
-    denial = Deny({"x": CODE}, groups={"g": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    denial = Deny({"x": CODE, GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED})
     decision = PolicyDecision("topics", denial, PEER, "OffsetFetch", 0)
     assert decision.error == "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED"
 
@@ -87,20 +90,34 @@ def test_an_exemption_beside_a_denial_takes_nothing_from_it():
 @pytest.mark.parametrize("key", ["name", b"i" * 16, ("name", 3), (b"i" * 16, 3)])
 def test_a_key_is_a_name_or_an_id_with_or_without_a_partition(key):
     """Both kinds match a topic whose id has a name."""
-    topic = TopicRef("name", b"i" * 16, (3,))
+    topic = Item(ResourceType.TOPIC, "name", b"i" * 16)
     assert Deny({key: CODE}).code_of(topic, 3) == CODE
     assert Deny({key: CODE}).code_of(topic, None) == (None if isinstance(key, tuple) else CODE)
-    assert Deny({key: CODE}).code_of(TopicRef("other", b"j" * 16, (3,)), 3) is None
+    assert Deny({key: CODE}).code_of(Item(ResourceType.TOPIC, "other", b"j" * 16), 3) is None
+    assert Deny({key: CODE}).code_of(Item(ResourceType.GROUP, "name")) is None
+
+
+def test_a_key_may_be_an_ask():
+    """It matches the item of its kind and name, in any operation: a request asks for one, or for all of them."""
+    denial = Deny({GROUP: 30, EVERY: CODE})
+    assert denial.code_of(Item(ResourceType.GROUP, "g")) == 30
+    assert denial.code_of(Item(ResourceType.TRANSACTIONAL_ID, "g")) is None
+    assert denial.code_of(Item(ResourceType.TOPIC, "g")) is None
+    assert denial.code_of(Item(ResourceType.TOPIC, None, b"i" * 16)) is None
+    assert denial.code_of(Item(ResourceType.TOPIC, None)) == CODE
+    assert denial.asked == {
+        (ResourceType.GROUP, Operation.READ), (ResourceType.TOPIC, Operation.DESCRIBE),
+    }  # fmt: skip
+    assert replace(denial, policy="p").asked == denial.asked
 
 
 @pytest.mark.parametrize(
     "make",
     [lambda: Deny({"a": 0}), lambda: Deny({"a": 4711}), lambda: Deny({"a": True}), lambda: Deny({3: CODE}),
      lambda: Deny(["a"]), lambda: Deny({"a": CODE}, "x" * 251),
-     *(partial(Deny, {}, groups=groups)
-       for groups in (["g"], {b"g": CODE}, {"g": 0}, {"g": True}, {"g": 999}, {"g": "x"}))],
+     lambda: Deny({GROUP: 0}), lambda: Deny({("a", 1, 2): CODE})],
 )  # fmt: skip
 def test_a_wrong_denial_fails_when_it_is_made(make):
     """The message names the field."""
-    with pytest.raises(TypeError, match=r"Deny\.(codes|message|groups)"):
+    with pytest.raises(TypeError, match=r"Deny\.(codes|message)"):
         make()

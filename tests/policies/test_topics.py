@@ -12,6 +12,7 @@ from policies.testing import PolicyBench
 from policies.topics import MAX_CLIENTS, TopicRules
 from tests.support.messages.every_case import for_each
 from wire.apis import OFFERED, ApiKey, name_of
+from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
 from wire.request_layouts import names_anything
 
@@ -113,6 +114,11 @@ def test_a_group_is_judged_as_a_topic_is(
         assert got == (None if user in passing else GROUP)
 
 
+def asked(group: str) -> Ask:
+    """Return what these requests ask for about a group."""
+    return Ask(ResourceType.GROUP, group, Operation.DESCRIBE, GROUP)
+
+
 @pytest.mark.parametrize(
     ("api", "fields"),
     [
@@ -128,7 +134,7 @@ def test_some_of_several_groups_are_denied(api: str, fields: dict[str, object]) 
     request = bench.request(api, fields=fields)
     reader = replace(bench.peer, user="reader")
     verdict = bench.ask(request, reader)
-    assert verdict == Deny({}, groups={"h": GROUP, "i": GROUP})
+    assert verdict == Deny({asked("h"): GROUP, asked("i"): GROUP})
     assert bench.ask(request, replace(bench.peer, user="other")).code == GROUP  # type: ignore[union-attr]
 
 
@@ -139,7 +145,7 @@ def test_the_topics_of_an_allowed_group_are_judged_beside_a_denied_group() -> No
     groups = [{"group_id": "g-1", "topics": topics}, {"group_id": "h", "topics": None}]
     request = bench.request("OffsetFetch", 8, fields={"groups": groups})
     verdict = bench.ask(request, replace(bench.peer, user="reader"))
-    assert verdict == Deny({"secret": TOPIC}, groups={"h": GROUP})
+    assert verdict == Deny({"secret": TOPIC, asked("h"): GROUP})
 
 
 def test_a_request_about_all_topics_needs_the_right_to_manage_all() -> None:

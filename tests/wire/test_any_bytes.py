@@ -34,10 +34,10 @@ from wire.fetch_topics import FetchTopics
 from wire.oauthbearer import bearer_names
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
-from wire.reply_joins import insert_items
+from wire.reply_joins import Additions, add_items
 from wire.request_layouts import names_anything
 from wire.request_names import read_names
-from wire.request_parts import DIVISIBLE, GROUPED
+from wire.request_parts import dividing, is_divisible
 from wire.schema import Shape
 from wire.untagged_reply import UntaggedReply
 
@@ -58,6 +58,9 @@ def framed(data: bytearray) -> bytearray:
 
 def versions_of(key: int) -> list[Api]:
     return [api for api in BY_KEY_AND_VERSION.values() if api.key == key]
+
+
+ADDED = Additions(inside={"g": (b"", 0)})
 
 
 def readers() -> dict[str, Callable[[bytearray], object]]:
@@ -115,8 +118,11 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
     for api in BY_KEY_AND_VERSION.values():
         if names_anything(api.key):
             found[f"names in {name(api)}"] = lambda b, a=api: read_names(a, b, 0, len(b), {})
-        if api.key in DIVISIBLE | GROUPED:
-            found[f"join {name(api)}"] = lambda b, a=api: insert_items(a, b, 0, len(b), b"", 0)
+        if is_divisible(api):
+            found[f"join {name(api)}"] = lambda b, a=api: add_items(a, b, 0, len(b), ADDED)
+            found[f"parts of {name(api)}"] = lambda b, a=api: list(
+                dividing(a, b, 0, {}, lambda *_: 1)
+            )
         if api.key in delegation_tokens.APIS:
             found[f"tokens in {name(api)}"] = lambda b, a=api: list(
                 delegation_tokens.owners_in(a, bytearray(2) + b, 0, len(b) + 2)

@@ -1,21 +1,23 @@
 """Error replies to requests with more items than one step may answer."""
 
 from contextlib import suppress
-from itertools import chain
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.messages.divided_requests import request_body
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, asking
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.large_refusals import STEP_ELEMENTS, STEP_ITEMS, refusing, splitting
+from wire.fetch import session_gone
+from wire.large_refusals import refusing
 from wire.replies import MAX_REFUSED_ELEMENTS, error_body
 from wire.request_layouts import names_anything
+from wire.request_parts import STEP_ELEMENTS, STEP_ITEMS
 from wire.schema import make_message
 
 CODE = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -68,34 +70,24 @@ def test_it_is_made_in_steps(api):
     assert pauses >= ITEMS // 50
 
 
-def test_no_part_of_a_divided_request_has_more_than_its_items():
-    """Topics are joined in a part, and the partitions of one are divided; all are there, in order."""
+def test_the_partitions_of_one_topic_are_all_refused():
+    """In several items of the same topic, in order."""
     api = api_of(ApiKey.DELETE_RECORDS, 2)
-    shape = codec.request_shape(api)
-    of_topic = shape.item("topics")
-    asked = [("a", range(3)), ("b", range(7)), ("c", range(1)), ("d", range(4))]
-    topics = tuple(
-        make_message(
-            of_topic,
-            0,
-            {
-                "name": name,
-                "partitions": tuple(
-                    make_message(of_topic.item("partitions"), 0, {"partition_index": index})
-                    for index in indexes
-                ),
-            },
-        )
-        for name, indexes in asked
-    )
-    body = codec.encode(make_message(shape, 0, {"topics": topics}))
-    _, *parts = (each for each in splitting(api, body, 0, 4) if each is not None)
-    found = [
-        [(topic.name, each.partition_index) for topic in part.topics for each in topic.partitions]
-        for part in (codec.decode_request(api, each) for each in parts)
-    ]
-    assert [len(each) for each in found] == [4, 4, 4, 3]
-    assert [*chain(*found)] == [(name, index) for name, indexes in asked for index in indexes]
+    count = MAX_REFUSED_ELEMENTS + 50
+    large = request_body(api, {"a": range(count), "b": range(7)})
+    _, found = end_of(refusing(api, large, CODE, WORDS))
+    topics = codec.decode_response(api, found).topics
+    assert {len(topic.partitions) for topic in topics} == {STEP_ITEMS, 7}
+    named = [(topic.name, each.partition_index) for topic in topics for each in topic.partitions]
+    assert named == [("a", index) for index in range(count)] + [("b", index) for index in range(7)]
+
+
+def test_a_large_fetch_of_a_session_begins_a_new_one():
+    """As a small one: its partitions are not all that the client reads."""
+    api = api_of(ApiKey.FETCH, 12)
+    large = request_body(api, [f"t{n}" for n in range(ITEMS)], session_id=5, session_epoch=3)
+    _, found = end_of(refusing(api, large, CODE, WORDS))
+    assert found == session_gone(api)
 
 
 def test_one_item_may_hold_a_large_array():
@@ -111,23 +103,11 @@ def test_one_item_may_hold_a_large_array():
     assert pauses >= len(keys) // STEP_ELEMENTS
 
 
-@for_each(
-    [
-        (api_of(ApiKey.HEARTBEAT, 4), "cannot be split"),
-        (api_of(ApiKey.STREAMS_GROUP_HEARTBEAT, 1), "cannot be split"),
-    ]
-)
-def test_a_request_without_items_cannot_be_split(api, match):
-    """It has no reply in parts; the caller closes the connection."""
-    with pytest.raises(WireError, match=match):
-        next(splitting(api, b"", 0, STEP_ITEMS))
-
-
-def test_an_item_that_ends_beyond_its_request_is_refused():
-    """The last partition of an OffsetDelete is cut."""
-    body = b"\0\1g" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1" + b"\0\0"
-    with pytest.raises(WireError, match="an item ends at offset 18, expected 16 at most"):
-        list(splitting(api_of(ApiKey.OFFSET_DELETE, 0), body, 0, STEP_ITEMS))
+@for_each([api_of(key, 1) for key in NESTED])
+def test_a_large_request_whose_topics_stand_in_other_items_has_no_reply(api):
+    """The caller closes the connection."""
+    with pytest.raises(WireError, match="cannot be divided"):
+        end_of(refusing(api, body(api), CODE, WORDS))
 
 
 MALFORMED = [

@@ -1,18 +1,28 @@
-"""A request divided by its topics and partitions or its groups, and replies joined again."""
+"""A request divided by its items: nothing is lost, nothing else changes, and any bytes are divided or refused."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.support.messages import divided_requests as d
 from tests.support.messages.every_case import for_each
-from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
+from tests.support.messages.kafka_messages import api_of, apis_known, messages_of, survives
 from wire import codec
 from wire.apis import ApiKey
+from wire.authorization import ResourceType
 from wire.errors import WireError
-from wire.reply_joins import insert_items
-from wire.request_names import read_names
-from wire.request_parts import DIVISIBLE, GROUPED, STEP_TOPICS, dividing, dividing_by_group
+from wire.primitives import array_count, compact_count
+from wire.replies import echo_of
+from wire.request_parts import (
+    STEP_ELEMENTS,
+    STEP_ITEMS,
+    Item,
+    dividing,
+    emptied,
+    is_divisible,
+)
 from wire.schema import make_message
 
-BY_TOPIC = [api for api in apis_known() if api.key in DIVISIBLE]
 HEAD = b"some head"
 
 
@@ -27,112 +37,168 @@ def ended(work):
         pauses += 1
 
 
-def divide(api, data, label_of):
-    """A body for each label of its topics and partitions."""
-    return ended(dividing(api, bytearray(HEAD + data), len(HEAD), {}, label_of))[0]
+def divide(api, body, label_of, name_of=None):
+    """The parts of a request whose body follows a head."""
+    return ended(dividing(api, bytearray(HEAD + body), len(HEAD), name_of or {}, label_of))[0]
 
 
-def divided(api, data, label_of):
-    """A body for each label of its groups, and how often it paused."""
-    return ended(dividing_by_group(api, data, 0, label_of))
+def items_of(api, body):
+    """(item, partition) of each item of the request, in its order."""
+    found = []
+    divide(api, body, lambda item, partition: found.append((item, partition)))
+    return found
 
 
-def named(api, body):
-    """(topic, partition) of each item, in order; None as partition of a topic without any."""
-    found = read_names(api, bytearray(body), 0, len(body), {})
-    return [(ref.key, p) for ref in found.topics for p in ref.partitions or (None,)]
+def nothing(*_):
+    """Refuse nothing."""
 
 
-@for_each(BY_TOPIC, examples=15)
-def test_no_item_is_lost_or_changed(api, data):
-    """The parts together name what the request names; one part alone is the request."""
+def test_the_divisible_apis_are_those_that_kafka_divides_and_transactions() -> None:
+    """In every version that the codec knows; a FindCoordinator of one key is refused whole."""
+    expected = {(api.key, api.version) for api in d.VERSIONS}
+    expected |= {(ApiKey.ADD_PARTITIONS_TO_TXN, version) for version in range(4)}
+    found = {(api.key, api.version) for api in apis_known() if is_divisible(api)}
+    assert found == expected
+
+
+@for_each(d.VERSIONS, examples=15)
+def test_a_request_of_which_nothing_is_refused_is_what_is_left(api, data):
+    """To the byte, whatever stands in its items; a null array stays null."""
     body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
-    everything = divide(api, body, lambda *_: "all")
-    items = named(api, body)
-    assert everything == ({"all": body} if items else {})
-
-    def label(topic, partition):
-        return hash((topic.key, partition)) % 3
-
-    parts = divide(api, body, label)
-    for number, part in parts.items():
-        expected = [item for item in items if hash(item) % 3 == number]
-        assert named(api, part) == expected
-        assert codec.encode(codec.decode_request(api, part)) == part
-    assert sum(len(named(api, part)) for part in parts.values()) == len(items)
+    parts = divide(api, body, nothing)
+    assert parts.rest == body
+    assert (parts.refused, parts.inside) == ({}, {})
 
 
-def test_another_api_is_neither_divided_nor_joined():
-    """ListOffsets, for example."""
-    api = api_of(ApiKey.LIST_OFFSETS, 5)
-    with pytest.raises(WireError):
-        divide(api, bytes(20), lambda *_: None)
-    with pytest.raises(WireError):
-        insert_items(api, bytes(20), 0, 20, b"", 0)
+@for_each(d.VERSIONS, examples=15)
+def test_what_is_left_is_the_request_of_the_other_items(api, data):
+    """Each item is either left or refused; what is left is a request of its own, byte for byte."""
+    body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
 
+    def label_of(item, partition):
+        return hash((item, partition)) % 2 or None
 
-FIRST = {ApiKey.OFFSET_FETCH: 8, ApiKey.FIND_COORDINATOR: 4}
-"""The first version that names several groups."""
-DIVIDED = [
-    api for api in apis_known() if api.key in GROUPED and api.version >= FIRST.get(api.key, 0)
-]
-UNDIVIDED = [
-    api for api in apis_known() if api.key not in GROUPED or api.version < FIRST.get(api.key, 0)
-]
-
-
-def body(api, groups):
-    """A request body that names these groups, with topics in it where it has such."""
-    shape = codec.request_shape(api)
-    field = next(
-        f
-        for n in ("groups", "groups_names", "group_ids", "coordinator_keys")
-        if (f := shape.field(n))
+    parts = divide(api, body, label_of)
+    every = items_of(api, body)
+    left = items_of(api, parts.rest)
+    assert codec.encode(codec.decode_request(api, parts.rest)) == parts.rest
+    in_groups = any(item.kind is ResourceType.TOPIC for item, _ in every) and any(
+        item.kind is ResourceType.GROUP for item, _ in every
     )
-    items = tuple(groups)
-    if field.shape is not None:
-        items = tuple(make_message(field.shape, 0, {"group_id": g}) for g in groups)
-    return codec.encode(make_message(shape, 0, {field.name: items}))
+    if not in_groups:
+        assert left == [(item, p) for item, p in every if label_of(item, p) is None]
+    assert all(label_of(item, p) is None for item, p in left if item.kind or not in_groups)
 
 
-@for_each(DIVIDED)
-def test_each_part_is_the_request_of_its_groups(api):
-    """To the byte, in the order of the request; and its groups are those that a policy sees."""
-    parts, _ = divided(api, body(api, ["a1", "b1", "a2"]), lambda group: group[0])
-    assert parts == {"a": body(api, ["a1", "a2"]), "b": body(api, ["b1"])}
-    assert read_names(api, parts["a"], 0, len(parts["a"]), {}).groups == ("a1", "a2")
+@for_each(d.VERSIONS)
+def test_what_is_left_is_the_request_without_the_refused_items(api):
+    """As a client would have made it."""
+    kind = d.kind_of(api)
+    parts = divide(
+        api,
+        d.request_body(api, {"a": (0, 1), "bad": (2,), "c": (3,)}),
+        lambda item, _: 7 if _is(item, kind, "bad") else None,
+    )
+    assert parts.rest == d.request_body(api, {"a": (0, 1), "c": (3,)})
+    assert list(parts.refused) == [7]
+    assert parts.items == 2
 
 
-@for_each(UNDIVIDED)
-def test_no_other_request_is_divided(api):
-    """It is refused whole then."""
-    with pytest.raises(WireError, match="cannot be divided by groups"):
-        divided(api, b"", lambda group: group)
+def _is(item, kind, name):
+    ident = d.id_of(name).bytes
+    return item.kind is kind and (item.name == name or item.topic_id == ident)
 
 
-def test_many_groups_are_divided_in_turns():
-    """One step handles a hundred."""
-    api = api_of(ApiKey.DESCRIBE_GROUPS, 5)
-    parts, pauses = divided(api, body(api, [str(n) for n in range(1000)]), lambda _: 0)
-    assert len(parts) == 1
-    assert pauses == 1000 // STEP_TOPICS
+@for_each(d.VERSIONS)
+def test_partitions_are_refused_one_by_one(api):
+    """Where Kafka answers partitions; elsewhere the item is one."""
+    body = d.request_body(api, {"a": (0, 1, 2)})
+    parts = divide(api, body, lambda _, partition: 7 if partition == 1 else None)
+    if d.has_partitions(api):
+        assert parts.rest == d.request_body(api, {"a": (0, 2)})
+    else:
+        assert parts.rest == body
 
 
-def topics_of(reply: object) -> tuple[object, ...]:
-    """The items of the array of topics."""
-    return getattr(reply, "responses", None) or getattr(reply, "topics", ()) or ()
+def test_an_id_has_the_name_that_the_policies_saw() -> None:
+    """An id without a known name has none."""
+    api = api_of(ApiKey.FETCH, 13)
+    body = d.request_body(api, ["good", "bad"])
+    good, bad = (d.IDS[each].bytes for each in ("good", "bad"))
+    seen = []
+    divide(api, body, lambda item, _: seen.append(item), {good: "the name"})
+    assert seen == [Item(d.TOPIC, "the name", good), Item(d.TOPIC, None, bad)]
 
 
-@for_each(BY_TOPIC, examples=15)
-def test_the_other_fields_and_items_stay(api, data):
-    """A reply to which all items of another are added has both, and differs in nothing else."""
-    replies = messages_of(codec.response_shape(api))
-    first, second = data.draw(replies), data.draw(replies)
-    items = [codec.encode(item) for item in topics_of(second)]
-    body = b"head" + codec.encode(first) + b"tail"
-    joined = insert_items(api, body, 4, len(body) - 4, b"".join(items), len(items))
-    decoded = codec.decode_response(api, joined)
-    assert topics_of(decoded) == (*topics_of(second), *topics_of(first))
-    again = insert_items(api, codec.encode(first), 0, len(codec.encode(first)), b"", 0)
-    assert len(joined) == len(codec.encode(decoded))
-    assert codec.decode_response(api, again) is not None
+def test_a_refused_item_is_cut_to_what_its_reply_repeats() -> None:
+    """Of a hundred thousand names one stays; and the walk pauses."""
+    api = api_of(ApiKey.DESCRIBE_CONFIGS, 4)
+    shape = codec.request_shape(api)
+    values = {"resource_name": "t", "configuration_keys": ("k",) * 100_000}
+    resource = make_message(shape.item("resources"), 0, values)
+    body = codec.encode(make_message(shape, 0, {"resources": (resource,)}))
+    parts, pauses = ended(dividing(api, body, 0, {}, lambda *_: "refused"))
+    (piece,) = parts.refused["refused"]
+    item = codec.decode_struct(shape.item("resources"), piece, 10)
+    assert (item.resource_name, item.configuration_keys) == ("t", ("k",))
+    assert pauses >= 100_000 // STEP_ELEMENTS
+
+
+def test_a_topic_of_many_partitions_is_refused_in_several_items() -> None:
+    """No item has more than one step answers; the last tags of the topic stay with each."""
+    api = api_of(ApiKey.LIST_OFFSETS, 7)
+    shape = codec.request_shape(api).item("topics")
+    body = d.request_body(api, {"t": range(2 * STEP_ITEMS + 1)})
+    pieces = divide(api, body, lambda *_: 0).refused[0]
+    items = [codec.decode_struct(shape, piece, STEP_ITEMS + 1) for piece in pieces]
+    assert [len(item.partitions) for item in items] == [STEP_ITEMS, STEP_ITEMS, 1]
+    found = [each.partition_index for item in items for each in item.partitions]
+    assert found == list(range(2 * STEP_ITEMS + 1))
+
+
+@for_each(apis_known(), examples=4)
+def test_an_emptied_body_has_the_fields_before_its_items(api, data):
+    """And zero values after them; an API without such an array has none."""
+    message = data.draw(messages_of(codec.request_shape(api)))
+    body = codec.encode(message)
+    if echo_of(api) is None:
+        with pytest.raises(WireError, match="cannot be divided"):
+            emptied(api, body)
+        return
+    empty = emptied(api, body)
+    found = codec.decode_request(api, empty)
+    for field in codec.request_shape(api).untagged:
+        if field.is_array:
+            assert not getattr(found, field.name)
+            break
+        assert getattr(found, field.name) == getattr(message, field.name)
+
+
+@pytest.mark.parametrize(
+    "key", [ApiKey.HEARTBEAT, ApiKey.WRITE_TXN_MARKERS, ApiKey.ALTER_REPLICA_LOG_DIRS]
+)
+def test_a_request_without_items_in_one_array_is_not_divided(key):
+    """Its refusal is about the whole request."""
+    with pytest.raises(WireError, match="cannot be divided by its items"):
+        divide(api_of(key, 1), bytes(20), nothing)
+
+
+@given(st.sampled_from(d.VERSIONS), st.data())
+def test_a_damaged_request_is_divided_or_refused(api, data):
+    """By its own error alone."""
+    body = bytearray(d.request_body(api, ["good", "bad"]))
+    at = data.draw(st.integers(0, len(body) - 1))
+    junk = data.draw(st.binary(max_size=8))
+    body[at : at + len(junk)] = junk
+    cut = bytes(body[: data.draw(st.integers(0, len(body)))])
+    assert survives(divide, api, cut, lambda *_: 1) in {True, False}
+
+
+def test_counts_stay_in_their_encoding() -> None:
+    """A compact count begins at one, a classic one has four bytes."""
+    for version, read in ((5, compact_count), (4, array_count)):
+        api = api_of(ApiKey.DESCRIBE_GROUPS, version)
+        rest = divide(
+            api, d.request_body(api, ["a", "b"]), lambda item, _: item.name == "b" or None
+        ).rest
+        assert read(rest, 0, len(rest))[0] == 1

@@ -18,13 +18,21 @@ from tests.support.messages.kafka_messages import api_of, apis_known
 from wire import codec, replies
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
-from wire.request_parts import DIVISIBLE
 from wire.schema import make_message
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 LATER = ErrorCode.POLICY_VIOLATION
 IDS = {text: struct.pack(">16s", text.encode()) for text in ("good", "bad", "worse")}
-VERSIONS = [api for api in apis_known() if api.key in DIVISIBLE]
+DIVIDED = {
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.OFFSET_COMMIT,
+}
+"""All that are: `test_denied_items`."""
+VERSIONS = [api for api in apis_known() if api.key in DIVIDED]
 DATA = [api for api in VERSIONS if api.key in {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.OFFSET_COMMIT}]
 NUMBERS = ("partition_index", "partition", "index")
 ARRAYS = {ApiKey.PRODUCE: "topic_data", ApiKey.DELETE_TOPICS: "topics"}
@@ -220,15 +228,24 @@ def test_the_denials_of_several_policies_are_joined():
 
 
 def test_an_api_that_cannot_be_divided_is_refused_whole():
-    """ListOffsets of a denied topic; without a denied topic it passes."""
-    api = api_of(ApiKey.LIST_OFFSETS, 5)
+    """ElectLeaders of a denied topic, where Kafka demands a right on the cluster; without a denied topic it passes."""
+    api = api_of(ApiKey.ELECT_LEADERS, 2)
+    shape = codec.request_shape(api)
+
+    def electing(number, *topics):
+        inner = shape.field("topic_partitions").shape
+        named = tuple(make_message(inner, 0, {"topic": t, "partitions": (1,)}) for t in topics)
+        made = codec.encode(make_message(shape, 0, {"topic_partitions": named}))
+        return f.request(api.key, api.version, number, made, tagged=True)
+
     wire = denying({"bad": DENIED})
-    wire.client(asked(api, {"good": [1]}) + asked(api, {"good": [1], "bad": [0]}, 2))
-    assert wire.to_broker == asked(api, {"good": [1]})
-    wire.broker(answered(api, {"good": [1]}, 6))
-    assert codes(api, f.whole_frames(wire.to_client)[1]) == {
-        ("good", 1): DENIED, ("bad", 0): DENIED,
-    }  # fmt: skip
+    wire.client(electing(1, "good") + electing(2, "good", "bad"))
+    assert wire.to_broker == electing(1, "good")
+    nothing = codec.encode(make_message(codec.response_shape(api), 0))
+    wire.broker(f.reply(1, nothing, tagged=True))
+    reply = codec.decode_response(api, f.whole_frames(wire.to_client)[1][9:])
+    assert reply.error_code == DENIED
+    assert [each.topic for each in reply.replica_election_results] == ["good", "bad"]
 
 
 def test_a_denial_without_the_topics_is_the_policys_fault():
