@@ -124,7 +124,7 @@ def test_tokens_are_renewed_before_they_end(
     """A live connection shows the broker a new token at each authentication, and serves its client all the time."""
     broker, file = Broker(lambda _: None, lifetime_ms=2_000), tmp_path / "calls"
     with broker.stub:
-        sluice = start(broker.stub.server, **custody(file=str(file), lifetime_s=2))
+        sluice = start(broker.stub.server, **custody(file=str(file), lifetime_s=3))
         with socket.create_connection(("127.0.0.1", sluice.port), LONGEST_S) as client:
             ident = 0
 

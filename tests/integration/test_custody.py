@@ -16,6 +16,7 @@ from tests.support.kafka.sasl_talk import Talk
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.sasl import unsigned_token
+from tests.support.plugins import token_maker
 from tests.support.processes.sluice_process import SluiceProcess
 
 ALICE: Final = ("alice", "alice-secret")
@@ -53,6 +54,36 @@ def test_a_wrong_password_is_tried_rarely_and_named_in_the_log(
         said = sluice.said()
     assert "the broker refused the PLAIN credentials (SASL_AUTHENTICATION_FAILED)" in said
     assert "wr0ng-canary" not in said
+
+
+def test_a_plug_in_gets_the_tokens_and_the_next_before_one_ends(
+    kafka_sasl: KafkaCluster, tmp_path: Path
+) -> None:
+    """The broker ends a connection with its token; that of this client stays, and is alice's."""
+    calls = tmp_path / "calls"
+    options = {"file": str(calls), "subject": ALICE[0], "lifetime_s": 6}
+    settings = {
+        "mechanism": OAUTH,
+        "token_provider": token_maker.USE,
+        "token_options": options,
+        "forward_credential_apis": ["CreateDelegationToken"],
+    }
+    sluice = SluiceProcess(
+        kafka_sasl.sasl_bootstrap,
+        tmp_path,
+        upstream_settings={"sasl": settings},
+        variables=token_maker.variables(),
+    )
+    with sluice, Talk(sluice.port) as talk:
+
+        def has_renewed() -> bool:
+            assert talk.metadata()
+            return token_maker.calls(calls) >= 3
+
+        await_that(has_renewed, "the third token")
+        token = talk.who()
+    assert token is not None
+    assert token.owner == ALICE[0]
 
 
 def test_sasl_of_a_client_is_answered_as_a_plaintext_listener_answers_it(

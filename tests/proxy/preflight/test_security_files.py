@@ -126,6 +126,19 @@ def test_a_missing_secret_names_its_key_and_its_variable(
     assert found("UPSTREAM_SASL", settings, **{variable: CANARY}) == ([], [])
 
 
+def test_a_plug_in_of_tokens_is_made_and_its_mistakes_are_named() -> None:
+    """Nothing is asked for a token."""
+    msk = {**TOKEN, "TOKEN_PROVIDER": "aws-msk-iam"}
+    assert found("UPSTREAM_SASL", {**msk, "TOKEN_OPTIONS": "{region: eu-west-1}"}) == ([], [])
+    for settings, words in (
+        ({**msk, "TOKEN_OPTIONS": "{regoin: eu-west-1}"}, "token_options.regoin: found an unknown"),
+        (msk, "token_options.region: found nothing"),
+        ({**TOKEN, "TOKEN_PROVIDER": "aws"}, "token_provider: found 'aws'"),
+    ):
+        (problem,), _ = found("UPSTREAM_SASL", settings)
+        assert str(problem).startswith(f"upstream.sasl.{words}")
+
+
 def test_a_variable_beside_the_file_has_a_hint(tmp_path: Path) -> None:
     """The file has priority, as a rotated secret arrives there."""
     settings = {**SCRAM, "PASSWORD_FILE": secret(tmp_path)}

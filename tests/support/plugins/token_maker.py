@@ -5,6 +5,7 @@
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Final, Literal
 
@@ -53,7 +54,9 @@ class TokenMaker(TokenProvider):
                 raise SystemExit(CANARY)
             case "lies":
                 return Token(CANARY, float("nan"))
-        return Token(f"{unsigned_token(config.subject, int(config.lifetime_s))}", config.lifetime_s)
+        lives = int(config.lifetime_s)
+        ends = int(time.time()) + lives  # a token tells whole seconds
+        return Token(unsigned_token(config.subject, lives), ends - time.time())
 
 
 def variables() -> dict[str, str]:
