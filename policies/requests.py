@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from wire.api_keys import ApiKey
+from wire.asks import NamesReader
 from wire.errors import BudgetError, ErrorCode, WireError
-from wire.request_names import NamesReader
 
 if TYPE_CHECKING:
     from policies.audit_facts import AuditFacts

@@ -225,6 +225,11 @@ def is_authorized(api: Api) -> bool:
     return _checks(api) is not None
 
 
+def authorized_versions(api_key: int) -> str:
+    """Return the versions (`0-13`) in the line of an API. Raises LookupError for one that is not in AUTHORIZED."""
+    return _CHECKS[api_key][0]
+
+
 def checks_of(api: Api) -> tuple[Check, ...]:
     """Return the rights that requests of this API and version may need, in Kafka's order.
 

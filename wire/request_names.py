@@ -15,8 +15,7 @@ from struct import unpack_from
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from wire import primitives, topic_refs, varint
-from wire.asks import asks_of
-from wire.authorization import RESOURCE_APIS, act_of, is_authorized
+from wire.authorization import act_of, is_authorized
 from wire.errors import BudgetError, WireError
 from wire.primitives import ELEMENT_BUDGET, Buffer, int32_at, skip, skip_compact, spend_tags
 from wire.request_layouts import FETCH_TAG_BYTES, layout_of, names_anything
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
-    from wire.authorization import Ask
     from wire.topic_refs import TopicRef
 
 ZERO_ID: Final = bytes(16)
@@ -59,67 +57,6 @@ UNREAD: Final = RequestNames((), (), topics_complete=False)
 
 TOO_MANY: Final = RequestNames((), (), topics_complete=False)
 """Of a request that has more elements than any budget allows; never the same object as UNREAD."""
-
-
-class NamesReader:
-    """A request with `names`: what it names, and the rights that it asks for."""
-
-    __slots__ = ()
-
-    names: RequestNames | None
-
-    if TYPE_CHECKING:
-
-        @property
-        def api(self) -> Api:
-            """The facts about this API and version."""
-
-    @property
-    def asks(self) -> tuple[Ask, ...]:
-        """Return `Request.asks`. Raises LookupError if the names were not read."""
-        return asks_of(self.api, self._known()) if self.api.key in RESOURCE_APIS else ()
-
-    @property
-    def topics(self) -> tuple[TopicRef, ...]:
-        """Return `RequestNames.topics`. Raises LookupError if the names were not read."""
-        return self._known().topics
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Return `RequestNames.groups`. Raises LookupError if the names were not read."""
-        return self._known().groups
-
-    @property
-    def topics_complete(self) -> bool:
-        """Return `RequestNames.topics_complete`. Raises LookupError if the names were not read."""
-        return self._known().topics_complete
-
-    @property
-    def transactional_ids(self) -> tuple[str, ...]:
-        """Return `RequestNames.transactional_ids`. Raises LookupError if the names were not read."""
-        return self._known().transactional_ids
-
-    @property
-    def acts(self) -> tuple[str, ...]:
-        """Return `RequestNames.acts`. Raises LookupError if the names were not read."""
-        return self._known().acts
-
-    @property
-    def created(self) -> tuple[str, ...]:
-        """Return `RequestNames.created`. Raises LookupError if the names were not read."""
-        return self._known().created
-
-    @property
-    def has_pattern(self) -> bool:
-        """Return `RequestNames.has_pattern`. Raises LookupError if the names were not read."""
-        return self._known().has_pattern
-
-    def _known(self) -> RequestNames:
-        if self.names is None:
-            raise LookupError(
-                "the names in a request are there with Need.TOPICS, until the verdict"
-            )
-        return self.names
 
 
 class _NamesReader(Protocol):

@@ -22,6 +22,7 @@ from tests.support.releases.definitions import (
 from tests.support.releases.facts import merged, row
 from tests.support.releases.java_errors import read_errors
 from tests.support.releases.newer import newer_lines
+from tests.support.releases.rights import unjudged
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import BY_HAND, Missing, missing
 from wire import codec, newer_messages
@@ -178,7 +179,7 @@ def said(tmp_path: Path) -> str:
         ("tests/wire/test_request_layouts.py", "+ ApiKey.LIST_SHINE, in NAMELESS"),
         ("wire/listing_cuts.py", "+ ListShine 4 c {t}"),
         ("tests/wire/test_listing_cuts.py", '"ShineListing", in NAMED'),
-        ("policies/topic_settings.py", "+ ApiKey.SHINE_TOPICS, in _SEEING, _READING or _WRITING"),
+        ("wire/authorization.py", "+ ShineTopics 0-1, and the rights that KafkaApis demands"),
         ("tests/golden/api_facts.csv", "lines, by WRITE=1"),
         ("ShineTopicsRequest v0+: Topics/Shine", "entityType shineId"),
         ("DescribeClusterResponse v0+: Brokers/HostName", "looks like an address"),
@@ -242,6 +243,18 @@ def test_an_api_of_ours_that_begins_to_name_topics_is_named(tmp_path: Path) -> N
     lines = [*missing(made.written(NEW, tmp_path / "made"), KNOWN)]
     assert Missing("wire/request_layouts.py", "UpdateFeatures 4 t@2+") in lines
     assert Missing("wire/listing_cuts.py", "DescribeClientQuotas c {t}@2+") in lines
+
+
+def test_a_version_that_demands_rights_is_named_with_what_it_may_name(tmp_path: Path) -> None:
+    """A text in a request may be the name of something: a person says which right it asks for."""
+    made = Definitions()
+    request = made.messages["HeartbeatRequest"]
+    request["validVersions"] = "0-5"
+    request["fields"] += [field("Owner", "string", "5+"), field("GroupInstance", "int64", "5+")]
+    new = made.written(NEW, tmp_path / "made")
+    line = "Heartbeat 0-5, if KafkaApis demands no other right"
+    assert Missing("wire/authorization.py", line, "Heartbeat 0-4") in [*missing(new, KNOWN)]
+    assert [each.path for each in unjudged(new)] == ["HeartbeatRequest v5+: Owner"]
 
 
 def test_a_version_that_is_not_offered_is_decided(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from tests.support.releases.__main__ import COMPLETE, locked, locked_release, ma
 from tests.support.releases.changes import api_changes, field_changes
 from tests.support.releases.definitions import NOTHING, Release
 from tests.support.releases.facts import csv_of, facts_of, is_in, merged, newest_of, number
+from tests.support.releases.rights import NAMES_NOTHING, READ, unjudged
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
 
@@ -42,12 +43,19 @@ def test_the_facts_are_what_the_definitions_of_each_release_say(version: str) ->
 
 
 def test_no_table_lacks_a_line_for_the_newest_release() -> None:
-    """APIs, error codes, layouts, addresses: `make kafka-release` has nothing to add, and no question."""
+    """APIs, error codes, layouts, rights, addresses: `make kafka-release` has nothing to add, and no question."""
     new = release(NEWEST)
     if number(new.minor) < number(newest_of(facts())):
         pytest.skip("the tables know a release that no lock file has yet")
-    assert [*missing(new, facts()), *undecided(new)] == []
+    assert [*missing(new, facts()), *undecided(new), *unjudged(new)] == []
     assert csv_of(merged(facts(), new)) == (GOLDEN / "api_facts.csv").read_text("utf-8")
+
+
+def test_no_exception_from_the_rights_is_about_a_field_that_is_gone() -> None:
+    """A field of the same name that comes later is looked at again."""
+    new = release(NEWEST)
+    there = {f"{each.name}/{path}" for each in new.requests() for path, _ in each.walk()}
+    assert {*READ, *(path for paths in NAMES_NOTHING.values() for path in paths)} <= there
 
 
 def test_the_changes_between_two_releases_are_those_of_kafkas_proposals() -> None:

@@ -25,6 +25,7 @@ from tests.support.messages.golden import GOLDEN, Fact, facts
 from tests.support.releases.changes import api_changes, error_changes, field_changes
 from tests.support.releases.definitions import NOTHING, DefinitionError, Release, read_release
 from tests.support.releases.facts import csv_of, merged, newest_of, number
+from tests.support.releases.rights import unjudged
 from tests.support.releases.subjects import undecided
 from tests.support.releases.tables import missing
 
@@ -70,7 +71,7 @@ def newest_before(version: str) -> str:
 
 def report(old: Release, new: Release, known: Sequence[Fact]) -> tuple[list[str], int]:
     """Return what the command prints, and its exit code. `known` are the facts that the project has."""
-    open_questions = list(undecided(new))
+    open_questions = [*undecided(new), *unjudged(new)]
     newest = newest_of(known)
     is_newest = number(new.minor) >= number(newest)
     lines = list(missing(new, known)) if is_newest else []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PARTITIONS = frozenset(
     {"Index", "Partition", "PartitionId", "PartitionIndex", "PartitionIndexes", "Partitions"}
 )
-_SPECIAL = {
+SPECIAL = {
     "ConsumerGroupHeartbeat/SubscribedTopicRegex": "x",
     "Fetch/ReplicaId": "o",
     "Fetch/SessionEpoch": "e",
@@ -39,7 +39,7 @@ _BY_HAND = {
 }
 """Lines in which a field says what another one names, or a version means another thing: only the fields' types are
 compared."""
-_UNJUDGED = (
+UNJUDGED = (
     *("ConsumerGroupHeartbeat/TopicPartitions", "CreateTopics/Topics/Assignments"),
     *("DescribeTopicPartitions/Cursor", "DescribeTopicPartitions/NextCursor"),
     *("Fetch/ForgottenTopicsData", "ShareFetch/ForgottenTopicsData"),
@@ -183,9 +183,9 @@ class _Writer:
         whole = f"{self._message.name}/{place}"
         width = FIXED_BYTES.get(field.type)
         plain = str(width) if width else "s" if field.type == "string" else "b"
-        if whole.startswith(_UNJUDGED):
+        if whole.startswith(UNJUDGED):
             return plain
-        special = _SPECIAL.get(whole)
+        special = SPECIAL.get(whole)
         if field.entity == "transactionalId" and self._message.kind == "request":
             self.names_something = True
             return "u" if field.nullable else "d"

@@ -4,7 +4,7 @@
 - A field that looks like an address is one of a broker unless this module says otherwise, with the reason. A new one is
   *undecided* until it is in a table here: as an address that `wire.addresses` rewrites, or as none of a broker.
 - So is a field of an `entityType` that is not in `ENTITIES`: no one has asked yet what a policy must know of it. And so
-  is a name of a topic or group in a tagged field, which `wire.request_layouts` steps over.
+  is a name of a topic, group or transactional id in a tagged field, which `wire.request_layouts` steps over.
 - A version that `wire.apis` has and does not offer is decided.
 """
 
@@ -151,7 +151,7 @@ def undecided(release: Release) -> Iterator[Undecided]:
     """Yield each field that clients may meet and whose meaning no table has, and each address that is gone."""
     for message in release.messages.values():
         request = release.messages[message.key, "request"]
-        met = [v for v in message.versions if _may_be_met(request, v)]
+        met = [v for v in message.versions if may_be_met(request, v)]
         fields = dict(message.walk())
         for path, field in fields.items():
             around = [each for at, each in fields.items() if f"{path}/".startswith(f"{at}/")]
@@ -169,7 +169,7 @@ def undecided(release: Release) -> Iterator[Undecided]:
                     yield Undecided(f"{message.name}Response: {path}", why)
 
 
-def _may_be_met(request: Message, version: int) -> bool:
+def may_be_met(request: Message, version: int) -> bool:
     """Return whether clients may use this version: it is offered, or no table has it yet."""
     if find(request.key, version) is not None:
         return True
@@ -182,7 +182,7 @@ def _why(message: Message, path: str, field: Field) -> str:
         return f"entityType {field.entity}: what must a policy know of it?"
     if looks_like_address(field) and not _is_decided(message, path):
         return f'looks like an address: "{field.about}"'
-    names = subject_of(field) in {"topic", "topic id", "group"}
+    names = subject_of(field) in {"topic", "topic id", "group", "transactional id"}
     if names and field.tagged and message.kind == "request":
         return "a name in a tagged field: policies do not see it"
     return ""

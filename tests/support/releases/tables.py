@@ -23,6 +23,7 @@ from tests.support.releases.echoes import echo_line
 from tests.support.releases.facts import last_of, merged, names_of
 from tests.support.releases.java_errors import read_errors
 from tests.support.releases.layouts import line_of, names_item
+from tests.support.releases.rights import line_lacking
 from tests.support.releases.subjects import address_paths
 from wire import apis, newer_messages
 from wire.addresses import rewriter
@@ -94,6 +95,7 @@ def missing(release: Release, known: Sequence[Fact]) -> Iterator[Missing]:
     yield from _apis(release, new_facts)
     yield from _errors(release)
     yield from _layouts(release)
+    yield from _rights(release)
     yield from _addresses(release)
     yield from _readers(release)
     yield from _messages(release)
@@ -247,6 +249,13 @@ def _layouts(release: Release) -> Iterator[Missing]:
             yield Missing(file, text)
 
 
+def _rights(release: Release) -> Iterator[Missing]:
+    """Yield the lines of versions of which it is not known what a client must be allowed to do."""
+    for request in release.requests():
+        if (found := line_lacking(request)) is not None:
+            yield Missing("wire/authorization.py", *found)
+
+
 def api_at(message: Message, version: int) -> Api:
     """Return the facts of a version; for one that the table lacks, those of the version before it."""
     found = (apis.known(message.key, each) for each in range(version, -1, -1))
@@ -307,8 +316,6 @@ def _choices(release: Release, request: Message) -> Iterator[Missing]:
     line = line_of(request, request.versions)
     if line is not None:
         yield Missing("wire/request_layouts.py", f"{request.name} {line.text}")
-        right = f"ApiKey.{name}, in _SEEING, _READING or _WRITING, or MANAGE"
-        yield Missing("policies/topic_settings.py", right)
         yield Missing("docs/extend/requests.md", f"{request.name} in the table of the APIs")
     else:
         yield Missing("tests/wire/test_request_layouts.py", f"ApiKey.{name}, in NAMELESS")
