@@ -74,6 +74,8 @@ class _CutsSource(LayoutCode):
         self.add("pos = since = 0", "pieces, is_cut = [], False", "allows = view.allows")
         if self._api.key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
             self.add("last = None")
+        if _has(layout, "m"):
+            self.add("after_partitions = PartitionRuns().after")
         self._struct(layout, _Item())
         self.add("if pos != end: raise _bad_end(pos, end)")
         self.add("pieces.append(buf[since:end])", "return pieces, is_cut")
@@ -111,7 +113,7 @@ class _CutsSource(LayoutCode):
         elif kind in "sb":
             self.skip_text("skip_bytes" if kind == "b" else "skip_string")
         elif kind == "m":
-            self.add("pos = _after_partitions(buf, pos, end)")
+            self.add("pos = after_partitions(buf, pos, end)")
         elif kind == "c":
             self.add("code = int16_at(buf, pos)[0]", "pos += 2")
             if kinds:  # else the name comes after it

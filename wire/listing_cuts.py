@@ -24,8 +24,8 @@ from wire.apis import ApiKey
 from wire.authorization import Operation, ResourceType
 from wire.bare_items import bare
 from wire.errors import ErrorCode, WireError
-from wire.metadata import after_partitions
-from wire.primitives import INT32, REPLY_ELEMENT_BUDGET, Buffer
+from wire.partition_runs import PartitionRuns
+from wire.primitives import INT32, Buffer
 from wire.request_layouts import parts_of, read_table
 
 if TYPE_CHECKING:
@@ -118,20 +118,14 @@ def _bad_size(size: int) -> WireError:
     return WireError(f"size {size} is below -1, which stands for null")
 
 
-def _after_partitions(buf: Buffer, pos: int, end: int) -> int:
-    count, pos = primitives.compact_count(buf, pos, end)
-    pos, _ = after_partitions(buf, pos, end, count, REPLY_ELEMENT_BUDGET)
-    return pos
-
-
 TOOLS: Final[dict[str, object]] = {
     **vars(primitives),
     **vars(varint),
     **vars(listing_view),
     **{each.name: each for each in (*ResourceType, *Operation)},
+    "PartitionRuns": PartitionRuns,
     "REFUSALS": _REFUSALS,
     "pack_int32": INT32.pack,
-    "_after_partitions": _after_partitions,
     "_bad_end": _bad_end,
     "_bad_size": _bad_size,
 }
