@@ -24,7 +24,7 @@ class PartitionRuns:
         self._count = -1
         self._size_bytes = 0
         self._stride = 1
-        self._places: tuple[tuple[int, bytes], ...] = ()
+        self._places: tuple[tuple[int, Buffer], ...] = ()
 
     def after(self, buf: Buffer, pos: int, end: int) -> int:
         """Return the offset after the array of partitions at `pos`. Raises `WireError` if it is malformed."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.access.edges import edges_of, next_shown
 from policies.who import Audience
 from wire.authorization import ACTS, Operation, ResourceType
 
@@ -100,6 +101,14 @@ class _Patterns:
         denied = _joined([*self._names.values(), *self._prefixes.values()], who).denied
         return Masks(allowed, denied)
 
+    def edges(self, who: frozenset[int]) -> list[str]:
+        """Return the edges of the rules that fit a client (`policies.access.edges`)."""
+        names, prefixes = (
+            [pattern for pattern, by_who in patterns.items() if not who.isdisjoint(by_who)]
+            for patterns in (self._names, self._prefixes)
+        )
+        return edges_of(names, [*prefixes, INTERNAL])
+
     def of_any(self, who: Iterable[int], mask: int) -> bool:
         """Return whether `mask` is allowed for any name: by a pattern that no wider denied one covers.
 
@@ -169,6 +178,10 @@ class Rights:
         """Return what is allowed for every name of a kind, and what is denied for any."""
         return self._patterns[kind].of_all(who)
 
+    def topic_edges(self, who: frozenset[int]) -> list[str]:
+        """Return the names of topics at which the rights of a client change."""
+        return self._patterns[ResourceType.TOPIC].edges(who)
+
     def of_any_topic(self, who: frozenset[int], mask: int) -> bool:
         """Return whether `mask` is allowed for any topic."""
         return self._patterns[ResourceType.TOPIC].of_any(who, mask)
@@ -186,7 +199,10 @@ class Rights:
 class Subject:
     """What one client may do. `topics`, `groups` and `transactional_ids` have the masks that were asked for so far."""
 
-    __slots__ = ("_all_topics", "_rights", "_who", "acts", "groups", "topics", "transactional_ids")
+    __slots__ = (
+        *("_all_topics", "_edges", "_rights", "_who"),
+        *("acts", "groups", "topics", "transactional_ids"),
+    )
 
     def __init__(self, rights: Rights, who: frozenset[int], acts: frozenset[str]) -> None:
         self._rights = rights
@@ -196,6 +212,7 @@ class Subject:
         self.groups: dict[str, int] = {}
         self.transactional_ids: dict[str, int] = {}
         self._all_topics: int | None = None
+        self._edges: list[str] | None = None
 
     def topic(self, name: str) -> int:
         """Return the mask of what may be done with a topic."""
@@ -220,6 +237,12 @@ class Subject:
             self._all_topics = self._rights.of_all(ResourceType.TOPIC, self._who).left
         return self._all_topics
 
+    def next_topic(self, name: str) -> str | None:
+        """Return the first name after a hidden topic that may be described, by the rules; None: there is none."""
+        if self._edges is None:
+            self._edges = self._rights.topic_edges(self._who)
+        return next_shown(self._edges, name, self._is_shown)
+
     def writes_idempotently(self) -> bool:
         """Return whether the client may write without a transactional id as an idempotent producer."""
         return "idempotent-write" in self.acts or self._rights.of_any_topic(self._who, WRITE)
@@ -229,6 +252,11 @@ class Subject:
         self.topics.clear()
         self.groups.clear()
         self.transactional_ids.clear()
+        self._edges = None
+
+    def _is_shown(self, topic: str) -> bool:
+        """Return whether a topic may be described. It need not exist, so it is not remembered."""
+        return bool(self._rights.masks(ResourceType.TOPIC, topic, self._who).left & DESCRIBE)
 
     def _find(self, kind: ResourceType, known: dict[str, int], name: str) -> int:
         self._rights.remember()
