@@ -225,6 +225,11 @@ class Services(Protocol):
         than before changes nothing. Many clients are reviewed in several steps.
         """
 
+    def speaks_as_itself(self) -> bool:
+        """Return whether Sluice signs on to the brokers with credentials of its own: then they judge Sluice, and not
+        the client (credential custody). True while there is no proxy, as in `__init__`.
+        """
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name of the topic with this id (16 bytes), which requests carry from Produce v13 and Fetch v13 on.
 

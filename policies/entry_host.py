@@ -70,6 +70,7 @@ class EntryHost(EntryTools):
         self._review = services.review_throttles
         self.save = services.save
         self.topic_name = services.topic_name
+        self.speaks_as_itself = services.speaks_as_itself
 
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Set an alarm, as `Services` says. An exception of the call is reported and has no other effect."""
@@ -125,6 +126,10 @@ class NullServices:
 
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Do nothing: no client is throttled."""
+
+    def speaks_as_itself(self) -> bool:
+        """Return True: nobody knows, and the brokers may judge Sluice."""
+        return True
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return None: there is no reply to read names from."""

@@ -78,7 +78,7 @@ class App:
         self._clock = Clock()
         self._log = structlog.get_logger()
         token = TokenFetch(config.upstream.sasl)
-        services = self._services = PolicyServices()
+        services = self._services = PolicyServices(has_credentials=config.upstream.has_credentials)
         self._telemetry = Telemetry(
             config, self._clock, services.call_at, self._effective_quota, token
         )

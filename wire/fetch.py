@@ -22,7 +22,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wire.apis import Api, ApiKey
 from wire.errors import ErrorCode, WireError
-from wire.primitives import INT16, INT32, Buffer, encode_compact_count, encode_count, skip_compact
+from wire.primitives import (
+    INT16,
+    INT32,
+    Buffer,
+    compact_length,
+    encode_compact_count,
+    encode_count,
+    skip,
+    skip_compact,
+)
 
 if TYPE_CHECKING:
     from wire.primitives import Buffer
@@ -40,6 +49,7 @@ _HEAD_V7: Final = Struct(">iiibii").unpack_from  # ..., session id, session epoc
 _new_head: Final = tuple.__new__  # its own __new__ takes twice the time
 
 _FIELDS: Final = Struct(">iii")
+_EPOCH_AND_WAIT: Final = Struct(">ii")
 _EPOCH_BYTES: Final = 4
 
 
@@ -169,3 +179,25 @@ def read_share_head(buf: Buffer, body_at: int, end: int) -> ShareFetchHead | Non
     max_wait_ms, min_bytes, max_bytes = _FIELDS.unpack_from(buf, at)
     offset = at - body_at
     return ShareFetchHead(max_wait_ms, min_bytes, max_bytes, offset + 4, offset + 8)
+
+
+class ShareSession(NamedTuple):
+    """What a ShareFetch says of its session, and how long it may wait."""
+
+    member: str
+    epoch: int
+    """0: a new session. Negative: it ends the session."""
+    max_wait_ms: int
+    max_wait_at: int
+    """Offset in bytes from the body's start."""
+
+
+def read_share_session(body: Buffer) -> ShareSession:
+    """Return what the body of a ShareFetch of any version says of its session. Raises `WireError` if it is cut off."""
+    end = len(body)
+    length, at = compact_length(body, skip_compact(body, 0, end), end)
+    epoch_at = at + max(length, 0)
+    skip(epoch_at, _EPOCH_BYTES + INT32.size, end)
+    epoch, max_wait_ms = _EPOCH_AND_WAIT.unpack_from(body, epoch_at)
+    member = bytes(body[at:epoch_at]).decode(errors="replace")
+    return ShareSession(member, epoch, max_wait_ms, epoch_at + _EPOCH_BYTES)

@@ -92,6 +92,10 @@ class CaptureHost(EntryTools):
     def call_at(self, at_ms: int, call: Callable[[int], None]) -> None:
         """Do nothing, as `wake`."""
 
+    def speaks_as_itself(self) -> bool:
+        """Return True: nobody knows, and the brokers may judge Sluice."""
+        return True
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return None: a capture has no names of topics."""
         return None

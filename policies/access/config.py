@@ -77,14 +77,16 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 ("transactions", self.transactions),
             )
         }
-        acts = frozenset(ACTS if "all" in self.cluster else map(_named, self.cluster))
+        acts = set(ACTS if "all" in self.cluster else map(_named, self.cluster))
+        if self.effect == "allow":  # as ALTER allows DESCRIBE
+            acts |= {each.replace("alter", "describe") for each in acts}.intersection(ACTS)
         return Grant(
             self.who,
             self.effect == "allow",
             masks["topics"],
             masks["groups"],
             masks["transactions"],
-            acts,
+            frozenset(acts),
         )
 
 

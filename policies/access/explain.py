@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.access.rights import INTERNAL, with_implied
+from policies.access.patterns import INTERNAL, with_implied
 from policies.who import NAMELESS, PROOFS
 from wire.authorization import Operation, ResourceType
 
@@ -98,7 +98,7 @@ def shares_of(rules: Iterable[FittingRule], kind: ResourceType) -> Iterator[Shar
         places = set()
         for rule in rules:
             for wider, mask in masks_of(rule.grant, kind).items():
-                if pattern == wider or (wider.endswith("*") and _is_shown(pattern, wider)):
+                if pattern == wider or (wider.endswith("*") and _is_shown(pattern, rule, wider)):
                     places.add(rule.place)
                     if rule.grant.allows:
                         allowed |= with_implied(mask)
@@ -107,8 +107,9 @@ def shares_of(rules: Iterable[FittingRule], kind: ResourceType) -> Iterator[Shar
         yield Share(pattern, allowed & ~denied, tuple(sorted(places)))
 
 
-def _is_shown(pattern: str, wider: str) -> bool:
-    return _is_within(pattern, wider) and _covers(wider, pattern.removesuffix("*"), allows=True)
+def _is_shown(pattern: str, rule: FittingRule, wider: str) -> bool:
+    name = pattern.removesuffix("*")
+    return _is_within(pattern, wider) and _covers(wider, name, allows=rule.grant.allows)
 
 
 def masks_of(grant: Grant, kind: ResourceType) -> Mapping[str, int]:
@@ -158,7 +159,7 @@ def _covers(pattern: str, name: str | None, *, allows: bool) -> bool:
         return pattern == "*" or not allows
     if not pattern.endswith("*"):
         return pattern == name
-    is_hidden = name.startswith(INTERNAL) and not pattern.startswith(INTERNAL)
+    is_hidden = allows and name.startswith(INTERNAL) and not pattern.startswith(INTERNAL)
     return name.startswith(pattern[:-1]) and not is_hidden
 
 

@@ -2,34 +2,29 @@
 
 Rules:
 - A deny wins over every allow; what nothing allows is denied. The order of the rules decides nothing.
-- READ, WRITE, DELETE and ALTER allow DESCRIBE, ALTER_CONFIGS allows DESCRIBE_CONFIGS, as in Kafka. A denied READ denies
-  no DESCRIBE.
-- A name that begins with `__` is fitted only by patterns that begin so, and by itself: `*` gives no internal topic.
-- A mask has the bit `1 << operation`, as AuthorizedOperations have in Kafka's replies.
-- A name costs one look for each length that a pattern has and each text of `who` that fits the client, however many
-  rules there are. Each answer is remembered, MAX_REMEMBERED of them for all clients together.
+- Each answer is remembered, MAX_REMEMBERED of them for all clients together, but none of a name that is longer than
+  MAX_CHARS: no topic has such a one, and some client may send 32,767 characters each time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakValueDictionary
 
-from policies.access.edges import edges_of, next_shown
+from policies.access.edges import next_shown
+from policies.access.patterns import Masks, Patterns
 from policies.who import Audience
-from wire.authorization import ACTS, Operation, ResourceType
+from wire.authorization import Operation, ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.requests import Peer
 
-MAX_REMEMBERED: Final = 200_000
-"""Names whose masks are remembered; then all are forgotten."""
-INTERNAL: Final = "__"
-_IMPLIED: Final = (
-    (Operation.DESCRIBE, (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)),
-    (Operation.DESCRIBE_CONFIGS, (Operation.ALTER_CONFIGS,)),
-)
+MAX_REMEMBERED: Final = 100_000
+"""Names whose masks are remembered, some 20 MB with ordinary names; then all are forgotten."""
+MAX_CHARS: Final = 249
+"""Of a name that is remembered (Kafka: `Topic.MAX_NAME_LENGTH`)."""
 WRITE: Final = 1 << Operation.WRITE
 DESCRIBE: Final = 1 << Operation.DESCRIBE
 
@@ -45,103 +40,19 @@ class Grant(NamedTuple):
     acts: frozenset[str]
 
 
-class Masks(NamedTuple):
-    """What is allowed, and what is denied, with what it implies."""
-
-    allowed: int
-    denied: int
-
-    @property
-    def left(self) -> int:
-        """What may be done."""
-        return self.allowed & ~self.denied
-
-
-NOTHING: Final = Masks(0, 0)
-
-
-class _Patterns:
-    """The masks of one kind of names: by pattern, and by the number of a text of `who`."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, dict[int, Masks]] = {}
-        self._prefixes: dict[str, dict[int, Masks]] = {}
-        self._lengths: list[int] = []
-
-    def add(self, pattern: str, who: Iterable[int], mask: int, *, allows: bool) -> None:
-        """Add what one rule says."""
-        prefix = pattern[:-1]
-        if pattern.endswith("*"):
-            by_who = self._prefixes.setdefault(prefix, {})
-            if len(prefix) not in self._lengths:
-                self._lengths.append(len(prefix))
-        else:
-            by_who = self._names.setdefault(pattern, {})
-        for number in who:
-            allowed, denied = by_who.get(number, NOTHING)
-            by_who[number] = Masks(
-                allowed | with_implied(mask) if allows else allowed,
-                denied if allows else denied | mask,
-            )
-
-    def masks(self, name: str, who: Iterable[int]) -> Masks:
-        """Return the masks that all patterns together give to a name, for a client with these numbers."""
-        found = [self._names[name]] if name in self._names else []
-        is_internal = name.startswith(INTERNAL)
-        for length in self._lengths:
-            if length <= len(name) and (length >= len(INTERNAL) or not is_internal):
-                by_who = self._prefixes.get(name[:length])
-                if by_who is not None:
-                    found.append(by_who)
-        return _joined(found, who)
-
-    def of_all(self, who: Iterable[int]) -> Masks:
-        """Return what is allowed for every name (`*`), and what is denied for any."""
-        allowed = _joined([self._prefixes.get("", {})], who).allowed
-        denied = _joined([*self._names.values(), *self._prefixes.values()], who).denied
-        return Masks(allowed, denied)
-
-    def edges(self, who: frozenset[int]) -> list[str]:
-        """Return the edges of the rules that fit a client (`policies.access.edges`)."""
-        names, prefixes = (
-            [pattern for pattern, by_who in patterns.items() if not who.isdisjoint(by_who)]
-            for patterns in (self._names, self._prefixes)
-        )
-        return edges_of(names, [*prefixes, INTERNAL])
-
-    def of_any(self, who: Iterable[int], mask: int) -> bool:
-        """Return whether `mask` is allowed for any name: by a pattern that no wider denied one covers.
-
-        Kafka: `Authorizer.authorizeByResourceType`.
-        """
-        who = frozenset(who)
-        for prefixes, patterns in ((False, self._names), (True, self._prefixes)):
-            for pattern, by_who in patterns.items():
-                masks = _joined([by_who], who)
-                if not masks.allowed & mask or (not prefixes and masks.denied & mask):
-                    continue
-                wider = [
-                    self._prefixes[pattern[:length]]
-                    for length in self._lengths
-                    if length <= len(pattern) and pattern[:length] in self._prefixes
-                ]
-                if not _joined(wider, who).denied & mask:
-                    return True
-        return False
-
-
 class Rights:
     """All rules of one revision."""
 
     def __init__(self, grants: Iterable[Grant], teams: Mapping[str, Iterable[str]]) -> None:
         self.audience = Audience(teams)
         self._patterns = {
-            ResourceType.TOPIC: _Patterns(),
-            ResourceType.GROUP: _Patterns(),
-            ResourceType.TRANSACTIONAL_ID: _Patterns(),
+            ResourceType.TOPIC: Patterns(),
+            ResourceType.GROUP: Patterns(),
+            ResourceType.TRANSACTIONAL_ID: Patterns(),
         }
         self._acts: dict[int, tuple[set[str], set[str]]] = {}
-        self._subjects: dict[frozenset[int], Subject] = {}
+        self._subjects: WeakValueDictionary[frozenset[int], Subject] = WeakValueDictionary()
+        """Those that some client has. They are few: one for all clients that the same texts of `who` fit."""
         self._remembered = 0
         for grant in grants:
             who = [self.audience.number(text) for text in grant.who]
@@ -167,7 +78,6 @@ class Rights:
                 allowed |= self._acts[number][0]
                 denied |= self._acts[number][1]
             found = self._subjects[who] = Subject(self, who, frozenset(allowed - denied))
-            self.remember()
         return found
 
     def masks(self, kind: ResourceType, name: str, who: frozenset[int]) -> Masks:
@@ -178,41 +88,55 @@ class Rights:
         """Return what is allowed for every name of a kind, and what is denied for any."""
         return self._patterns[kind].of_all(who)
 
-    def topic_edges(self, who: frozenset[int]) -> list[str]:
-        """Return the names of topics at which the rights of a client change."""
-        return self._patterns[ResourceType.TOPIC].edges(who)
-
     def of_any_topic(self, who: frozenset[int], mask: int) -> bool:
         """Return whether `mask` is allowed for any topic."""
         return self._patterns[ResourceType.TOPIC].of_any(who, mask)
+
+    def topic_edges(self, who: frozenset[int]) -> list[str]:
+        """Return the names of topics at which the rights of a client change."""
+        return self._patterns[ResourceType.TOPIC].edges(who)
 
     def remember(self) -> None:
         """Count an answer that is remembered; forget all of them when there are too many."""
         self._remembered += 1
         if self._remembered >= MAX_REMEMBERED:
             self._remembered = 0
-            for subject in self._subjects.values():
+            for subject in list(self._subjects.values()):
                 subject.forget()
-            self._subjects.clear()
 
 
 class Subject:
     """What one client may do. `topics`, `groups` and `transactional_ids` have the masks that were asked for so far."""
 
     __slots__ = (
-        *("_all_topics", "_edges", "_rights", "_who"),
-        *("acts", "groups", "topics", "transactional_ids"),
+        "__weakref__",
+        "_all_topics",
+        "_edges",
+        "_rights",
+        "_who",
+        "_writes",
+        "acts",
+        "groups",
+        "topics",
+        "transactional_ids",
     )
 
     def __init__(self, rights: Rights, who: frozenset[int], acts: frozenset[str]) -> None:
         self._rights = rights
         self._who = who
         self.acts = acts
-        self.topics: dict[str, int] = {}
-        self.groups: dict[str, int] = {}
-        self.transactional_ids: dict[str, int] = {}
+        self.topics: dict[str | None, int] = {}
+        self.groups: dict[str | None, int] = {}
+        self.transactional_ids: dict[str | None, int] = {}
         self._all_topics: int | None = None
+        self._writes: bool | None = None
         self._edges: list[str] | None = None
+
+    def mask(self, kind: ResourceType, name: str) -> int:
+        """Return the mask of what may be done with a topic, a group or a transactional id."""
+        if kind is ResourceType.TOPIC:
+            return self.topic(name)
+        return self.group(name) if kind is ResourceType.GROUP else self.transactional_id(name)
 
     def topic(self, name: str) -> int:
         """Return the mask of what may be done with a topic."""
@@ -245,7 +169,11 @@ class Subject:
 
     def writes_idempotently(self) -> bool:
         """Return whether the client may write without a transactional id as an idempotent producer."""
-        return "idempotent-write" in self.acts or self._rights.of_any_topic(self._who, WRITE)
+        if self._writes is None:
+            self._writes = "idempotent-write" in self.acts or self._rights.of_any_topic(
+                self._who, WRITE
+            )
+        return self._writes
 
     def forget(self) -> None:
         """Find all masks again."""
@@ -258,29 +186,9 @@ class Subject:
         """Return whether a topic may be described. It need not exist, so it is not remembered."""
         return bool(self._rights.masks(ResourceType.TOPIC, topic, self._who).left & DESCRIBE)
 
-    def _find(self, kind: ResourceType, known: dict[str, int], name: str) -> int:
-        self._rights.remember()
-        found = known[name] = self._rights.masks(kind, name, self._who).left
+    def _find(self, kind: ResourceType, known: dict[str | None, int], name: str) -> int:
+        found = self._rights.masks(kind, name, self._who).left
+        if len(name) <= MAX_CHARS:
+            self._rights.remember()
+            known[name] = found
         return found
-
-
-def with_implied(mask: int) -> int:
-    """Return the mask with the operations that those in it imply."""
-    for implied, givers in _IMPLIED:
-        if any(mask & 1 << each for each in givers):
-            mask |= 1 << implied
-    return mask
-
-
-def _joined(found: Iterable[Mapping[int, Masks]], who: Iterable[int]) -> Masks:
-    allowed = denied = 0
-    for by_who in found:
-        for number in who:
-            masks = by_who.get(number)
-            if masks is not None:
-                allowed |= masks.allowed
-                denied |= masks.denied
-    return Masks(allowed, denied)
-
-
-ALL_ACTS: Final = frozenset(ACTS)

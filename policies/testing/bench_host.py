@@ -56,6 +56,8 @@ class BenchHost(EntryTools):
     """The names that `topic_name` returns, by id."""
     disk_full: bool = False
     """No space is left: `save` raises OSError."""
+    has_custody: bool = False
+    """What `speaks_as_itself` returns."""
     reconsidered: int = 0
     reviews: list[Callable[[Peer, QuotaViolation], float]] = field(default_factory=list)
     """The functions that `review_throttles` was given."""
@@ -96,6 +98,10 @@ class BenchHost(EntryTools):
     def review_throttles(self, until_ms: Callable[[Peer, QuotaViolation], float]) -> None:
         """Record the function: a test calls it for the peers that it throttled."""
         self.reviews.append(until_ms)
+
+    def speaks_as_itself(self) -> bool:
+        """Return `has_custody`."""
+        return self.has_custody
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """Return the name that the test has put into `topics`."""

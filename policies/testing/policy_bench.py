@@ -108,6 +108,7 @@ class PolicyBench:
                 entry.name, entry.mode == "observe", before.woken, before.files, before.topics
             )
             host.alarms, host.order = before.alarms, before.order
+            host.has_custody = before.has_custody
             host.on_wake, host.on_reconsider = self.wake, self._reconsider
             settings, problems = try_convert(entry.policy.Config, dict(entry.config), "config")
             if problems:

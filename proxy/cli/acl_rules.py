@@ -14,7 +14,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.access.config import OPERATIONS
-from policies.access.rights import INTERNAL
+from policies.access.patterns import INTERNAL
 from policies.who import NAMELESS, PROOFS
 from proxy.cli.kafka_acls import ANY_HOST, EVERYTHING
 from wire.apis import OFFERED, find

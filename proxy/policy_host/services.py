@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 
 
 class PolicyServices:
-    """The services of a proxy; before `attach` there are no requests and no clients."""
+    """The services of a proxy; before `attach` there are no requests and no clients.
 
-    def __init__(self) -> None:
+    `has_credentials`: whether Sluice has credentials of its own for the brokers.
+    """
+
+    def __init__(self, *, has_credentials: bool = False) -> None:
+        self._has_credentials = has_credentials
         self._engine: Engine | None = None
         self._early: list[Timer] = []
         self.blocking_calls = BlockingCalls(lambda call: self.call_at(self.now_ms(), call))
@@ -49,6 +53,10 @@ class PolicyServices:
         timer = Timer(at_ms, call)
         self._early.append(timer)
         return timer
+
+    def speaks_as_itself(self) -> bool:
+        """Return whether the brokers judge Sluice's own credentials."""
+        return self._has_credentials
 
     def reconsider(self) -> None:
         """Compile the chain again, because the needs of a policy have changed."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from policies import discovery, registry
+from policies.access.policy import Access
 from policies.admission import Admission
 from policies.audit import Audit
 from policies.fetch_floor import FetchFloor
@@ -18,7 +19,6 @@ from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.registry import PolicyEntry
 from policies.testing import BenchHost
-from policies.topics import TopicRules
 
 CODE = """
 import msgspec
@@ -62,6 +62,7 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
     )
 
     assert discovery.available() == {
+        "access": Access,
         "admission": Admission,
         "audit": Audit,
         "fetch_floor": FetchFloor,
@@ -69,7 +70,6 @@ def test_built_in_and_installed_policies_are_found_the_same_way(
         "limits": Limits,
         "quota": Quota,
         "records": RecordRules,
-        "topics": TopicRules,
         "stranger": Limits,
     }
 

@@ -13,7 +13,8 @@ from policies.access.explain import (
     reason_of,
     shares_of,
 )
-from policies.access.rights import Grant, Rights, with_implied
+from policies.access.patterns import with_implied
+from policies.access.rights import Grant, Rights
 from policies.requests import Peer
 from wire.authorization import ACTS, Operation, ResourceType
 

@@ -2,13 +2,14 @@
 
 import pytest
 
+from policies.access.policy import Access
 from policies.admission import Admission
 from policies.api import Forward, Hold, Reject, Throttle
 from policies.limits import Limits, LimitsConfig
 from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import BenchEntry, BenchHost, BenchRequest, PolicyBench
-from policies.topics import TopicRules
+from tests.support.core.access_rules import rules
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
 from tests.support.quotas.quota_policies import EPOCH_MS, peer
@@ -23,16 +24,11 @@ REFUSALS = pytest.mark.parametrize(
     [
         (Limits, {"forbidden_apis": ["DeleteTopics"]}, "DeleteTopics", {}),
         (Limits, {"required_acks": "all"}, "Produce", {"acks": 1}),
-        (
-            TopicRules,
-            {"rules": [{"topics": ["mine"]}], "default": "deny"},
-            "DescribeGroups",
-            {"groups": ["g"]},
-        ),
+        (Access, rules("mine"), "DescribeGroups", {"groups": ["g"]}),
         (RecordRules, {"compression": ["zstd"], "compression_min_bytes": 0}, "Produce", None),
         (Admission, FULL, "ListOffsets", {}),
     ],
-    ids=["limits", "acks", "topics", "records", "admission"],
+    ids=["limits", "acks", "access", "records", "admission"],
 )
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import msgspec
 import pytest
 
+from policies.access.policy import Access
 from policies.admission import Admission
 from policies.api import FORWARD, Need, Policy
 from policies.audit import Audit
@@ -18,7 +19,6 @@ from policies.maintenance import Maintenance
 from policies.quota.policy import Quota
 from policies.records import RecordRules
 from policies.testing import PolicyContract
-from policies.topics import TopicRules
 from tests.support.messages.every_case import for_each
 from tests.support.plugins.reply_editor import ReplyEditor
 from wire.apis import ApiKey
@@ -84,22 +84,40 @@ class TestRecords(PolicyContract):
     }
 
 
-class TestTopics(PolicyContract):
-    """`topics` with every setting."""
+class TestAccess(PolicyContract):
+    """`access` with every setting, for clients who may do little."""
 
-    policy = TopicRules
+    policy = Access
+    config: ClassVar = {
+        "teams": {"a": ["client:crowd-*", "u"]},
+        "rules": [
+            {
+                "who": ["team:a", "ANONYMOUS"],
+                "topics": {"orders": ["read", "write"], "p*": ["manage"]},
+                "groups": {"g*": ["all"]},
+                "transactions": {"t": ["write"]},
+                "cluster": ["describe"],
+            },
+            {"who": ["*"], "effect": "deny", "topics": {"orders": ["write"]}},
+        ],
+        "auto_create_topics_enable": False,
+    }
+
+
+class TestAccessOfAll(PolicyContract):
+    """`access` with rules that allow everything."""
+
+    policy = Access
     config: ClassVar = {
         "rules": [
             {
-                "effect": "deny",
-                "user": "a*",
-                "client_id": "b",
-                "topics": ["orders"],
-                "groups": ["g*"],
-                "access": ["read", "write", "manage"],
+                "who": ["*", "ANONYMOUS"],
+                "topics": {"*": ["all"], "__*": ["all"]},
+                "groups": {"*": ["all"]},
+                "transactions": {"*": ["all"]},
+                "cluster": ["all"],
             }
-        ],
-        "default": "allow",
+        ]
     }
 
 

@@ -12,7 +12,7 @@ from proxy.cli.acl_rules import RuleText, translate
 from proxy.cli.kafka_acls import Acl
 from proxy.cli.rules_text import quoted, rules_text
 from wire.apis import OFFERED, find
-from wire.authorization import ACTS, Operation, checks_of
+from wire.authorization import ACTS, Operation, checks_of, is_authorized
 
 NAMES = ("a", "ab", "b", "_", "_a", "__a", "__consumer_offsets", "")
 OPERATIONS = {
@@ -126,7 +126,9 @@ def kafka_rights(acls: list[Acl], user: str) -> set[tuple[str, str, str]]:
 
 def operations_of_acts() -> dict[str, str]:
     apis = [find(key, highest) for key, (_, highest) in OFFERED.items()]
-    checks = [check for api in apis if api is not None for check in checks_of(api)]
+    checks = [
+        check for api in apis if api is not None and is_authorized(api) for check in checks_of(api)
+    ]
     return {
         check.act: check.operation.name
         for check in checks

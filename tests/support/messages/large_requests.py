@@ -2,9 +2,9 @@
 
 import struct
 
-from policies.testing import BenchHost
-from policies.topics import TopicRules
-from policies.validation import try_convert
+from policies.access.policy import Access
+from tests.support.core import access_rules
+from tests.support.core.access_rules import access
 from tests.support.core.sessions import Wire
 from tests.support.messages.kafka_messages import api_of
 from wire import codec
@@ -14,11 +14,9 @@ FEWER = 1_050
 """More names than are judged in one turn."""
 
 
-def rules(*topics: str) -> TopicRules:
+def rules(*topics: str) -> Access:
     """Return the policy that allows these patterns."""
-    settings, problems = try_convert(TopicRules.Config, {"rules": [{"topics": topics}]}, "config")
-    assert not problems
-    return TopicRules(settings, BenchHost("topics"))
+    return access(access_rules.rules(*topics))
 
 
 def names_of(count: int, prefix: str = "t") -> list[str]:

@@ -3,9 +3,8 @@
 from uuid import UUID
 
 from policies.api import FORWARD, Need, Reject
-from policies.testing import BenchHost
-from policies.topics import TopicRules
-from policies.validation import try_convert
+from tests.support.core import access_rules
+from tests.support.core.access_rules import access
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import frames as f
@@ -91,9 +90,8 @@ def test_a_policy_is_told_all_that_it_names(api):
 
 def rules(user_topics: str, groups: str = "*") -> Wire:
     """A chain that lets everyone use these topics and groups."""
-    settings = {"rules": [{"topics": [user_topics], "groups": [groups]}]}
-    config, _ = try_convert(TopicRules.Config, settings, "config")
-    wire = Wire(make_engine([TopicRules(config, BenchHost())]))
+    settings = access_rules.rules(user_topics, groups=(groups,), transactions=("*",))
+    wire = Wire(make_engine([access(settings)]))
     wire.engine.rewrites.learn({ORDERS.bytes: "orders"})
     return wire
 
@@ -136,20 +134,19 @@ def streams_heartbeat(*, topics: tuple[str, ...], patterns: tuple[str, ...] = ()
 
 
 def test_a_streams_application_may_join_its_group_with_its_topics():
-    """Group and topics are judged; a pattern passes, because its records come by Fetch."""
+    """Group and topics are judged; a pattern needs all topics, because the broker resolves it."""
     api = api_of(ApiKey.STREAMS_GROUP_HEARTBEAT, 1)
-    for asks in (
-        streams_heartbeat(topics=("orders",)),
-        streams_heartbeat(topics=("orders",), patterns=("p.*",)),
-    ):
-        wire = rules("orders")
+    named = streams_heartbeat(topics=("orders",))
+    pattern = streams_heartbeat(topics=("orders",), patterns=("p.*",))
+    for wire, asks in ((rules("orders"), named), (rules("*"), pattern)):
         wire.client(asks)
         assert wire.to_broker == asks
-    for wire, code in (
-        (rules("public"), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        (rules("*", "other"), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    for wire, asks, code in (
+        (rules("public"), named, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (rules("orders"), pattern, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (rules("*", "other"), named, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     ):
-        wire.client(streams_heartbeat(topics=("orders",)))
+        wire.client(asks)
         assert wire.to_broker == b""
         assert told(api, wire.to_client).error_code == code
 

@@ -1,8 +1,7 @@
-"""T29: a rule about topics walked around: topic ids, fetch sessions, share groups, transactions, auto-creation.
+"""T29: a rule walked around: topic ids, fetch sessions, share groups, transactions, auto-creation.
 
-The policy `topics` judges each name, and an id by its name; an id without a known name is refused. Through Sluice no
+The policy `access` judges each name, and an id by its name; an id without a known name is refused. Through Sluice no
 record of a denied topic is written or read, whichever request asks for it, and no client library finds another way.
-It is no access control: requests that name neither a topic nor a group pass (docs/use/topics.md).
 """
 
 import contextlib
@@ -16,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
+from policies.access.policy import Access
 from policies.api import FORWARD, Forward
 from policies.testing import PolicyBench
-from policies.topics import TopicRules
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.one_kafka import java, kafka_one, work  # noqa: F401 - fixtures
@@ -26,14 +25,26 @@ from tests.support.kafka.topics import Topics
 from tests.support.kafka.verifiable import PRODUCER
 from tests.support.processes.measured import tell
 from tests.support.processes.sluice_process import SluiceProcess
-from wire.apis import OFFERED, name_of
-from wire.request_layouts import names_anything
+from wire.apis import OFFERED, find, name_of
+from wire.authorization import ResourceType, checks_of, is_authorized
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "secret"  # noqa: S105 - the name of a topic
 SECONDS = 15
 _serial = itertools.count(1)
-DENY = {"rules": [{"effect": "deny", "topics": [f"{SECRET}*"]}, {"topics": ["*"], "groups": ["*"]}]}
+ALL = ["all"]
+DENY = {
+    "rules": [
+        {
+            "who": ["ANONYMOUS"],
+            "topics": {"*": ALL},
+            "groups": {"*": ALL},
+            "transactions": {"*": ALL},
+            "cluster": ALL,
+        },
+        {"who": ["ANONYMOUS"], "effect": "deny", "topics": {f"{SECRET}*": ALL}},
+    ]
+}
 Attempt = Callable[[str, str], int]
 """Takes the bootstrap address and the topic; returns how many of its records were read."""
 
@@ -41,13 +52,16 @@ Attempt = Callable[[str, str], int]
 def versions() -> Iterator[tuple[str, int]]:
     """Yield each API and offered version whose requests can name a topic."""
     for key, (first, last) in sorted(OFFERED.items()):
-        if names_anything(key):
-            yield from ((name_of(key), version) for version in range(first, last + 1))
+        for version in range(first, last + 1):
+            api = find(key, version)
+            checks = checks_of(api) if api is not None and is_authorized(api) else ()
+            if any(check.kind is ResourceType.TOPIC for check in checks):
+                yield name_of(key), version
 
 
 def test_no_version_of_any_api_passes_a_denied_topic() -> None:
     """By its name or its id: it is refused, or cut out of the request."""
-    bench = PolicyBench(TopicRules, DENY)
+    bench = PolicyBench(Access, DENY)
     bench.topic_id(SECRET)
     attempts = 0
     for api, version in versions():
@@ -67,22 +81,12 @@ def test_no_version_of_any_api_passes_a_denied_topic() -> None:
 @pytest.mark.parametrize("api", ["Produce", "Fetch", "ShareFetch", "DeleteTopics"])
 def test_an_id_without_a_known_name_does_not_pass(api: str) -> None:
     """A client may know the id from a connection to a broker."""
-    bench = PolicyBench(TopicRules, DENY)
-    other = PolicyBench(TopicRules, DENY)
+    bench = PolicyBench(Access, DENY)
+    other = PolicyBench(Access, DENY)
     other.topic_id(SECRET)
     request = other.request(api, topics=[SECRET])
     stranger = bench.request(api, request.api.version, body=request.body)
     assert bench.ask(stranger) is not FORWARD
-
-
-def test_the_page_says_how_many_apis_are_not_judged() -> None:
-    """It says at its head that the policy is no access control."""
-    bench = PolicyBench(TopicRules, DENY)
-    passed = [key for key in OFFERED if bench.chain.hooks(key).on_request is None]
-    page = (ROOT / "docs" / "use" / "topics.md").read_text("utf-8")
-    head = page[: page.index("|")]
-    assert "no access control" in head
-    assert f"{len(passed)} APIs name neither" in head
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +95,7 @@ def guarded(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[SluiceProcess]:
     """A Sluice with the rule before a real Kafka."""
-    settings: dict[str, object] = {"policies": [{"use": "topics", "config": DENY}]}
+    settings: dict[str, object] = {"policies": [{"use": "access", "config": DENY}]}
     folder = tmp_path_factory.mktemp("t29")
     with SluiceProcess(kafka_one.bootstrap, folder, settings=settings) as sluice:
         yield sluice

@@ -1,0 +1,134 @@
+"""What of a request a client may not do: the checks of `wire.authorization`, in Kafka's order.
+
+Rules:
+- The first check that fails of those that refuse a request whole decides; items that were refused before it do not
+  count. Refused items leave the others alone.
+- A topic whose id has no known name is refused as unknown. In a Metadata it passes: the reply names it, and is judged.
+- Topics that a request names are all judged. A request about topics that it does not name is refused, unless its
+  reply is filtered, or its session was judged before.
+- Kafka's own topics never take part in a transaction, whoever asks.
+- A pattern of topics needs DESCRIBE on every topic: the broker does not know these rules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from wire.apis import ApiKey
+from wire.authorization import Ask, Operation, ResourceType, Scope, checks_of
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.rights import Subject
+    from policies.api import Request
+    from policies.denial import DenyKey
+    from wire.apis import Api
+    from wire.authorization import Check
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+"""Kafka: `Topic.INTERNAL_TOPICS`."""
+UNNAMED: Final = frozenset(
+    {
+        ApiKey.METADATA, ApiKey.OFFSET_FETCH, ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,  # null means all: their replies are filtered
+        ApiKey.FETCH,  # a session of it never reaches the broker
+        ApiKey.SHARE_FETCH,  # its topics are in the books
+        ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT,  # a pattern has an ask of its own
+    }
+)  # fmt: skip
+"""Requests that may be about topics that they do not name."""
+
+
+class Judgement(NamedTuple):
+    """What is refused: the whole request, or items."""
+
+    whole: Ask | None
+    """What refuses the request whole; its code is the reply's."""
+    items: dict[DenyKey, Ask]
+    """What refuses each item, by what `Deny` calls it."""
+
+    @property
+    def asks(self) -> tuple[Ask, ...]:
+        """What the client asked for and may not do."""
+        return tuple(self.items.values()) if self.whole is None else (self.whole,)
+
+
+def judge(request: Request, subject: Subject) -> Judgement:
+    """Return what of this request the client may not do. Raises LookupError for an API that is not known."""
+    api = request.api
+    items: dict[DenyKey, Ask] = {}
+    for check in checks_of(api):
+        refused = _refused(check, request, subject)
+        if check.scope is Scope.REQUEST:
+            for _, ask in refused:
+                return Judgement(ask, {})
+        else:
+            items.update((key, ask) for key, ask in refused if key not in items)
+    if not request.topics_complete and _needs_all(api):
+        return Judgement(_unnamed(api), {})
+    return Judgement(None, items)
+
+
+def _refused(check: Check, request: Request, subject: Subject) -> Iterator[tuple[DenyKey, Ask]]:
+    """Yield what fails of one check."""
+    kind, operation, code = check.kind, check.operation, check.code
+    if kind is ResourceType.TOPIC:
+        yield from _refused_topics(check, request, subject)
+    elif kind is ResourceType.CLUSTER:
+        if check.act in request.acts and not may_act(subject, check.act):
+            ask = Ask(kind, check.act, operation, code)
+            yield ask, ask
+    else:
+        named = request.groups if kind is ResourceType.GROUP else request.transactional_ids
+        for name in named:
+            if not subject.mask(kind, name) >> operation & 1:
+                ask = Ask(kind, name, operation, code)
+                yield ask, ask
+
+
+def _refused_topics(
+    check: Check, request: Request, subject: Subject
+) -> Iterator[tuple[DenyKey, Ask]]:
+    kind, operation, code = check.kind, check.operation, check.code
+    key = request.api_key
+    if operation is Operation.CREATE and key != ApiKey.CREATE_TOPICS:
+        if key != ApiKey.METADATA:  # which is not refused for it: see `policies.access.creation`
+            for created in request.created:
+                if not subject.topic(created) >> operation & 1:
+                    yield created, Ask(kind, created, operation, code)
+        return
+    all_or_nothing = check.scope is Scope.ALL_OR_NOTHING
+    for topic in request.topics:
+        name = topic.name
+        if name is None:
+            if topic.topic_id is not None and key != ApiKey.METADATA:
+                unknown = Ask(kind, topic.topic_id, operation, ErrorCode.UNKNOWN_TOPIC_ID)
+                yield topic.topic_id, unknown
+        elif not subject.topic(name) >> operation & 1 or (
+            all_or_nothing and name in INTERNAL_TOPICS
+        ):
+            yield name, Ask(kind, name, operation, code)
+    if request.has_pattern and not subject.all_topics() >> operation & 1:
+        ask = Ask(kind, None, operation, code)
+        yield ask, ask
+
+
+def may_act(subject: Subject, act: str) -> bool:
+    """Return whether a client may do an act on the cluster; WRITE on any topic gives idempotent writing."""
+    return act in subject.acts or (act == "idempotent-write" and subject.writes_idempotently())
+
+
+def _needs_all(api: Api) -> bool:
+    """Return whether the request is about topics that it does not name, and that nothing else judges."""
+    if api.key in UNNAMED:
+        return False
+    return any(check.kind is ResourceType.TOPIC for check in checks_of(api))
+
+
+def _unnamed(api: Api) -> Ask:
+    check = next(each for each in checks_of(api) if each.kind is ResourceType.TOPIC)
+    return Ask(ResourceType.TOPIC, None, check.operation, check.code)

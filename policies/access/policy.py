@@ -1,0 +1,298 @@
+"""`access`: who may do what.
+
+    - use: access
+      config:
+        teams: {billing: [svc-billing, svc-invoices]}
+        rules:                            # in any order: a deny wins, else an allow, else the request is refused
+          - who: [team:billing]
+            topics: {billing.*: [read, write], orders: [read]}
+            groups: {billing-*: [read]}
+            transactions: {billing-*: [write]}
+          - {who: [oncall], topics: {'*': [describe]}, cluster: [describe, move-partitions]}
+
+Rules:
+- What no rule allows is refused. An API or a version that `wire.authorization` does not know is not offered, and
+  refused.
+- Requests are judged as Kafka's authorizer does (`policies.access.judgement`), and replies show what it would
+  (`policies.access.replies`).
+- A client's rights are found once, and its names once for each revision of the rules. The usual Produce and Fetch
+  costs one look for each topic.
+- A change of the rules holds for all requests that come after it. A consumer's wait at the broker that began before
+  ends within MAX_WAIT_MS, and so does its share session (`policies.access.share_sessions`).
+- A client speaks for itself: `replicate`, which is for brokers, cannot be allowed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from policies import listings
+from policies.access.config import AccessConfig
+from policies.access.creation import (
+    FIRST_WITH_FLAG,
+    forbidden_creations,
+    refused_creations,
+    without_creation,
+)
+from policies.access.judgement import judge
+from policies.access.replies import shown
+from policies.access.rights import Rights, Subject
+from policies.access.share_sessions import ShareSessions
+from policies.access.tokens import TOKEN_APIS, is_for_itself, own_tokens
+from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError, Reject, Respond
+from policies.denial import Deny
+from policies.responses import Replace
+from policies.verdicts import short_repr
+from wire.apis import OFFERED, ApiKey
+from wire.authorization import (
+    AUTHORIZED,
+    MAX_VERSIONS,
+    RESOURCE_APIS,
+    Operation,
+    ResourceType,
+    is_authorized,
+)
+from wire.errors import ErrorCode
+from wire.fetch import FetchHead, head_offsets, read_share_session
+from wire.primitives import INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from policies.api import Host, Peer, Request, Response, Verdict
+    from policies.denial import DenyKey
+    from wire.authorization import Ask
+
+MAX_WAIT_MS: Final = 1_000
+"""How long a consumer's fetch may wait at the broker: the longest time that a right outlives its rule."""
+MAX_ASKED: Final = 100
+"""Metadata requests in flight of one client of which it is noted what they ask for. In the replies to others, topics
+that are not there stay unknown, and forbidden ones are left out."""
+_QUICK: Final[Mapping[int, int]] = {
+    ApiKey.PRODUCE: 1 << Operation.WRITE,
+    ApiKey.FETCH: 1 << Operation.READ,
+}
+"""What a topic of these APIs needs; their usual requests are judged at first sight."""
+_UNKNOWN: Final = Reject(ErrorCode.UNSUPPORTED_VERSION, message="access does not know this version")
+_WORDS: Final = "no rule allows it"
+_CREATES: Final = "Metadata below v4 would create the topic, which no rule allows"
+_SHORT_WAIT: Final = INT32.pack(MAX_WAIT_MS)
+_HEARD: Final = listings.FILTERED | {ApiKey.DESCRIBE_DELEGATION_TOKEN}
+_NO_LOG_DIRS: Final = {
+    version: bytes(8) if version < 2 else b"\0\0\0\0\1\0" for version in range(3)
+}
+"""Kafka refuses a DescribeLogDirs that has no place for a code by an empty list."""
+
+
+class Access(Policy):
+    """Refuses what no rule allows."""
+
+    Config = AccessConfig
+    apis = frozenset(OFFERED) - (AUTHORIZED - RESOURCE_APIS - _HEARD)
+    response_apis = _HEARD
+    hears_body = _HEARD
+    needs = Need.TOPICS
+    max_versions = MAX_VERSIONS
+
+    def __init__(self, config: object, host: Host) -> None:
+        super().__init__(config, host)
+        if not isinstance(config, AccessConfig):
+            raise PolicyConfigError("", f"expected an AccessConfig, got {short_repr(config)}")
+        self.books = _Books(Rights(config.grants(), config.teams))
+        self._brokers_create = config.auto_create_topics_enable
+        self._denied = host.counter(
+            "denied_access", "Requests and items of requests that no rule allowed.", ("kind",)
+        )
+
+    def adopt(self, previous: Policy) -> None:
+        """Take over the books. They are shared: the previous one judges by the new rules what it still hears of."""
+        if isinstance(previous, Access):
+            previous.books.rights = self.books.rights
+            self.books = previous.books
+
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
+        """Refuse what the client may not do."""
+        books = self.books
+        client = books.clients.get(peer.session_id)
+        if client is None or client.peer is not peer or client.rights is not books.rights:
+            client = books.client(peer)
+        needed = _QUICK.get(request.api_key)
+        if needed is not None:
+            masks = client.subject.topics
+            for topic in request.topics:
+                if not masks.get(topic.name, 0) & needed:
+                    break
+            else:
+                if request.topics_complete and not request.transactional_ids and not request.acts:
+                    patches = self._short_wait(request)
+                    return Forward(patches) if patches else FORWARD
+        return self._judge(request, client)
+
+    def on_response(
+        self, request: Request, response: Response, peer: Peer, now_ms: int
+    ) -> Forward | Replace:
+        """Show of a listing what the client may see."""
+        if (
+            response.body is None
+        ):  # too large: the core ends the connection, unless `on_error` is `forward`
+            return FORWARD
+        client = self.books.client(peer)
+        if request.api_key == ApiKey.DESCRIBE_DELEGATION_TOKEN:
+            if "tokens" in client.subject.acts:
+                return FORWARD
+            return own_tokens(request, response, peer.user)
+        creations, by_id = client.asked.pop(request.id, _NOTHING)
+        verdict = shown(request, response, client.subject, self.host, asks_by_id=by_id)
+        if not creations:
+            return verdict
+        body = verdict.body if isinstance(verdict, Replace) else response.body
+        refused = refused_creations(request.api, body, creations)
+        return verdict if refused is None else Replace(refused)
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Forget the client."""
+        self.books.forget(peer)
+
+    def on_refusal(self, peer: Peer, asks: Iterable[Ask]) -> None:
+        """Count what a client asked for and may not do: the one place that learns of every refusal."""
+        counts: dict[ResourceType, int] = {}
+        for ask in asks:
+            counts[ask.kind] = counts.get(ask.kind, 0) + 1
+        for kind, count in counts.items():
+            self._denied.add(count, kind.name.lower())
+
+    def _judge(self, request: Request, client: _Client) -> Verdict:
+        peer, subject = client.peer, client.subject
+        if not is_authorized(request.api):
+            self._denied.add(1, "version")
+            return _UNKNOWN
+        key = request.api_key
+        if key not in RESOURCE_APIS or (
+            key in TOKEN_APIS
+            and not self.host.speaks_as_itself()
+            and is_for_itself(request, peer.user)
+        ):
+            return FORWARD
+        whole, refused = judge(request, subject)
+        if whole is not None:
+            self.on_refusal(peer, (whole,))
+            return _refusal(request, whole)
+        if refused:
+            self.on_refusal(peer, refused.values())
+        codes: dict[DenyKey, int] = {key: ask.code for key, ask in refused.items()}
+        words = _WORDS
+        patches: tuple[Patch, ...] = ()
+        if key == ApiKey.METADATA:
+            creations = forbidden_creations(request, subject) - codes.keys()
+            if creations and request.api_version < FIRST_WITH_FLAG:
+                codes |= dict.fromkeys(creations, ErrorCode.UNSUPPORTED_VERSION)
+                words = _CREATES
+            elif not self.host.observes:
+                patches = without_creation(request) if creations else ()
+                by_id = any(topic.topic_id is not None for topic in request.topics)
+                client.ask(request.id, creations if self._brokers_create else (), by_id=by_id)
+        elif key == ApiKey.FETCH:
+            patches = self._short_wait(request)
+        elif key == ApiKey.SHARE_FETCH and not self.host.observes:
+            code, patches = self._share_fetch(request, client, codes)
+            if code:
+                return Reject(code, message="the rules have changed")
+        if not codes:
+            return Forward(patches) if patches else FORWARD
+        deny = Deny(codes, words, self.host.name)
+        return Forward(patches, denials=(deny,)) if patches else deny
+
+    def _short_wait(self, request: Request) -> tuple[Patch, ...]:
+        head = request.head
+        if (
+            isinstance(head, FetchHead)
+            and head.max_wait_ms > MAX_WAIT_MS
+            and not self.host.observes
+        ):
+            return (Patch(head_offsets(request.api_version).max_wait_ms, _SHORT_WAIT),)
+        return ()
+
+    def _share_fetch(
+        self, request: Request, client: _Client, denied: Mapping[DenyKey, int]
+    ) -> tuple[ErrorCode, tuple[Patch, ...]]:
+        """Return the code that ends the session of a ShareFetch, or NONE, and the patch of its wait."""
+        session = read_share_session(request.body or b"")
+        names = [topic.name for topic in request.topics if topic.name is not None]
+        reads = 1 << Operation.READ
+        subject = client.subject
+        code = self.books.share_sessions.on_fetch(
+            client.peer.session_id,
+            ("".join(request.groups), session.member),
+            session.epoch,
+            (name for name in names if name not in denied),
+            lambda name: bool(subject.topic(name) & reads),
+            client.rights,
+        )
+        if session.max_wait_ms <= MAX_WAIT_MS:
+            return code, ()
+        return code, (Patch(session.max_wait_at, _SHORT_WAIT),)
+
+
+class _Books:
+    """The rules that hold now, and what is known of connections."""
+
+    def __init__(self, rights: Rights) -> None:
+        self.rights = rights
+        self.clients: dict[int, _Client] = {}
+        self.share_sessions = ShareSessions()
+
+    def client(self, peer: Peer) -> _Client:
+        """Return what is known of a client, with its rights by the rules that hold now."""
+        client = self.clients.get(peer.session_id)
+        if client is None:
+            client = self.clients[peer.session_id] = _Client(peer, self.rights)
+        elif client.peer is not peer or client.rights is not self.rights:
+            client.peer, client.rights = peer, self.rights
+            client.subject = self.rights.subject(peer)
+        return client
+
+    def forget(self, peer: Peer) -> None:
+        """Forget a client that has disconnected."""
+        self.clients.pop(peer.session_id, None)
+        self.share_sessions.forget(peer.session_id)
+
+
+class _Asked(NamedTuple):
+    """What a Metadata has asked for."""
+
+    creations: Collection[str]
+    """Topics that the client may not create."""
+    by_id: bool
+    """Whether it has ids: then the reply names the topics."""
+
+
+_NOTHING: Final = _Asked((), by_id=False)
+
+
+class _Client:
+    """What is known of one connection."""
+
+    __slots__ = ("asked", "peer", "rights", "subject")
+
+    peer: Peer
+    rights: Rights
+    subject: Subject
+
+    def __init__(self, peer: Peer, rights: Rights) -> None:
+        self.peer = peer
+        self.rights = rights
+        self.subject = rights.subject(peer)
+        self.asked: dict[int, _Asked] = {}
+        """By Metadata request in flight."""
+
+    def ask(self, request_id: int, creations: Collection[str], *, by_id: bool) -> None:
+        """Note what a Metadata asks for, if its reply must be changed for it."""
+        if (creations or by_id) and len(self.asked) < MAX_ASKED:
+            self.asked[request_id] = _Asked(creations, by_id)
+
+
+def _refusal(request: Request, ask: Ask) -> Reject | Respond:
+    reject = Reject(ask.code, message=_WORDS)
+    if request.api_key == ApiKey.DESCRIBE_LOG_DIRS and request.api_version in _NO_LOG_DIRS:
+        return Respond(_NO_LOG_DIRS[request.api_version], reject)
+    return reject
