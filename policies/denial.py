@@ -10,7 +10,7 @@ from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from wire.request_parts import Item
+    from wire.item_arrays import Item
 
 TopicKey: TypeAlias = "str | bytes"
 """The name of a topic, or the 16 bytes of its id: `TopicRef.key`."""

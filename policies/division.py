@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from wire.api_keys import ApiKey
 from wire.authorization import Ask, Check, Operation, ResourceType, Scope, checks_of
 from wire.errors import ErrorCode, WireError
+from wire.item_arrays import Item, is_divisible, item_checks
 from wire.large_refusals import refusing_items
 from wire.replies import empty_body
 from wire.reply_joins import Additions, add_items
-from wire.request_parts import Item, Parts, dividing, is_divisible, item_checks
+from wire.request_parts import Parts, dividing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

@@ -15,12 +15,13 @@ from wire.fetch import session_gone
 from wire.primitives import compact_length, string_length
 from wire.replies import MAX_REFUSED_ELEMENTS, answer, echo_of, error_body
 from wire.reply_joins import Additions, add_items
-from wire.request_parts import STEP_ITEMS, Item, dividing, emptied
+from wire.request_parts import STEP_ITEMS, dividing, emptied
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from wire.apis import Api
+    from wire.item_arrays import Item
     from wire.schema import FieldShape
 
 _ALL: Final = 0

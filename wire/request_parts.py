@@ -11,13 +11,12 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from wire import codec
-from wire.authorization import ResourceType, Scope, checks_of
+from wire.authorization import ResourceType
 from wire.errors import WireError
+from wire.item_arrays import Item, ItemArray, has_arrays, item_layout, strides_of
 from wire.primitives import (
     Buffer,
     array_count,
@@ -30,14 +29,12 @@ from wire.primitives import (
     skip_tags,
     string_length,
 )
-from wire.replies import Echo, echo_of
 from wire.schema import FIXED_BYTES, FieldShape, Shape, check_field, check_value, make_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
 
     from wire.apis import Api
-    from wire.authorization import Check
 
 STEP_ELEMENTS: Final = 512
 """Items, partitions and other elements that are walked between two pauses."""
@@ -47,21 +44,7 @@ ZERO_ID: Final = bytes(16)
 """The id in requests that stands for "no id"."""
 _NO_LIMIT: Final = 1 << 40
 """Elements are not limited here, because the walk pauses."""
-_NAMES: Final = frozenset({"name", "topic", "topic_name", "group_id", "resource_name"})
-_RESOURCES: Final = {2: ResourceType.TOPIC, 32: ResourceType.GROUP}
-"""Types of config resources; all others are the cluster's."""
-_COORDINATORS: Final = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
 L = TypeVar("L")
-
-
-class Item(NamedTuple):
-    """One item that a request names."""
-
-    kind: ResourceType | None
-    """None: a part of a request that is authorized as a whole."""
-    name: str | None
-    """None: the id of a topic whose name is not known. Of the cluster: the act."""
-    topic_id: bytes | None = None
 
 
 class Parts(NamedTuple, Generic[L]):
@@ -77,18 +60,6 @@ class Parts(NamedTuple, Generic[L]):
     """By label: the topics that are refused in a group that is not."""
 
 
-def item_checks(api: Api) -> tuple[Check, ...]:
-    """Return the rights of which some items may be refused while others pass, in Kafka's order."""
-    with suppress(LookupError):  # nothing is known of the rights that this version needs
-        return tuple(check for check in checks_of(api) if check.scope is not Scope.REQUEST)
-    return ()
-
-
-def is_divisible(api: Api) -> bool:
-    """Return whether requests of this API and version can be divided."""
-    return bool(item_checks(api)) and codec.is_known(api) and echo_of(api) is not None
-
-
 def dividing(
     api: Api,
     buf: Buffer,
@@ -102,7 +73,7 @@ def dividing(
     `name_of` are names of topics by id. Raises WireError for an API or version whose items are not in one array, and
     for a malformed body.
     """
-    layout = _layout_of(api)
+    layout = item_layout(api)
     walk = _Walk(api, buf, name_of, label_of)
     pos = walk.fields(layout.before, body_at)
     before = bytes(buf[body_at:pos])
@@ -114,95 +85,12 @@ def dividing(
 
 def emptied(api: Api, body: Buffer) -> bytes:
     """Return a body without its items, and without values in the fields after them. Raises WireError as `dividing`."""
-    layout = _layout_of(api)
+    layout = item_layout(api)
     blank = codec.encode(make_message(layout.shape, 0))
     walk, blanks = (_Walk[None](api, each, {}, lambda *_: None) for each in (body, blank))
     pos = walk.fields(layout.before, 0)
     after = blanks.fields((*layout.before, layout.array.field), 0)
     return b"".join((body[:pos], walk.counted(0), blank[after:]))
-
-
-class _Array(NamedTuple):
-    """An array of items: how they are named, and their own array."""
-
-    field: FieldShape
-    kinds: tuple[ResourceType, ...]
-    act: str
-    """Of the cluster's config resources."""
-    steps: tuple[tuple[str, FieldShape], ...]
-    """The fields of an item, by what they are for: `name`, `id`, `type`, `inner`, `cut` or nothing."""
-    partitions: FieldShape | None
-    items: _Array | None
-    """The named items in each item."""
-
-
-class _Layout(NamedTuple):
-    shape: Shape
-    before: tuple[FieldShape, ...]
-    array: _Array
-
-
-@cache
-def _layout_of(api: Api) -> _Layout:
-    echo = echo_of(api)
-    if echo is None:
-        raise WireError(f"{api.name} v{api.version} cannot be divided by its items")
-    shape = codec.request_shape(api)
-    checks = item_checks(api)
-    kinds = tuple(dict.fromkeys(each.kind for each in checks))
-    act = next((each.act for each in checks if each.act), "")
-    place = [each.name for each in shape.untagged].index(echo.asked[0])
-    array = _array_of(shape.untagged[place], echo, kinds, act)
-    return _Layout(shape, shape.untagged[:place], array)
-
-
-def _array_of(field: FieldShape, echo: Echo, kinds: tuple[ResourceType, ...], act: str) -> _Array:
-    inner = echo.inner
-    own = inner.asked[0] if inner is not None else ""
-    steps: list[tuple[str, FieldShape]] = []
-    partitions = items = None
-    for each in field.shape.untagged if field.shape is not None else ():
-        what = ""
-        if each.name == own:
-            if inner is not None and inner.inner is not None:
-                what, items = "inner", _array_of(each, inner, kinds[1:], act)
-            elif _begins_with_index(each):
-                what, partitions = "inner", each
-        elif each.is_array:
-            what = "cut"
-        elif each.name in _NAMES and each.kafka_type == "string":
-            what = "name"
-        else:
-            what = {"topic_id": "id", "resource_type": "type"}.get(each.name, "")
-        steps.append((what, each))
-    return _Array(field, kinds, act, tuple(steps), partitions, items)
-
-
-def _begins_with_index(field: FieldShape) -> bool:
-    first = field if field.shape is None else field.shape.untagged[0]
-    return first.kafka_type == "int32"
-
-
-@cache
-def _has_arrays(shape: Shape) -> bool:
-    return any(
-        each.is_array or (each.shape is not None and _has_arrays(each.shape))
-        for each in shape.untagged
-    )
-
-
-@cache
-def _strides(shape: Shape) -> tuple[int | FieldShape, ...]:
-    """Return the fields of a struct; those of fixed sizes that follow each other are joined to their size."""
-    found: list[int | FieldShape] = []
-    for each in shape.untagged:
-        size = 0 if each.is_array else FIXED_BYTES.get(each.kafka_type, 0)
-        last = found[-1] if found else None
-        if size and isinstance(last, int):
-            found[-1] = last + size
-        else:
-            found.append(size or each)
-    return tuple(found)
 
 
 class _Found(Generic[L]):
@@ -243,7 +131,7 @@ class _Walk(Generic[L]):
                 self._key_type = self._buf[at]
         return pos
 
-    def array(self, array: _Array, pos: int, found: _Found[L]) -> Generator[None, None, int]:
+    def array(self, array: ItemArray, pos: int, found: _Found[L]) -> Generator[None, None, int]:
         """Divide the items of an array into those that are kept and refused; return the offset after them."""
         found.count, pos = self._count(pos)
         for _ in range(found.count):
@@ -261,7 +149,7 @@ class _Walk(Generic[L]):
         """Return the array without what is refused; one that was null stays so."""
         return self.counted(len(found.kept) if found.count >= 0 else -1) + b"".join(found.kept)
 
-    def _item(self, array: _Array, pos: int, found: _Found[L]) -> Generator[None, None, int]:
+    def _item(self, array: ItemArray, pos: int, found: _Found[L]) -> Generator[None, None, int]:
         """Divide one struct of an array; return the offset after it."""
         start, inner_at, inner_end = pos, -1, -1
         name = topic_id = None
@@ -326,7 +214,7 @@ class _Walk(Generic[L]):
         """Find the partitions of an item by label, each as it is and cut; return the offset after them."""
         count, pos = self._count(pos)
         shape = field.shape
-        cuts = shape is not None and _has_arrays(shape)
+        cuts = shape is not None and has_arrays(shape)
         for _ in range(count):
             if self._is_step():
                 yield
@@ -356,20 +244,17 @@ class _Walk(Generic[L]):
         return b"".join((*pieces, bytes(self._buf[start:stop])))
 
     def _named(
-        self, array: _Array, name: str | None, topic_id: bytes | None, resource: int
+        self, array: ItemArray, name: str | None, topic_id: bytes | None, resource: int
     ) -> Item:
         """Return what an item is about, by the names that policies saw."""
-        kinds = array.kinds
-        if ResourceType.CLUSTER in kinds:
-            kind = _RESOURCES.get(resource, ResourceType.CLUSTER)
-            return Item(kind, array.act if kind is ResourceType.CLUSTER else name)
-        if ResourceType.TRANSACTIONAL_ID in kinds and ResourceType.GROUP in kinds:
-            return Item(_COORDINATORS.get(self._key_type), name)
-        if topic_id == ZERO_ID and any(what == "name" for what, _ in array.steps):
+        kind = array.kind(resource, self._key_type)
+        if kind is ResourceType.CLUSTER:
+            return Item(kind, array.act)
+        if topic_id == ZERO_ID and array.has_names:
             topic_id = None
         if topic_id is not None:
             name = self._name_of.get(topic_id)
-        return Item(kinds[0] if kinds else None, name, topic_id)
+        return Item(kind, name, topic_id)
 
     # -- reading ---------------------------------------------------------------------------------
 
@@ -385,7 +270,7 @@ class _Walk(Generic[L]):
             if self._is_step():
                 yield
             at = pos
-            if field.shape is not None and _has_arrays(field.shape):
+            if field.shape is not None and has_arrays(field.shape):
                 less, pos = yield from self._cut_struct(field.shape, pos)
             else:
                 pos = self._value(field, pos)
@@ -423,7 +308,7 @@ class _Walk(Generic[L]):
         """Return the offset after one element."""
         if field.shape is None:
             return check_value(field, self._flexible, self._buf, pos, self._end, _NO_LIMIT)[0]
-        for each in _strides(field.shape):
+        for each in strides_of(field.shape):
             pos = skip(pos, each, self._end) if isinstance(each, int) else self._field(each, pos)
         return self._tags(pos)
 

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from policies.api import Forward, Hold, Reject, Respond, Throttle
 from policies.decision import refusal_message
+from policies.denial import Deny
+from policies.division import divided
 from policies.responses import Replace
 from wire import codec
 from wire.errors import RETRIABLE, ErrorCode, WireError
 from wire.replies import error_body
+from wire.reply_joins import add_items
+from wire.request_names import read_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
     from policies.api import Verdict
+    from policies.division import Division, Label
     from wire.apis import Api
 
+_BROKERS: Final = ((1, "localhost", 9092),)
 _CODES: Final = ("error_code", "partition_error_code")
 _LABELS: Final = (
     "name",
@@ -83,13 +89,20 @@ def client_view(
     """Return the view of the client after this verdict on its request or on its reply.
 
     `body` is the request's. `is_silent` is a request without a reply (acks=0): a refusal ends its connection. `topics`
-    are names by id. Raises WireError if a policy's own reply cannot be decoded.
+    are names by id. Of a request that is refused in part, the broker answers the rest without an error. Raises
+    WireError if a policy's own reply cannot be decoded.
     """
     waits_ms = 0
     if isinstance(verdict, Throttle):
         waits_ms, verdict = verdict.throttle_time_ms, verdict.forward
     if isinstance(verdict, Hold):
         waits_ms, verdict = verdict.max_delay_ms, verdict.then
+    denials = verdict.denials if isinstance(verdict, Forward) else ()
+    if isinstance(verdict, Deny):
+        denials = (verdict,)
+    if denials:
+        view = _refused_in_part(api, body, denials, policy, topics or {}, is_silent=is_silent)
+        return replace(view, waits_ms=waits_ms)
     if isinstance(verdict, Forward):
         return ClientView(waits_ms=waits_ms)
     if is_silent:
@@ -101,12 +114,58 @@ def client_view(
         assert isinstance(verdict, Reject)  # noqa: S101 - the last kind of verdict
         try:
             words = refusal_message(policy, verdict)
-            reply = error_body(api, body, verdict.code, words, ((1, "localhost", 9092),))
+            reply = error_body(api, body, verdict.code, words, _BROKERS)
         except WireError:  # no shape for it: the connection ends
             return ClientView(waits_ms=waits_ms, closed=True)
         closes = verdict.closes(api.name)
     message = codec.decode_response(api, reply)
     return ClientView(tuple(_errors(message, (), topics or {})), waits_ms, closes, message)
+
+
+def _refused_in_part(
+    api: Api,
+    body: bytes,
+    denials: tuple[Deny, ...],
+    policy: str,
+    topics: Mapping[bytes, str],
+    *,
+    is_silent: bool,
+) -> ClientView:
+    """Return the view of the client after these denials."""
+
+    def rejecting(label: Label) -> Reject:
+        return Reject(label[1], message=denials[label[0]].message)
+
+    def words_of(label: Label) -> str:
+        return refusal_message(denials[label[0]].policy or policy, rejecting(label))
+
+    names = read_names(api, body, 0, len(body), topics)
+    refused, rest, added, reply = _result_of(
+        divided(api, body, 0, names, denials, words_of, _BROKERS)
+    )
+    if not refused:
+        return ClientView()
+    if is_silent:
+        return ClientView(closed=True)
+    if rest is not None:
+        answered = error_body(api, rest, ErrorCode.NONE, None, _BROKERS)
+        reply = add_items(api, answered, 0, len(answered), added)
+    if reply is None:
+        verdict, name = rejecting(refused[0]), denials[refused[0][0]].policy or policy
+        return client_view(api, body, verdict, policy=name, topics=topics)
+    closes = any(rejecting(label).closes(api.name) for label in refused)
+    message = codec.decode_response(api, reply)
+    return ClientView(tuple(_errors(message, (), topics)), closed=closes, message=message)
+
+
+def _result_of(work: Generator[None, None, Division]) -> Division:
+    """Return what work in turns comes to."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: Division = end.value
+            return found
 
 
 def _errors(

@@ -14,7 +14,7 @@ from policies.verdicts import check_request, merge, without_exemption
 from wire.apis import ApiKey, find
 from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
-from wire.request_parts import Item
+from wire.item_arrays import Item
 
 CODE = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 PEER = Peer(1, "127.0.0.1", 5000)

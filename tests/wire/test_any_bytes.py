@@ -31,13 +31,14 @@ from wire.batch_heads import read_batch_heads
 from wire.config_resources import altered_kinds
 from wire.errors import WireError
 from wire.fetch_topics import FetchTopics
+from wire.item_arrays import is_divisible
 from wire.oauthbearer import bearer_names
 from wire.produce import ProduceWalker, read_acks
 from wire.produce_topics import ProduceTopics
 from wire.reply_joins import Additions, add_items
 from wire.request_layouts import names_anything
 from wire.request_names import read_names
-from wire.request_parts import dividing, is_divisible
+from wire.request_parts import dividing
 from wire.schema import Shape
 from wire.untagged_reply import UntaggedReply
 

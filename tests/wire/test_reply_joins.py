@@ -8,8 +8,8 @@ from tests.support.messages.kafka_messages import api_of, apis_known, messages_o
 from wire import codec
 from wire.apis import ApiKey
 from wire.errors import WireError
+from wire.item_arrays import is_divisible
 from wire.reply_joins import Additions, add_items
-from wire.request_parts import is_divisible
 
 DIVISIBLE = [api for api in apis_known() if is_divisible(api)]
 ARRAYS = ("responses", "results", "coordinators", "transaction_states", "topics", "groups",

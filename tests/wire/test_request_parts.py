@@ -11,15 +11,14 @@ from wire import codec
 from wire.apis import ApiKey
 from wire.authorization import ResourceType
 from wire.errors import WireError
+from wire.item_arrays import Item, is_divisible
 from wire.primitives import array_count, compact_count
 from wire.replies import echo_of
 from wire.request_parts import (
     STEP_ELEMENTS,
     STEP_ITEMS,
-    Item,
     dividing,
     emptied,
-    is_divisible,
 )
 from wire.schema import make_message
 
