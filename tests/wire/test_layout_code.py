@@ -130,5 +130,5 @@ def test_the_code_uses_its_tools_only(api: Api) -> None:
     code = compile(cuts_code.source(api, layout), "<code>", "exec").co_consts[0]
     assert set(code.co_names) <= TOOLS.keys() | {
         "allows", "mask", "cluster_mask", "asks_by_id", "shows", "shows_id", "shows_nameless",
-        "append", "decode", "len", "range",
+        "after", "append", "decode", "len", "range",
     }  # fmt: skip
