@@ -95,6 +95,11 @@ TOPIC: Final = _family(
     _fields(_LONG, "produce_records fetch_replies fetch_partitions fetch_bytes fetch_batches"),
     _fields(_LONG, "fetch_records"),
 )
+ACCESS: Final = _family(
+    _fields(_INT, "window_ms"),
+    _fields(_TEXT, "user proof client_id policy kind name operation"),
+    _fields(_LONG, "requests"),
+)
 CAPTURE: Final = _family(
     _fields(_LONG, "event now_ms session exchange"),
     _fields(_TEXT, "user client_id"),
@@ -113,6 +118,7 @@ FAMILIES: Final = {
     "api": API,
     "instance": INSTANCE,
     "topic": TOPIC,
+    "access": ACCESS,
     "capture": CAPTURE,
 }
 QUARANTINE: Final = StructType([*_fields(_TEXT, "reason family file line dt")])

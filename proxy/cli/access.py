@@ -11,6 +11,7 @@ from proxy.cli.access_cases import run_cases
 from proxy.cli.access_explain import explain
 from proxy.cli.access_import import import_acls
 from proxy.cli.access_show import show
+from proxy.cli.access_suggest import suggest
 
 
 @click.group()
@@ -21,5 +22,5 @@ def access() -> None:
     """
 
 
-for each in (explain, run_cases, show, import_acls):
+for each in (explain, run_cases, show, import_acls, suggest):
     access.add_command(each)

@@ -23,11 +23,12 @@ from proxy.cli.settings import INVALID, GivenSettings, print_problems
 from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from pathlib import Path
 
     from policies.access.explain import FittingRule, Reason
     from policies.access.rights import Grant
+    from proxy.config.sources import Effective
 
 USE: Final = "access"
 """The name of the policy in the settings."""
@@ -45,15 +46,18 @@ _RULES: Final = (
 
 
 class AccessRules:
-    """The rules of one entry of the configuration. `path` is its key path, `origins` has the lines of the file."""
+    """The rules of the entry `place` of the policies."""
 
-    def __init__(
-        self, config: AccessConfig, path: str, origins: Mapping[str, str], *, observes: bool
-    ) -> None:
+    def __init__(self, effective: Effective, place: int) -> None:
+        entry = effective.config.policies[place]
+        config, _ = try_convert(AccessConfig, entry.config)
+        assert config is not None  # noqa: S101 - the settings have been checked
         self.config = config
-        self.observes = observes
-        self._path = path
-        self._origins = origins
+        self.name = entry.name
+        self.observes = entry.mode == "observe"
+        self.usage_log = effective.config.usage_log.directory
+        self._path = f"policies[{place}].config.rules"
+        self._origins = effective.origins
 
     @cached_property
     def grants(self) -> tuple[Grant, ...]:
@@ -66,7 +70,7 @@ class AccessRules:
 
     def label(self, place: int) -> str:
         """Return `rules[2] (FILE:LINE)`."""
-        origin = self._origins.get(f"{self._path}.config.rules[{place}]", "")
+        origin = self._origins.get(f"{self._path}[{place}]", "")
         return f"rules[{place}]" + (f" ({origin})" if origin else "")
 
     def words(self, reason: Reason) -> str:
@@ -96,26 +100,21 @@ def _read_rules(file: Path | None, policy: str | None) -> AccessRules:
     except SettingsError as error:
         print_problems(error)
         sys.exit(INVALID)
-    entries = [
-        (place, entry)
+    places = [
+        place
         for place, entry in enumerate(effective.config.policies)
         if entry.use == USE and policy in {None, entry.name}
     ]
-    if len(entries) != 1:
-        words = f"{len(entries)} entries with `use: {USE}`" if entries else f"no `use: {USE}`"
+    if len(places) != 1:
+        words = f"{len(places)} entries with `use: {USE}`" if places else f"no `use: {USE}`"
         if policy is not None:
             words += f" and the name {policy}"
-        which = ", ".join(entry.name for _, entry in entries)
+        which = ", ".join(effective.config.policies[place].name for place in places)
         hint = f"; choose one by --policy: {which}" if which else ""
-        click.echo(
-            escaped(f"{file}: found {words} among the policies, expected one{hint}"), err=True
-        )
+        text = f"{file}: found {words} among the policies, expected one{hint}"
+        click.echo(escaped(text), err=True)
         sys.exit(INVALID)
-    ((place, entry),) = entries
-    config, _ = try_convert(AccessConfig, entry.config)
-    assert config is not None  # noqa: S101 - the settings have been checked
-    observes = entry.mode == "observe"
-    return AccessRules(config, f"policies[{place}]", effective.origins, observes=observes)
+    return AccessRules(effective, places[0])
 
 
 class Who(NamedTuple):

@@ -14,7 +14,7 @@ from policies.access.explain import IDEMPOTENT_WRITE, reason_of
 from policies.type_names import nearest
 from wire.api_keys import ApiKey
 from wire.apis import OFFERED, find, key_of, name_of
-from wire.authorization import AUTHORIZED, Operation, ResourceType, Scope, checks_of
+from wire.authorization import AUTHORIZED, MAX_VERSIONS, Operation, ResourceType, Scope, checks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,20 +107,20 @@ class Verdict(NamedTuple):
         return next(refused, self.rights[0] if self.rights else None)
 
 
-def find_api(name: str, version: int | None, newest: int | None = None) -> Api:
-    """Return the API of this name and version, by default the newest that is offered, at most `newest`.
+def find_api(name: str, version: int | None) -> Api:
+    """Return the API of this name and version, by default the newest that clients may use.
 
     Raises ValueError, which names what was found and what is expected.
     """
-    names = [name_of(each) for each in OFFERED if each in AUTHORIZED]
+    names = [name_of(each) for each in AUTHORIZED if newest_version(each) is not None]
     key = key_of(name)
-    if key is None or key not in AUTHORIZED or key not in OFFERED:
+    highest = None if key is None else newest_version(key)
+    if key is None or highest is None:
         close = nearest(name, names)
         known = "" if key is None else ", which no client may use"
         hint = f"; did you mean {close}?" if close and close != name else ""
         raise ValueError(f"found the API {name!r}{known}, expected one that Sluice offers{hint}")
-    lowest, highest = OFFERED[key]
-    highest = highest if newest is None else min(highest, newest)
+    lowest = OFFERED[key][0]
     version = highest if version is None else version
     found = find(key, version) if lowest <= version <= highest else None
     if found is None:
@@ -128,6 +128,13 @@ def find_api(name: str, version: int | None, newest: int | None = None) -> Api:
             f"found version {version} of {name}, expected one that is offered: {lowest}-{highest}"
         )
     return found
+
+
+def newest_version(api_key: int) -> int | None:
+    """Return the newest version that clients may use; None if they may use none."""
+    if api_key not in AUTHORIZED or api_key not in OFFERED:
+        return None
+    return MAX_VERSIONS.get(api_key, OFFERED[api_key][1])
 
 
 def verdict_of(rules: Sequence[FittingRule], api: Api, named: Named) -> Verdict:

@@ -10,20 +10,22 @@ Rules:
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.access.config import OPERATIONS
 from policies.access.patterns import INTERNAL
 from policies.who import NAMELESS, PROOFS
+from proxy.cli.access_verdict import newest_version
 from proxy.cli.kafka_acls import ANY_HOST, EVERYTHING
-from wire.apis import OFFERED, find
+from proxy.cli.rule_lines import RuleLines
+from wire.apis import find
 from wire.authorization import ACTS, AUTHORIZED, checks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
     from proxy.cli.kafka_acls import Acl
+    from proxy.cli.rule_lines import RuleText
 
 _KINDS: Final = {"TOPIC": "topics", "GROUP": "groups", "TRANSACTIONAL_ID": "transactions"}
 _IMPLIED: Final = {"ALTER": "DESCRIBE", "ALTER_CONFIGS": "DESCRIBE_CONFIGS"}
@@ -31,17 +33,6 @@ _TOKENS: Final = "tokens"
 EVERYONE: Final = ("*", *NAMELESS)
 """`User:*`: every authenticated user, and clients without a name."""
 CREATE: Final = "create"
-
-
-class RuleText(NamedTuple):
-    """A rule. Operations by pattern, as the settings have them."""
-
-    who: tuple[str, ...]
-    allows: bool
-    topics: Mapping[str, tuple[str, ...]]
-    groups: Mapping[str, tuple[str, ...]]
-    transactions: Mapping[str, tuple[str, ...]]
-    cluster: tuple[str, ...]
 
 
 class Unsaid(NamedTuple):
@@ -60,25 +51,12 @@ class Translation(NamedTuple):
     unsaid: tuple[Unsaid, ...]
 
 
-class _Lines:
-    """What has been translated: operations by (who, whether they are allowed), key of a rule, and pattern."""
+class _Lines(RuleLines):
+    """What has been translated."""
 
     def __init__(self) -> None:
-        self.found: dict[tuple[tuple[str, ...], bool], dict[str, dict[str, set[str]]]] = (
-            defaultdict(lambda: defaultdict(lambda: defaultdict(set)))
-        )
+        super().__init__()
         self.unsaid: list[Unsaid] = []
-
-    def add(
-        self,
-        who: tuple[str, ...],
-        key: str,
-        pattern: str,
-        operations: Iterable[str],
-        *,
-        allows: bool,
-    ) -> None:
-        self.found[who, allows][key][pattern].update(operations)
 
 
 def translate(acls: Iterable[Acl]) -> Translation:
@@ -95,7 +73,7 @@ def translate(acls: Iterable[Acl]) -> Translation:
             elif acl.permission == "ALLOW":
                 words = "rules give tokens of all owners together (the act tokens)"
                 lines.unsaid.append(Unsaid(acl, words))
-    return Translation(tuple(_rules(lines)), tuple(lines.unsaid))
+    return Translation(lines.rules(), tuple(lines.unsaid))
 
 
 def _who(acl: Acl, lines: _Lines) -> tuple[str, ...]:
@@ -216,36 +194,10 @@ def _add_creation(acl: Acl, who: tuple[str, ...], lines: _Lines, acls: tuple[Acl
 def _operations_of_acts() -> dict[str, str]:
     """Return the operation of each act but `tokens`."""
     found = {}
-    for key, (_, highest) in OFFERED.items():
-        api = find(key, highest)
-        for check in checks_of(api) if api is not None and key in AUTHORIZED else ():
+    for key in AUTHORIZED:
+        version = newest_version(key)
+        api = None if version is None else find(key, version)
+        for check in () if api is None else checks_of(api):
             if check.act in ACTS and check.act != _TOKENS:
                 found[check.act] = check.operation.name
     return found
-
-
-def _rules(lines: _Lines) -> Iterator[RuleText]:
-    """Yield a rule for all users that have the same rights, those of most users first."""
-    by_content: dict[tuple[object, ...], list[tuple[str, ...]]] = defaultdict(list)
-    contents: dict[tuple[object, ...], RuleText] = {}
-    for (who, allows), keys in lines.found.items():
-        topics, groups, transactions = (
-            {pattern: _ordered(kind, keys[kind][pattern]) for pattern in sorted(keys[kind])}
-            for kind in ("topics", "groups", "transactions")
-        )
-        acts = tuple(sorted(keys["cluster"][""]))
-        rule = RuleText((), allows, topics, groups, transactions, acts)
-        content = (allows, *(tuple(each.items()) for each in (topics, groups, transactions)), acts)
-        contents[content] = rule
-        by_content[content].append(who)
-    rules = [
-        contents[content]._replace(who=tuple(text for who in sorted(whos) for text in who))
-        for content, whos in by_content.items()
-    ]
-    yield from sorted(rules, key=lambda rule: (not rule.allows, rule.who))
-
-
-def _ordered(kind: str, operations: set[str]) -> tuple[str, ...]:
-    if "all" in operations:
-        return ("all",)
-    return tuple(each for each in OPERATIONS[kind] if each in operations)

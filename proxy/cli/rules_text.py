@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from proxy.cli.acl_rules import RuleText
+    from proxy.cli.rule_lines import RuleText
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9._-]*\*?")
 _WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})

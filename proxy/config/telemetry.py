@@ -32,7 +32,7 @@ MAX_ADMIN_CONNECTIONS = 32
 AUTO = "auto"
 NO_SOCKET = ("none", "")
 
-Family = Literal["entity", "api", "instance", "topic", "capture"]
+Family = Literal["entity", "api", "instance", "topic", "access", "capture"]
 
 
 class AdminSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -213,7 +213,7 @@ class UsageLogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         tuple[Family, ...],
         Meta(
             min_length=1,
-            description="Families of rows to write. `topic` and `capture` cost more and are opt-in.",
+            description="Families of rows to write. `topic`, `access` and `capture` are opt-in.",
         ),
     ] = ("entity", "api", "instance")
     rotate_ms: Annotated[

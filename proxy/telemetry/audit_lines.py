@@ -10,20 +10,26 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from wire.authorization import Ask, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.api import Peer
     from policies.audit_facts import AuditFacts, AuditItem
+    from policies.denial import Deny
 
 MAX_LIST_BYTES: Final = 8 << 10
 """Of one list in one line, as JSON. Four of them and the texts are less than `stderr.MAX_LINE_BYTES`."""
 MAX_TEXT_CHARS: Final = 1_000
 """Names, which clients choose, are cut to this length."""
+MAX_DENIED: Final = 100
+"""Items of one refusal that only would have been made."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -76,6 +82,32 @@ def fact_fields(facts: AuditFacts) -> dict[str, object]:
     if facts.unread:
         found["unread"] = safe_text(facts.unread)
     return found
+
+
+def denied_fields(denial: Deny) -> dict[str, object]:
+    """Return the member that names what is denied: MAX_DENIED at most, the others are counted."""
+    left_out: Counter[str] = Counter()
+    names = [safe_text(_denied_name(key)) for key in islice(denial.codes, MAX_DENIED)]
+    found: dict[str, object] = {"denied": _first(names, "denied", left_out)}
+    left_out["denied"] += len(denial.codes) - len(names)
+    return found | ({"left_out": dict(left_out)} if left_out["denied"] else {})
+
+
+def _denied_name(key: object) -> str:
+    """Return what `Deny` calls an item, in words: `WRITE topic orders` of a right, else the topic."""
+    if isinstance(key, Ask):
+        kind = key.kind.name.lower()
+        return (
+            f"{Operation(key.operation).name} {kind} {'*' if key.name is None else _text(key.name)}"
+        )
+    if isinstance(key, tuple):
+        topic, partition = key
+        return f"topic {_text(topic)} partition {partition}"
+    return f"topic {_text(key)}"
+
+
+def _text(name: object) -> str:
+    return name.hex() if isinstance(name, bytes) else str(name)
 
 
 def _first(items: Sequence[object], member: str, left_out: Counter[str]) -> list[object]:

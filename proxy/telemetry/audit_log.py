@@ -2,9 +2,10 @@
 
 Rules:
 - One line when an administrative request (`wire.apis`) has ended, when any request that a policy refused
-  has ended, when a client is refused at its connect, and when one fails to authenticate to Sluice. Names and figures
-  come from headers; those of a body only from a policy (`policies.audit`), as names and error codes. Of an
-  authentication there are only the mechanism and the claimed user.
+  has ended, when one would have been refused by an entry in mode `observe`, when a client is refused at its connect,
+  and when one fails to authenticate to Sluice. Names and figures come from headers; those of a body only from a policy
+  (`policies.audit`, and what it denies), as names and error codes. Of an authentication there are only the mechanism
+  and the claimed user.
 - The loop makes the line and queues it; a thread writes it. Lines that the disk refuses are counted (`lost`), and a
   line `lines_lost` marks the gap. No request waits.
 - The file is bounded. Each user at each address (IPv6: /64 network) has LINES_PER_SECOND of each kind, so one client
@@ -26,10 +27,12 @@ import structlog
 
 from policies.api import Outcome
 from policies.decision import error_name
+from policies.denial import Deny
 from proxy.core.connection_limits import address_of
 from proxy.core.observer import Observer
 from proxy.telemetry.audit_lines import (
     client_fields,
+    denied_fields,
     done_pieces,
     encode,
     fact_fields,
@@ -144,6 +147,18 @@ class AuditLog(Observer):
             refusal = refusal_fields(decision.policy, decision.error, decision.message)
             line = {"ts": time_text(decision.now_ms * 1000), "event": "connect_refused"}
             self._put({**line, **client_fields(decision.peer), **refusal})
+
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
+        """See Observer. Only refusals that an entry in mode `observe` would have made."""
+        if decision.kind != "reject":
+            return
+        if self._is_within_rate("would_refuse", decision.peer, decision.now_ms):
+            verdict = decision.verdict
+            line = {"ts": time_text(decision.now_ms * 1000), "event": "would_refuse"}
+            refusal = refusal_fields(decision.policy, decision.error, decision.message)
+            denied = denied_fields(verdict) if isinstance(verdict, Deny) else {}
+            about = {"api": decision.operation, **client_fields(decision.peer)}
+            self._put({**line, **about, **refusal, **denied})
 
     def tell_suppressed(self) -> bool:
         """Write how many lines of each kind were suppressed since the last such line; return False: none is kept."""

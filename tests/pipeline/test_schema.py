@@ -16,6 +16,7 @@ WRITTEN = {
     "api": rows.ApiRow,
     "instance": rows.InstanceRow,
     "topic": rows.TopicRow,
+    "access": rows.AccessRow,
     "capture": rows.CaptureRow,
 }
 KINDS = {

@@ -17,11 +17,12 @@ import msgspec
 from proxy.core.stats.usage import WINDOW_MS, UsageRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.api import EffectiveQuota
     from proxy.core.stats.capture import Seen
     from proxy.core.stats.topic_usage import TopicUse
+    from proxy.telemetry.usage_log.missing_rights import MissingRight
 
 VERSION: Final = 1
 MAX_NAME_CHARS: Final = 1024
@@ -145,6 +146,23 @@ class TopicRow(Row, frozen=True, kw_only=True, tag_field="family", tag="topic"):
     fetch_records: int
 
 
+class AccessRow(Row, frozen=True, kw_only=True, tag_field="family", tag="access"):
+    """A right that one client needed in one second, and that the rules of `policy`, which only observes, do not give.
+
+    `kind` is topic, group, transaction or cluster; of the cluster `name` is the act. `name` is null for all topics.
+    """
+
+    window_ms: int = WINDOW_MS
+    user: str
+    proof: str
+    client_id: str
+    policy: str
+    kind: str
+    name: str | None
+    operation: str
+    requests: int
+
+
 class CaptureRow(Row, frozen=True, kw_only=True, tag_field="family", tag="capture"):
     """One request, written when it has ended; `seq` is the order in which the policies were first asked.
 
@@ -238,6 +256,27 @@ def topic_rows(sequencer: Sequencer, ts_ms: int, uses: Sequence[TopicUse]) -> It
             fetch_bytes=fetched.size_bytes,
             fetch_batches=fetched.batches,
             fetch_records=fetched.records,
+        )
+
+
+def access_rows(
+    sequencer: Sequencer, ts_ms: int, rights: Mapping[MissingRight, int]
+) -> Iterator[AccessRow]:
+    """Yield a row for each client and right of the second `ts_ms`."""
+    for right, requests in rights.items():
+        yield AccessRow(
+            instance=sequencer.instance,
+            boot=sequencer.boot,
+            seq=sequencer.next_seq("access"),
+            ts_ms=ts_ms,
+            user=cut_name(right.user),
+            proof=right.proof,
+            client_id=cut_name(right.client_id),
+            policy=right.policy,
+            kind=right.kind,
+            name=None if right.name is None else cut_name(right.name),
+            operation=right.operation,
+            requests=requests,
         )
 
 

@@ -16,6 +16,7 @@ import structlog
 
 from proxy.core.observer import Observer
 from proxy.telemetry.usage_log.deltas import MeterReader, read_instance
+from proxy.telemetry.usage_log.missing_rights import MissingRights
 from proxy.telemetry.usage_log.retention import SegmentWriter
 from proxy.telemetry.usage_log.rows import Sequencer
 from proxy.telemetry.usage_log.segment import new_boot
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from policies.api import EffectiveQuota
+    from policies.decision import PolicyDecision
     from proxy.core.engine import Engine
     from proxy.core.stats.meters import Meter
     from proxy.core.stats.topic_usage import TopicUsage
@@ -61,6 +63,7 @@ class UsageLogObserver(Observer):
         self._families = frozenset(families)
         self._effective_quota = effective_quota
         self._topic_book = topic_usage
+        self._missing_rights = MissingRights()
         self._spans_dropped = spans_dropped
         self._capture_ends_ms = start_ms + capture_max_ms
         self._writer = SegmentWriter(
@@ -104,6 +107,11 @@ class UsageLogObserver(Observer):
         """Close the open segments, so that readers see them, and begin new ones."""
         self._thread.reopen()
 
+    def on_policy_observed(self, decision: PolicyDecision) -> None:
+        """See Observer."""
+        if "access" in self._families:
+            self._missing_rights.add(decision)
+
     def on_second(self, ts_ms: int, rows: Sequence[UsageRow]) -> None:
         """See Observer."""
         engine = self._engine
@@ -113,6 +121,9 @@ class UsageLogObserver(Observer):
         capture, book = engine.capture, self._topic_book
         captured = () if capture is None else capture.take()
         topics = () if book is None else book.take()
+        observed, rights_lost = self._missing_rights.take()
+        if rights_lost:
+            thread.lose("access", rights_lost)
         if capture is not None and capture.open and engine.now_ms >= self._capture_ends_ms:
             engine.end_capture()
         if not thread.has_room:
@@ -122,6 +133,7 @@ class UsageLogObserver(Observer):
             if "entity" in families:
                 thread.lose("entity", len(rows))
             thread.lose("topic", len(topics))
+            thread.lose("access", len(observed))
             thread.lose("capture", len(captured))
             return
         meters, retired = self._read_meters(engine, rows)
@@ -136,6 +148,7 @@ class UsageLogObserver(Observer):
                 retired=retired,
                 instance=read_instance(engine, len(rows)) if "instance" in families else None,
                 topics=topics,
+                observed=observed,
                 captured=captured,
                 spans_dropped=self._spans_dropped(),
             )

@@ -8,11 +8,12 @@ from policies.access.rights import Rights, Subject
 from policies.requests import Peer
 from policies.validation import try_convert
 from policies.yaml_text import read_yaml
-from proxy.cli.acl_rules import RuleText, translate
+from proxy.cli.acl_rules import translate
 from proxy.cli.kafka_acls import Acl
+from proxy.cli.rule_lines import RuleText
 from proxy.cli.rules_text import quoted, rules_text
 from wire.apis import OFFERED, find
-from wire.authorization import ACTS, Operation, checks_of, is_authorized
+from wire.authorization import ACTS, AUTHORIZED, Operation, checks_of
 
 NAMES = ("a", "ab", "b", "_", "_a", "__a", "__consumer_offsets", "")
 OPERATIONS = {
@@ -125,10 +126,8 @@ def kafka_rights(acls: list[Acl], user: str) -> set[tuple[str, str, str]]:
 
 
 def operations_of_acts() -> dict[str, str]:
-    apis = [find(key, highest) for key, (_, highest) in OFFERED.items()]
-    checks = [
-        check for api in apis if api is not None and is_authorized(api) for check in checks_of(api)
-    ]
+    apis = [find(key, OFFERED[key][0]) for key in AUTHORIZED & OFFERED.keys()]
+    checks = [check for api in apis if api is not None for check in checks_of(api)]
     return {
         check.act: check.operation.name
         for check in checks
