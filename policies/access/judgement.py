@@ -73,6 +73,18 @@ def judge(request: Request, subject: Subject) -> Judgement:
     return Judgement(None, items)
 
 
+def all_refusals(request: Request, subject: Subject) -> tuple[Ask, ...]:
+    """Return all that the client asks for and may not do, also what comes after a refusal of the whole request.
+
+    Raises LookupError as `judge`.
+    """
+    refused = (_refused(check, request, subject) for check in checks_of(request.api))
+    asks = dict.fromkeys(ask for each in refused for _, ask in each)
+    if not request.topics_complete and _needs_all(request.api):
+        asks.setdefault(_unnamed(request.api))
+    return tuple(asks)
+
+
 def _refused(check: Check, request: Request, subject: Subject) -> Iterator[tuple[DenyKey, Ask]]:
     """Yield what fails of one check."""
     kind, operation, code = check.kind, check.operation, check.code

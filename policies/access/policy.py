@@ -34,7 +34,8 @@ from policies.access.creation import (
     refused_creations,
     without_creation,
 )
-from policies.access.judgement import judge
+from policies.access.judgement import all_refusals, judge
+from policies.access.refusals import Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights, Subject
 from policies.access.share_sessions import ShareSessions
@@ -57,7 +58,7 @@ from wire.fetch import FetchHead, head_offsets, read_share_session
 from wire.primitives import INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from policies.api import Host, Peer, Request, Response, Verdict
     from policies.denial import DenyKey
@@ -98,11 +99,16 @@ class Access(Policy):
         super().__init__(config, host)
         if not isinstance(config, AccessConfig):
             raise PolicyConfigError("", f"expected an AccessConfig, got {short_repr(config)}")
-        self.books = _Books(Rights(config.grants(), config.teams))
+        grants = tuple(config.grants())
+        self.books = _Books(Rights(grants, config.teams))
         self._brokers_create = config.auto_create_topics_enable
         self._denied = host.counter(
             "denied_access", "Requests and items of requests that no rule allowed.", ("kind",)
         )
+        by_rule = host.counter(
+            "denied_access_by_rule", "What was denied, by user and by the rule.", ("user", "rule")
+        )
+        self._refusals = Refusals(grants, config.teams, by_rule)
 
     def adopt(self, previous: Policy) -> None:
         """Take over the books. They are shared: the previous one judges by the new rules what it still hears of."""
@@ -153,13 +159,14 @@ class Access(Policy):
         """Forget the client."""
         self.books.forget(peer)
 
-    def on_refusal(self, peer: Peer, asks: Iterable[Ask]) -> None:
+    def on_refusal(self, peer: Peer, asks: Collection[Ask]) -> None:
         """Count what a client asked for and may not do: the one place that learns of every refusal."""
         counts: dict[ResourceType, int] = {}
         for ask in asks:
             counts[ask.kind] = counts.get(ask.kind, 0) + 1
         for kind, count in counts.items():
             self._denied.add(count, kind.name.lower())
+        self._refusals.count(peer, asks)
 
     def _judge(self, request: Request, client: _Client) -> Verdict:
         peer, subject = client.peer, client.subject
@@ -173,6 +180,8 @@ class Access(Policy):
             and is_for_itself(request, peer.user)
         ):
             return FORWARD
+        if self.host.observes:
+            return self._observed(request, client)
         whole, refused = judge(request, subject)
         if whole is not None:
             self.on_refusal(peer, (whole,))
@@ -187,13 +196,13 @@ class Access(Policy):
             if creations and request.api_version < FIRST_WITH_FLAG:
                 codes |= dict.fromkeys(creations, ErrorCode.UNSUPPORTED_VERSION)
                 words = _CREATES
-            elif not self.host.observes:
+            else:
                 patches = without_creation(request) if creations else ()
                 by_id = any(topic.topic_id is not None for topic in request.topics)
                 client.ask(request.id, creations if self._brokers_create else (), by_id=by_id)
         elif key == ApiKey.FETCH:
             patches = self._short_wait(request)
-        elif key == ApiKey.SHARE_FETCH and not self.host.observes:
+        elif key == ApiKey.SHARE_FETCH:
             code, patches = self._share_fetch(request, client, codes)
             if code:
                 return Reject(code, message="the rules have changed")
@@ -201,6 +210,15 @@ class Access(Policy):
             return Forward(patches) if patches else FORWARD
         deny = Deny(codes, words, self.host.name)
         return Forward(patches, denials=(deny,)) if patches else deny
+
+    def _observed(self, request: Request, client: _Client) -> Verdict:
+        """Return what is only reported: all that the client may not do, and why the first."""
+        asks = all_refusals(request, client.subject)
+        if not asks:
+            return FORWARD
+        self.on_refusal(client.peer, asks)
+        words = self._refusals.words(client.peer, asks[0])
+        return Deny({ask: ask.code for ask in asks}, words, self.host.name)
 
     def _short_wait(self, request: Request) -> tuple[Patch, ...]:
         head = request.head
