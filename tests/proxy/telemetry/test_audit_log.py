@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import threading
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -14,7 +13,6 @@ from policies.api import FORWARD, Hold, Outcome, Peer, Reject
 from policies.audit import Audit
 from policies.audit_facts import AuditFacts, AuditItem
 from policies.decision import PolicyDecision
-from policies.denial import Deny
 from policies.testing import PolicyBench
 from policies.testing.message_builder import request_body, response_body
 from proxy.telemetry.audit_log import LINES_PER_SECOND, AuditLog
@@ -30,7 +28,6 @@ from tests.support.messages import sasl
 from tests.support.shell.sasl_service import sasl_server
 from tests.support.telemetry.request_traces import EPOCH_US, PEER, trace
 from wire.apis import ApiKey
-from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
 
 SECRET = b"topic-of-a-secret-project"
@@ -321,39 +318,6 @@ def test_a_long_or_malformed_name_is_cut_and_escaped(book):
     (line,) = book.lines()
     assert (line["user"], len(line["client_id"])) == ("a\n\\ud800\u202e", 1000)
     assert len(book.path.read_bytes().splitlines()) == 1
-
-
-def test_a_refusal_that_is_only_observed_has_a_line(book):
-    """It names what would be denied, a hundred items at most; other verdicts of such entries have no line."""
-    asked = Ask(ResourceType.TOPIC, "orders", Operation.WRITE, 29)
-    denials = (
-        Deny({asked: 29}, "rules[3] denies it"),
-        Deny(dict.fromkeys((f"t{n}" for n in range(250)), 29)),
-        Deny({("t", 7): 29, bytes(16): 100}),
-    )
-    for verdict in (*denials, REFUSED, Hold(5, "x")):
-        book.log.on_policy_observed(PolicyDecision("access", verdict, PEER, "Produce", NOW_MS))
-    first, many, parts, whole = book.lines()
-    assert {line["event"] for line in (first, many, parts, whole)} == {"would_refuse"}
-    assert (first["user"], first["api"], first["policy"]) == (PEER.user, "Produce", "access")
-    assert (first["error"], first["reason"]) == (
-        "TOPIC_AUTHORIZATION_FAILED",
-        "rules[3] denies it",
-    )
-    assert first["denied"] == ["WRITE topic orders"]
-    assert (len(many["denied"]), many["left_out"]) == (100, {"denied": 150})
-    assert parts["denied"] == ["topic t partition 7", f"topic {'00' * 16}"]
-    assert "denied" not in whole
-
-
-def test_observed_refusals_have_a_budget_of_their_own(book):
-    """They drive out no line about what was done."""
-    decision = PolicyDecision("access", REFUSED, PEER, "Produce", NOW_MS)
-    for _ in range(LINES_PER_SECOND + 5):
-        book.log.on_policy_observed(decision)
-    book.log.on_audited(ended(1))
-    events = Counter(line["event"] for line in book.lines())
-    assert events == {"would_refuse": LINES_PER_SECOND, "request": 1, "lines_suppressed": 1}
 
 
 def ended(

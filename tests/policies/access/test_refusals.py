@@ -1,0 +1,97 @@
+"""access: what is refused is counted by user and rule; in mode `observe` all of it is told, and nothing is done."""
+
+from dataclasses import replace
+
+from policies.access.policy import Access
+from policies.access.refusals import MAX_CLIENTS, MAX_NAMED
+from policies.api import FORWARD, Forward
+from policies.custom_metrics import MAX_SERIES
+from policies.denial import Deny
+from policies.testing import PolicyBench
+from tests.support.core.access_rules import BOB
+from wire.authorization import Operation, ResourceType
+
+RULES = {
+    "rules": [
+        {"who": ["bob"], "topics": {"a*": ["read"]}, "groups": {"g": ["read"]}},
+        {"who": ["*"], "effect": "deny", "topics": {"ab*": ["all"]}},
+        {"who": ["bob"], "effect": "deny", "topics": {"ac": ["read"]}},
+    ]
+}
+METRIC = "denied_access_by_rule"
+
+
+def counts(bench: PolicyBench) -> dict[tuple[str, ...], float]:
+    """Return the counts by user and rule."""
+    return dict(bench.host.metrics.by_name[METRIC].series)
+
+
+def test_refusals_are_counted_by_user_and_rule() -> None:
+    """The deciding deny has the place that it has in the file; `none`: no rule allows it."""
+    bench = PolicyBench(Access, RULES)
+
+    bench.ask(bench.request("Fetch", topics=["a", "abc", "abd", "ac", "x"]), BOB)
+    bench.ask(bench.request("Fetch", topics=["abc"]), replace(BOB, session_id=3, user="eve"))
+
+    assert counts(bench) == {
+        ("bob", "rules[1]"): 2,
+        ("bob", "rules[2]"): 1,
+        ("bob", "none"): 1,
+        ("eve", "rules[1]"): 1,
+    }
+
+
+def test_many_rights_of_one_request_are_counted_without_their_rules() -> None:
+    """A request of very many topics costs no look at the rules for each."""
+    bench = PolicyBench(Access, RULES)
+
+    bench.ask(bench.request("Fetch", topics=[f"ab{n}" for n in range(MAX_NAMED + 7)]), BOB)
+
+    assert counts(bench) == {("bob", "rules[1]"): MAX_NAMED, ("bob", "other"): 7}
+
+
+def test_users_that_clients_make_up_share_a_series() -> None:
+    """The metric has a bounded number of series, and the denies of a bounded number of clients are remembered."""
+    bench = PolicyBench(Access, RULES)
+    request = bench.request("Fetch", topics=["abc"])
+    for n in range(MAX_CLIENTS + MAX_SERIES):
+        peer = replace(BOB, session_id=10 + n, user=f"u{n}")
+        bench.policy.on_request(request, peer, 0)
+        bench.policy.on_disconnect(peer, 0)
+
+    found = counts(bench)
+    assert len(found) == MAX_SERIES + 1
+    assert found["other", "other"] == MAX_CLIENTS
+
+
+def test_an_entry_that_observes_tells_all_that_is_missing_and_changes_nothing() -> None:
+    """Kafka would end at the group; `sluice access suggest` needs the topics, too."""
+    bench = PolicyBench(Access, RULES, mode="observe")
+    request = bench.request("OffsetCommit", 9, topics=["x", "ab"], fields={"group_id": "h"})
+
+    assert bench.ask(request, BOB) == FORWARD
+
+    ((_, verdict),) = bench.reporter.observed
+    assert isinstance(verdict, Deny)
+    assert [(ask.kind, ask.name, ask.operation) for ask in verdict.codes] == [
+        (ResourceType.GROUP, "h", Operation.READ),
+        (ResourceType.TOPIC, "x", Operation.READ),
+        (ResourceType.TOPIC, "ab", Operation.READ),
+    ]
+    assert verdict.message == "no rule allows it"
+    assert counts(bench) == {("bob", "none"): 2, ("bob", "rules[1]"): 1}
+
+
+def test_an_entry_that_observes_passes_on_what_it_would_change() -> None:
+    """A long wait, a topic's creation, and a share session stay as the client asked for them."""
+    bench = PolicyBench(Access, RULES, mode="observe")
+    for request in (
+        bench.request("Fetch", topics=["a"], fields={"max_wait": 30_000}),
+        bench.request("Metadata", 9, topics=["new"]),
+        bench.request("ShareFetch", topics=["a"], fields={"group_id": "g", "member_id": "m"}),
+        bench.request("CreateAcls"),
+    ):
+        verdict = bench.ask(request, BOB)
+        assert isinstance(verdict, Forward)
+        assert not verdict.patches
+        assert not verdict.denials
