@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from proxy.config import Config
+    from proxy.config.client_logins import ListenOAuthBearer
 
 
 _UNNAMED: Final = frozenset({"<default>", UNKNOWN})
@@ -63,6 +64,10 @@ def _listen(config: Config) -> Iterator[str]:
     is_plain = tls is None and sasl is not None and "PLAIN" in sasl.mechanisms
     if is_plain and not is_loopback(config.listen.address):
         yield "listen.sasl.mechanisms: without listen.tls the passwords of PLAIN travel in clear text"
+    if sasl is not None and sasl.oauthbearer is not None:
+        yield from _tokens(sasl.oauthbearer)
+        if tls is None and not is_loopback(config.listen.address):
+            yield "listen.sasl.mechanisms: without listen.tls the tokens of OAUTHBEARER travel in clear text"
     proxies = config.listen.proxy_protocol
     if proxies is not None and any(each.endswith("/0") for each in proxies.networks):
         yield "listen.proxy_protocol.from: every client can claim any address; name the load balancers' networks"
@@ -70,6 +75,19 @@ def _listen(config: Config) -> Iterator[str]:
         yield "listen.tls.client_ca_file: it has no effect, because listen.tls.client_auth is none"
     if config.identity.user and _authenticates(config):
         yield "identity.user: it has no effect, because every client authenticates to Sluice"
+
+
+def _tokens(settings: ListenOAuthBearer) -> Iterator[str]:
+    path = "listen.sasl.oauthbearer"
+    if settings.accept_unsigned_tokens:
+        yield f"{path}.accept_unsigned_tokens: INSECURE: any client can be any user; never use it with real data"
+    elif settings.accept_any_audience:
+        yield (
+            f"{path}.accept_any_audience: whoever gets a token for any service of {settings.issuer} can log in here, "
+            "and so can each of these services with the tokens of its clients"
+        )
+    if settings.jwks.startswith("http:"):
+        yield f"{path}.jwks: whoever can change the answer of an address without TLS can be any user"
 
 
 def _memory(config: Config) -> Iterator[str]:

@@ -15,10 +15,8 @@ from msgspec import Meta
 
 from policies.type_names import describe_value
 from policies.validation import Problem
-from proxy.config.security import (  # noqa: TC001 - msgspec reads them at run time
-    ListenSasl,
-    ListenTls,
-)
+from proxy.config.client_logins import ListenSasl  # noqa: TC001 - msgspec reads it at run time
+from proxy.config.security import ListenTls  # noqa: TC001 - as above
 from proxy.config.values import (
     ANY_ADDRESS,
     DAY_MS,

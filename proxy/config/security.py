@@ -1,7 +1,7 @@
-"""The settings of TLS and SASL, below `listen` and `upstream`.
+"""The settings of TLS, below `listen` and `upstream`, and of SASL to the brokers.
 
 - A section that is absent is off: no `tls` is a plain connection, no `upstream.sasl` passes the client's own
-  authentication to the brokers, no `listen.sasl` asks for none here.
+  authentication to the brokers. `listen.sasl` is in `client_logins`.
 - A secret is never a value of the file: a setting names the file that has it, or an environment variable has it.
 """
 
@@ -18,7 +18,6 @@ from policies.validation import Problem
 from proxy.config.values import (
     SNI_WORDS,
     ForwardedApis,
-    Milliseconds,
     check_host,
     check_sni_pattern,
     check_token_url,
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 ClientMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
 """How Sluice can authenticate to brokers."""
-ServerMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-"""How clients can authenticate to Sluice."""
 _PASSWORD_KEYS: Final = ("username", "password_file")
 _TOKEN_SOURCES: Final = ("token_file", "token_endpoint_url", "token_provider")
 _KEYS_OF_SOURCES: Final = {
@@ -165,6 +162,17 @@ class UpstreamSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
                     yield Problem(key, describe_value(value), words)
 
 
+def rule_mistakes(path: str, rules: tuple[str, ...]) -> Iterator[Problem]:
+    """Yield a problem for each rule that cannot be used."""
+    from proxy.core.auth.principal_mapping import MappingRuleError, PrincipalMapper  # noqa: PLC0415 - only where used
+
+    for place, rule in enumerate(rules):
+        try:
+            PrincipalMapper((rule,))
+        except MappingRuleError as error:
+            yield Problem(f"{path}[{place}]", str(error))
+
+
 class ListenPrincipal(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, rename={"kind": "from"}
 ):
@@ -190,13 +198,7 @@ class ListenPrincipal(
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each rule that cannot be used."""
-        from proxy.core.auth.principal_mapping import MappingRuleError, PrincipalMapper  # noqa: PLC0415 - only with TLS
-
-        for place, rule in enumerate(self.rules):
-            try:
-                PrincipalMapper((rule,))
-            except MappingRuleError as error:
-                yield Problem(f"rules[{place}]", str(error))
+        yield from rule_mistakes("rules", self.rules)
 
 
 class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -240,29 +242,3 @@ class ListenTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         if self.client_auth != "none" and not self.client_ca_file:
             words = f"a file, because client_auth is {self.client_auth}"
             yield Problem("client_ca_file", "nothing", words)
-
-
-class ListenSasl(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Authentication of clients by Sluice itself. Nothing but ApiVersions is answered before it succeeds."""
-
-    users_file: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="Users and their salted, hashed passwords; `sluice users add` writes it.",
-        ),
-    ]
-    mechanisms: Annotated[
-        tuple[ServerMechanism, ...],
-        Meta(
-            min_length=1,
-            description="How clients may authenticate (Kafka: sasl.enabled.mechanisms).",
-        ),
-    ] = ("SCRAM-SHA-512",)
-    max_reauth_ms: Annotated[
-        Milliseconds,
-        Meta(
-            description="How long an authentication holds until the client must authenticate again (Kafka: "
-            "connections.max.reauth.ms). 0 = as long as the connection."
-        ),
-    ] = 0

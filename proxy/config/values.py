@@ -128,6 +128,13 @@ def check_token_url(value: object) -> tuple[str, str] | None:
     return None if good or not text else (_URL_WORDS, "")
 
 
+def check_jwks(value: object) -> tuple[str, str] | None:
+    """Check a file's path, or an address that keys come from; or an empty text."""
+    is_address = "://" in str(value)
+    wrong = check_token_url(value) if is_address else None
+    return wrong if wrong is None else (f"a file, or {wrong[0]}", wrong[1])
+
+
 def check_network(value: object) -> tuple[str, str] | None:
     """Check a network; the nearest to one with bits after its prefix is the network itself."""
     text = str(value)

@@ -25,6 +25,7 @@ class CloseReason(Enum):
     AUTHENTICATION_REQUIRED = "authentication_required"
     AUTHENTICATION_FAILED = "authentication_failed"
     AUTHENTICATION_OVERLOADED = "authentication_overloaded"
+    NO_TOKEN_KEYS = "no_token_keys"  # noqa: S105 - a reason
     SESSION_EXPIRED = "session_expired"
     CERTIFICATE_EXPIRED = "certificate_expired"
     USER_REMOVED = "user_removed"

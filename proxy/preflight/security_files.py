@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from proxy.config import Config
+    from proxy.config.client_logins import ListenOAuthBearer, ListenSasl
     from proxy.config.sections import ListenSettings
-    from proxy.config.security import ListenSasl, UpstreamSasl, UpstreamTls
+    from proxy.config.security import UpstreamSasl, UpstreamTls
     from proxy.tls.pem_files import Certificate, CertificateChain
 
 SOON_DAYS: Final = 14
@@ -45,7 +46,10 @@ def findings(config: Config, environ: Mapping[str, str], now_s: float) -> Iterat
     if config.listen.tls:
         yield from _listen_tls(config.listen, now_s)
     if config.listen.sasl:
-        yield from _users(config.listen.sasl)
+        if config.listen.sasl.users_file:
+            yield from _users(config.listen.sasl)
+        if config.listen.sasl.oauthbearer:
+            yield from _token_keys(config.listen.sasl.oauthbearer, now_s)
 
 
 def _upstream_tls(tls: UpstreamTls, now_s: float) -> Iterator[Problem | str]:
@@ -157,29 +161,52 @@ def _users(sasl: ListenSasl) -> Iterator[Problem | str]:
             "Sluice, learns which users exist; `sluice users add` writes the line"
         )
     usable = {key.mechanism.name for name in users for key in users.credentials(name)}
-    usable.add("PLAIN")  # verified with the keys of any mechanism
+    usable |= {"PLAIN", "OAUTHBEARER"}  # verified with the keys of any mechanism, and with none
     for mechanism in sasl.mechanisms:
         if mechanism not in usable:
             yield f"listen.sasl.mechanisms: no user of {file!r} has keys for {mechanism}"
 
 
+def _token_keys(settings: ListenOAuthBearer, now_s: float) -> Iterator[Problem | str]:
+    """Judge the keys for tokens, if they are in a file; an address is not asked."""
+    from proxy.tokens.key_set import KeySet, KeySetError  # noqa: PLC0415 - only with OAUTHBEARER
+    from proxy.tokens.key_source import EXPECTED, is_address, read_keys  # noqa: PLC0415 - as above
+
+    path = "listen.sasl.oauthbearer"
+    if settings.jwks_ca_file:
+        yield from _authorities(f"{path}.jwks_ca_file", settings.jwks_ca_file, now_s)
+    if settings.jwks_token_file:
+        yield from _secret(f"{path}.jwks_token_file", settings.jwks_token_file, "", {})
+    if not settings.jwks or is_address(settings.jwks):
+        return
+    try:
+        KeySet(read_keys(settings.jwks), settings.algorithms)
+    except FileError as error:
+        yield Problem(f"{path}.jwks", error.found, error.expected)
+    except KeySetError as error:
+        yield Problem(f"{path}.jwks", f"{settings.jwks!r}: {error}", EXPECTED)
+
+
 def _upstream_sasl(sasl: UpstreamSasl, environ: Mapping[str, str]) -> Iterator[Problem | str]:
     if sasl.mechanism != "OAUTHBEARER":
-        yield from _secret("password_file", sasl.password_file, PASSWORD_VARIABLE, environ)
+        yield from _secret(
+            "upstream.sasl.password_file", sasl.password_file, PASSWORD_VARIABLE, environ
+        )
     elif sasl.token_endpoint_url:
         file = sasl.client_secret_file
-        yield from _secret("client_secret_file", file, CLIENT_SECRET_VARIABLE, environ)
+        yield from _secret(
+            "upstream.sasl.client_secret_file", file, CLIENT_SECRET_VARIABLE, environ
+        )
     elif sasl.token_provider:
         made = make_provider(sasl.token_provider, sasl.token_options, "upstream.sasl")
         yield from made if isinstance(made, list) else ()
     else:
-        yield from _secret("token_file", sasl.token_file, "", environ)
+        yield from _secret("upstream.sasl.token_file", sasl.token_file, "", environ)
 
 
 def _secret(
-    key: str, file: str, variable: str, environ: Mapping[str, str]
+    path: str, file: str, variable: str, environ: Mapping[str, str]
 ) -> Iterator[Problem | str]:
-    path = f"upstream.sasl.{key}"
     try:
         secret = read_secret(file, variable, environ)
     except FileError as error:

@@ -73,6 +73,9 @@ LIMITS: Final[Mapping[str, EventLimit]] = {
     # operators
     "users_loaded": EventLimit(5, _S, "an operator"),
     "users_refused": EventLimit(1, 60 * _S, "an operator"),
+    "token_keys_loaded": EventLimit(5, 60 * _S, "an identity provider"),
+    "token_keys_refused": EventLimit(1, 60 * _S, "an identity provider"),
+    "unsigned_tokens_accepted": EventLimit(5, _S, "the start"),
     "config_reloaded": EventLimit(5, _S, "an operator"),
     "config_reload_failed": EventLimit(5, _S, "an operator"),
     "certificates_loaded": EventLimit(5, _S, "an operator"),

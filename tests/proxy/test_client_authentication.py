@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from proxy import client_authentication
 from proxy.client_authentication import POLL_S, ClientAuthentication
-from proxy.config.security import ListenSasl
+from proxy.config.client_logins import ListenSasl
 from proxy.core.engine import Engine
 from proxy.core.errors import CloseReason
 from proxy.shell.clock import Clock

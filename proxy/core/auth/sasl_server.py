@@ -7,11 +7,14 @@
   connection, once a second at most, by the same mechanism and as the same user. One that sends another request after
   that time is disconnected.
 - An exchange whose user is removed, or gets other keys, before it ends has failed.
+- A login by token (OAUTHBEARER) ends with its token: then the client must authenticate again by another one. A refused
+  token is answered in two steps (RFC 7628): the reason, and Kafka's error once the client has dismissed it.
 - Delegation tokens are not known here.
 
 Differences from Kafka: a second ApiVersions is allowed before the handshake, because the broker may have refused the
 version of the first one; and a request of another API after a handshake ends the connection without a reply.
-Sources: Kafka's `SaslServerAuthenticator`, `PlainSaslServer`, `ScramSaslServer`, `SocketServer`; KIP-43, 152, 368.
+Sources: Kafka's `SaslServerAuthenticator`, `PlainSaslServer`, `ScramSaslServer`, `OAuthBearerSaslServer`,
+`SocketServer`; KIP-43, 152, 255, 368.
 """
 
 from __future__ import annotations
@@ -20,17 +23,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from proxy.core.auth.bearer_tokens import TokenFault, Unjudged
 from proxy.core.auth.scram import ScramError
 from proxy.core.auth.scram_server import ScramExchange
 from proxy.core.errors import CloseReason, PrincipalChangedError, SessionFault
-from wire import sasl
+from wire import oauthbearer, sasl
 from wire.api_keys import ApiKey
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, WireError
 from wire.sasl import authenticate_body, handshake_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from proxy.core.auth.bearer_tokens import BearerTokens, TokenFacts
     from proxy.core.auth.passwords import Passwords
     from proxy.core.auth.stored_users import Credential, Users
 
@@ -41,11 +46,19 @@ MAX_API_VERSIONS: Final = 3
 """ApiVersions requests before the handshake: one that is newer than offered, one that the broker refuses, one more."""
 MAX_SHOWN_CHARS: Final = 249
 
+MAX_TOKEN_SESSION_MS: Final = 7 * 24 * 3_600_000
+"""A token that holds longer is shown again by then."""
+
 PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
 _AFTER_SUCCESS: Final = "SaslAuthenticate request received after successful authentication"
 _WRONG_PASSWORD: Final = "Authentication failed: Invalid username or password"  # noqa: S105 - Kafka's words
 _OTHER_AUTHZID: Final = (
     "Authentication failed: Client requested an authorization id that is different from username"
+)
+_OTHER_OWNER: Final = (
+    "Authentication failed: Client requested an authorization id ({}) that is different from the token's principal "
+    "name ({})"
 )
 
 
@@ -63,7 +76,7 @@ class SessionExpiredError(SessionFault):
 
 @dataclass(slots=True)
 class SaslServer:
-    """The state that all connections share. `users` is replaced when its file has changed.
+    """The state that all connections share. `users` is replaced when its file has changed, `tokens`: of OAUTHBEARER.
 
     `nonce` returns a new random text of printable ASCII without commas.
     """
@@ -73,6 +86,7 @@ class SaslServer:
     passwords: Passwords
     nonce: Callable[[], str]
     max_reauth_ms: int = 0
+    tokens: BearerTokens | None = None
 
 
 class Step(Enum):
@@ -80,6 +94,8 @@ class Step(Enum):
 
     CONTINUES = "continues"
     SUCCEEDED = "succeeded"
+    REFUSED = "refused"
+    """A token is refused; the exchange has failed once the client has dismissed that."""
     FAILED = "failed"
     """The reply is sent after FAILURE_DELAY_MS, then the connection is closed."""
 
@@ -106,9 +122,22 @@ class UncheckedPassword(NamedTuple):
         return f"UncheckedPassword({self.user!r})"
 
 
+class UncheckedToken(NamedTuple):
+    """A token that is to be checked (`BearerTokens.begin_check`). Then `Authentication.on_token_checked` is called."""
+
+    token: bytes
+    authzid: str
+    version: int
+
+    def __repr__(self) -> str:
+        """Return a text without the token."""
+        return f"UncheckedToken({self.authzid!r})"
+
+
 class _SaslState(Enum):
     HANDSHAKE = "handshake"
     TOKENS = "tokens"
+    DISMISSAL = "dismissal"
     CHECKING = "checking"
     COMPLETE = "complete"
     BAD_MECHANISM = "bad mechanism"
@@ -119,19 +148,22 @@ class Authentication:
     """The authentication of one connection. `user` is "" until it has succeeded for the first time.
 
     `expires_ms`: when the client must have authenticated again; 0: never. `claimed`: the user's name in the last
-    attempt, which may be anything.
+    attempt, which may be anything. `groups`: those that the token of the last login names.
     """
 
     __slots__ = (
         "_api_versions",
         "_begun_ms",
+        "_lifetime_ms",
         "_mechanism",
         "_scram",
         "_server",
         "_state",
         "_tried",
+        "_why",
         "claimed",
         "expires_ms",
+        "groups",
         "is_expired",
         "user",
     )
@@ -144,7 +176,10 @@ class Authentication:
         self._tried = ""  # the mechanism of the attempt that runs, or of the last one
         self._scram: ScramExchange | None = None
         self._begun_ms: int | None = None  # the last re-authentication
+        self._why = ""  # a token is refused
+        self._lifetime_ms = 0
         self.user = ""
+        self.groups: frozenset[str] = frozenset()
         self.claimed = ""
         self.expires_ms = 0
         self.is_expired = False
@@ -155,8 +190,16 @@ class Authentication:
         return self._state is _SaslState.COMPLETE and not self.is_expired
 
     @property
+    def is_by_token(self) -> bool:
+        """Whether `user` has authenticated by a token."""
+        return self._mechanism == OAUTHBEARER
+
+    @property
     def proof(self) -> str:
         """Return how `user` was proved, as `policies.api.Peer.proof`."""
+        tokens = self._server.tokens
+        if self.is_by_token and tokens is not None:
+            return tokens.proof
         return f"sasl:{self._mechanism}"
 
     @property
@@ -178,7 +221,7 @@ class Authentication:
                 api_key == ApiKey.SASL_HANDSHAKE and self._may_begin_again(now_ms)
             ):
                 raise SessionExpiredError(
-                    f"{api_name} after {self._server.max_reauth_ms} ms without re-authentication"
+                    f"{api_name} after {self._lifetime_ms} ms without re-authentication"
                 )
         elif state is _SaslState.HANDSHAKE:
             if api_key == ApiKey.API_VERSIONS and self._api_versions < MAX_API_VERSIONS:
@@ -229,8 +272,10 @@ class Authentication:
 
     # -- SaslAuthenticate ------------------------------------------------------------------------
 
-    def on_token(self, body: bytes, version: int, now_ms: int) -> Answer | UncheckedPassword:
-        """Return the answer to a SaslAuthenticate (v0 to v2), or the password to verify first.
+    def on_token(
+        self, body: bytes, version: int, now_ms: int
+    ) -> Answer | UncheckedPassword | UncheckedToken:
+        """Return the answer to a SaslAuthenticate (v0 to v2), or the password or token to verify first.
 
         Raises WireError if it is malformed.
         """
@@ -240,6 +285,8 @@ class Authentication:
             return Answer(authenticate_body(version, error_code=code, message=_AFTER_SUCCESS))
         if self._tried == PLAIN:
             return self._on_plain(token, version, now_ms)
+        if self._tried == OAUTHBEARER:
+            return self._on_bearer(token, version, now_ms)
         return self._on_scram(token, version, now_ms)
 
     def _on_plain(self, token: bytes, version: int, now_ms: int) -> Answer | UncheckedPassword:
@@ -289,19 +336,62 @@ class Authentication:
             return self._fail(version, self._invalid(), "the password has changed meanwhile")
         return self._succeed(self.claimed, version, now_ms, signature)
 
+    def _on_bearer(self, message: bytes, version: int, now_ms: int) -> Answer | UncheckedToken:
+        tokens = self._server.tokens
+        if self._state is _SaslState.DISMISSAL:
+            is_dismissed = message == oauthbearer.DISMISSED
+            words = oauthbearer.TOKEN_REFUSED if is_dismissed else self._invalid()
+            return self._fail(version, words, self._why)
+        try:
+            authzid, token = oauthbearer.bearer_message(message)
+        except WireError as error:
+            return self._fail(version, self._invalid(), str(error))
+        self._state = _SaslState.CHECKING
+        pending = UncheckedToken(token, authzid, version)
+        facts = None if tokens is None else tokens.find(token)
+        return pending if facts is None else self.on_token_checked(pending, facts, now_ms)
+
+    def on_token_checked(
+        self, pending: UncheckedToken, said: TokenFacts | TokenFault, now_ms: int
+    ) -> Answer:
+        """Return the answer to the SaslAuthenticate whose token was checked."""
+        tokens = self._server.tokens
+        if tokens is None or isinstance(said, TokenFault):
+            why = said.why if isinstance(said, TokenFault) else Unjudged.NO_KEYS.value
+        else:
+            self.claimed = said.user
+            why = tokens.fault_at(said, now_ms)
+            if not why:
+                if pending.authzid not in ("", said.user):
+                    words = _OTHER_OWNER.format(_cut(pending.authzid), _cut(said.user))
+                    return self._fail(pending.version, words)
+                left_ms = min(tokens.left_ms(said, now_ms), MAX_TOKEN_SESSION_MS)
+                self.groups = said.groups
+                return self._succeed(said.user, pending.version, now_ms, left_ms=left_ms)
+        self._why = f"the token is refused: {why}"
+        self._state = _SaslState.DISMISSAL
+        body = authenticate_body(pending.version, oauthbearer.TOKEN_REFUSED.encode())
+        return Answer(body, Step.REFUSED, self._said(self._why))
+
     def _invalid(self) -> str:
         kind = "re-authentication" if self.user else "authentication"
         return f"Authentication failed during {kind} due to invalid credentials with SASL mechanism {self._tried}"
 
     # -- the result ------------------------------------------------------------------------------
 
-    def _succeed(self, user: str, version: int, now_ms: int, token: bytes = b"") -> Answer:
+    def _succeed(
+        self, user: str, version: int, now_ms: int, token: bytes = b"", left_ms: int = 0
+    ) -> Answer:
+        """Return the answer to a success; `left_ms`: how long its credential holds, 0 for ever."""
         if self.user and user != self.user:
             words = "Cannot change principals during re-authentication from User.{}: User.{}"
             return self._fail(version, words.format(_cut(self.user), _cut(user)))
         self.user, self._mechanism = user, self._tried
         self._state, self._scram = _SaslState.COMPLETE, None
         lifetime_ms = self._server.max_reauth_ms
+        if left_ms:
+            lifetime_ms = min(lifetime_ms or left_ms, left_ms)
+        self._lifetime_ms = lifetime_ms
         self.expires_ms = now_ms + lifetime_ms if lifetime_ms else 0
         self.is_expired = False
         return Answer(authenticate_body(version, token, lifetime_ms), Step.SUCCEEDED)
@@ -311,8 +401,10 @@ class Authentication:
         self._state, self._scram = _SaslState.FAILED, None
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
         body = authenticate_body(version, error_code=code, message=message)
-        said = f"{self._tried}, user {_shown(self.claimed)}: {why or message}"
-        return Answer(body, Step.FAILED, said)
+        return Answer(body, Step.FAILED, self._said(why or message))
+
+    def _said(self, why: str) -> str:
+        return f"{self._tried}, user {_shown(self.claimed)}: {why}"
 
 
 def _cut(name: str) -> str:

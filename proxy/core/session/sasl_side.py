@@ -19,7 +19,7 @@ class SaslSide(Protocol):
 
     @property
     def user(self) -> str:
-        """Return the user that has authenticated to Sluice itself; "" if there is none."""
+        """Return the user of the users file that has authenticated to Sluice; "" if there is none."""
 
     def max_bytes(self, api_key: int, api_name: str) -> int:
         """Return how large a request of this API may be now. Raises SessionFault if it ends the session.

@@ -182,6 +182,10 @@ def connections(engine: Engine, opened: int, closed: Mapping[CloseReason, int]) 
     failures = {reason.value: closed.get(reason, 0) for reason in _DIAL_FAILURES}
     yield from labelled(names.DIAL_FAILURES, failures)
     yield single(names.AUTH_FAILURES, engine.auth_failures)
+    server = engine.sasl_server
+    if server is not None and server.tokens is not None:
+        yield single(names.TOKEN_KEYS_TIME, server.tokens.keys.loaded_ms / 1000)
+        yield single(names.TOKEN_KEYS_FAILURES, server.tokens.keys.failures)
     yield single(names.UNMAPPED, len(engine.topology.unmapped_nodes))
 
 

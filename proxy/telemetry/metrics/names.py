@@ -264,6 +264,18 @@ AUTH_FAILURES = Metric(
     _COUNTER,
     "SASL exchanges that a broker, or Sluice itself, refused. Kafka: failed-authentication-total.",
 )
+TOKEN_KEYS_TIME = Metric(
+    "sluice_token_keys_loaded_timestamp_seconds",
+    _GAUGE,
+    "When the keys for clients' tokens (listen.sasl.oauthbearer.jwks) were loaded or found unchanged; 0: never.",
+    (),
+    _S,
+)
+TOKEN_KEYS_FAILURES = Metric(
+    "sluice_token_keys_failures_total",
+    _COUNTER,
+    "Attempts to load these keys that failed.",
+)
 UNMAPPED = Metric(
     "sluice_unmapped_nodes_total",
     _COUNTER,

@@ -109,6 +109,8 @@ def test_the_header_of_load_balancers_is_a_setting_of_the_listener() -> None:
         assert text.startswith("listen.proxy_protocol.from")
 
 
+TOKENS = {"jwks": "https://idp/keys", "issuer": "https://idp", "audience": ["kafka"]}
+UNSIGNED = {"accept_unsigned_tokens": True}
 SERVER_FILES = {"cert_file": "tls.crt", "key_file": "tls.key"}
 
 
@@ -126,6 +128,8 @@ SERVER_FILES = {"cert_file": "tls.crt", "key_file": "tls.key"}
         ("listen.tls", SERVER_FILES),
         ("listen.tls", {**SERVER_FILES, "client_auth": "requested", "client_ca_file": "ca"}),
         ("listen.sasl", {"users_file": "users", "mechanisms": ["PLAIN", "SCRAM-SHA-512"]}),
+        ("listen.sasl", {"mechanisms": ["OAUTHBEARER"], "oauthbearer": TOKENS}),
+        ("listen.sasl", {"mechanisms": ["OAUTHBEARER"], "oauthbearer": UNSIGNED}),
     ],
 )
 def test_a_section_is_off_or_has_what_it_needs(section: str, settings: dict[str, object]) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from policies.validation import Problem, SettingsError
 from proxy.config import Config
+from proxy.config.client_logins import ListenOAuthBearer, ListenSasl
 from proxy.config.sections import ListenProxyProtocol
-from proxy.config.security import ListenPrincipal, ListenSasl, ListenTls, UpstreamSasl, UpstreamTls
+from proxy.config.security import ListenPrincipal, ListenTls, UpstreamSasl, UpstreamTls
 from proxy.config.sources import load, variables
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "examples").glob("*.yaml"))
@@ -31,6 +32,7 @@ ENDPOINT = tuple(
     f"SLUICE_UPSTREAM_SASL_{key}"
     for key in ("TOKEN_ENDPOINT_URL", "CLIENT_ID", "CLIENT_SECRET_FILE", "SCOPE")
 )
+BEARER = "SLUICE_LISTEN_SASL_OAUTHBEARER_"
 
 
 @pytest.fixture
@@ -129,6 +131,7 @@ def test_every_setting_has_a_variable() -> None:
         "listen.tls.principal": ListenPrincipal,
         "listen.proxy_protocol": ListenProxyProtocol,
         "listen.sasl": ListenSasl,
+        "listen.sasl.oauthbearer": ListenOAuthBearer,
     }
     config = load(None, {}, UPSTREAM).config
     paths = {each.path for each in variables().values()}
@@ -175,6 +178,11 @@ def test_every_variable_takes_effect() -> None:
         "SLUICE_LISTEN_TLS_CLIENT_AUTH": "requested",
         "SLUICE_LISTEN_TLS_SNI_PATTERN": "b-$(node).a",
         "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,SCRAM-SHA-256",
+        f"{BEARER}ALGORITHMS": "ES384,EdDSA",
+        f"{BEARER}ACCEPT_ANY_AUDIENCE": "true",
+        f"{BEARER}ACCEPT_UNSIGNED_TOKENS": "true",
+        f"{BEARER}PRINCIPAL_RULES": "RULE:^(.*)$/$1/U,DEFAULT",
+        f"{BEARER}JWKS": "https://b/k",
     }
     required = {
         "SLUICE_ADMIN_CONTROL": {"SLUICE_ADMIN_TOKEN_FILE": "t"},
@@ -209,6 +217,14 @@ def test_every_variable_takes_effect() -> None:
         },
         "SLUICE_LISTEN_TLS_SNI": {"SLUICE_LISTEN_ADVERTISED_HOST": "a"},
         "SLUICE_LISTEN_SASL_": {"SLUICE_LISTEN_SASL_USERS_FILE": "u"},
+        BEARER: {
+            "SLUICE_LISTEN_SASL_MECHANISMS": "PLAIN,OAUTHBEARER",
+            f"{BEARER}JWKS": "https://a/k",
+            f"{BEARER}ISSUER": "i",
+            f"{BEARER}AUDIENCE": "a",
+        },
+        f"{BEARER}ACCEPT_ANY": {f"{BEARER}AUDIENCE": ""},
+        f"{BEARER}ACCEPT_UNSIGNED": {f"{BEARER}JWKS": ""},
     }
     """By the beginning of a variable's name, which others it needs."""
     before = load(None, {}, UPSTREAM)

@@ -15,6 +15,9 @@ UPSTREAM = "upstream:\n  bootstrap_servers: [a:1]\n"
 TLS = UP + "listen: {tls: {cert_file: c, key_file: k, "
 POLICY = UP + "policies:\n- use: "
 SASL = UP.rstrip("}\n") + ", sasl: {mechanism: "
+BEARER = UP + "listen: {sasl: {mechanisms: [OAUTHBEARER], oauthbearer: "
+SIGNED = BEARER + "{jwks: f, issuer: i, audience: [a], "
+SECTION = "listen.sasl.oauthbearer"
 LIMITS = POLICY + "limits\n  config: "
 FORWARD = "PLAIN, username: u, forward_credential_apis:"
 QUOTAS = POLICY + "quota\n  config:\n    quotas:\n    - "
@@ -76,7 +79,7 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
     (TLS + "client_auth: required}}\n", "listen.tls.client_ca_file", 2, "because"),
     (TLS + "sni_pattern: kafka.a.com}}\n", "listen.tls.sni_pattern", 2, "with $(node) in it once"),
     (UPSTREAM + "  tls: {server_name: 'a:1'}\n", "upstream.tls.server_name", 3, "a host name or an IP address"),
-    (UP + "listen: {sasl: {users_file: u, mechanisms: [SCRAM]}}\n", "listen.sasl.mechanisms[0]", 2, "one of PLAIN"),
+    (UP + "listen: {sasl: {users_file: u, mechanisms: [SCRAM]}}\n", "listen.sasl.mechanisms[0]", 2, "one of OAUTH"),
     (UP + "listen: {sasl: {users_file: u, max_reauth_ms: 1h}}\n", "listen.sasl.max_reauth_ms", 2, "3600000?"),
     (UPSTREAM + "  tls: {cert_file: a}\n", "upstream.tls.key_file", 3, "cert_file is set"),
     (UPSTREAM + "  sasl: {mechanism: SCRAM}\n", "upstream.sasl.mechanism", 3, "one of"),
@@ -85,6 +88,18 @@ FILES: tuple[tuple[str, str, int, str], ...] = (
         "upstream.sasl.token_endpoint_url", 3, "expected https://",
     ),
     (UPSTREAM + "  sasl: {mechanism: PLAIN}\n", "upstream.sasl.username", 3, "a user"),
+    (UP + "listen: {sasl: {mechanisms: [PLAIN]}}\n", "listen.sasl.users_file", 2, "a file, for PLAIN"),
+    (BEARER + "null}}\n", "listen.sasl.oauthbearer", 2, "a section, for OAUTHBEARER"),
+    (BEARER + "{issuer: i, audience: [a]}}}\n", f"{SECTION}.jwks", 2, "a file or an https address"),
+    (BEARER + "{jwks: f, audience: [a]}}}\n", f"{SECTION}.issuer", 2, "the claim iss"),
+    (BEARER + "{jwks: f, issuer: i}}}\n", f"{SECTION}.audience", 2, "or accept_any_audience: true"),
+    (BEARER + "{jwks: 'http://idp/k', issuer: i, audience: [a]}}}\n", f"{SECTION}.jwks", 2, "https://HOST"),
+    (SIGNED + "algorithms: [none]}}}\n", f"{SECTION}.algorithms[0]", 2, "found 'none'"),
+    (SIGNED + "algorithms: [HS256]}}}\n", f"{SECTION}.algorithms[0]", 2, "found 'HS256'"),
+    (SIGNED + "principal_rules: ['RULE:('] }}}\n", f"{SECTION}.principal_rules[0]", 2, "RULE:("),
+    (BEARER + "{jwks: f, accept_unsigned_tokens: true}}}\n", f"{SECTION}.jwks", 2, "nothing, because"),
+    (SIGNED + "jwks_ca_file: c}}}\n", f"{SECTION}.jwks_ca_file", 2, "no address"),
+    (BEARER + "{accept_unsigned_tokens: true}, users_file: u}}\n", "listen.sasl.users_file", 2, "OAUTHBEARER alone"),
     (UP + "memory: {queued_max_requests: 0}\n", "memory.queued_max_requests", 2, "-1 (no bound) or 1..2147483647"),
     (UP + "memory: {max_share: 1.5}\n", "memory.max_share", 2, "found 1.5"),
     (UP + "purgatory: {fetch_grace_ms: -1}\n", "purgatory.fetch_grace_ms", 2, "found -1"),

@@ -8,6 +8,8 @@ from proxy.core.session.channel import Mute
 from proxy.telemetry.facts import Facts, Feature, Reloads
 from tests.support.core.holding import HOLD, Holding
 from tests.support.core.policies import Recorder
+from tests.support.core.token_logins import Keys, bearer_tokens
+from tests.support.shell.sasl_service import sasl_server
 from tests.support.core.sessions import Wire
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
@@ -239,6 +241,20 @@ def test_a_login_that_the_broker_refuses_is_counted() -> None:
 
     assert not other.session.ended
     assert read(metrics)["sluice_authentication_failures_total"] == {NONE: 2}
+
+
+def test_the_keys_for_tokens_have_a_time_and_failures() -> None:
+    """An alert tells of old keys before they are used no more. Without a check of tokens there are no series."""
+    wire, metrics = listen()
+    assert "sluice_token_keys_failures_total" not in read(metrics)
+    server, checker = sasl_server()
+    keys = Keys("a")
+    keys.loaded_ms, keys.failures = 1_700_000_000_500, 3
+    server.tokens = bearer_tokens(keys, checker)
+    wire.engine.authenticate_clients(server)
+    found = read(metrics)
+    assert found["sluice_token_keys_loaded_timestamp_seconds"] == {NONE: 1_700_000_000.5}
+    assert found["sluice_token_keys_failures_total"] == {NONE: 3}
 
 
 def test_every_reason_to_mute_has_a_name() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.core.auth.password_queue import MAX_WAITING, PasswordQueue, WaitingCheck
+from proxy.core.auth.check_queue import MAX_WAITING, CheckQueue, WaitingCheck
 from proxy.core.auth.passwords import PasswordCheck
 from proxy.core.auth.scram import MIN_ITERATIONS, SCRAM_SHA_256
 
@@ -13,21 +13,21 @@ def waiting(address: str, number: int = 0) -> WaitingCheck:
     return WaitingCheck(check, address, lambda _: None)
 
 
-def filled(*addresses: str) -> PasswordQueue:
+def filled(*addresses: str) -> CheckQueue:
     """Return a full queue in which these addresses have equal parts."""
-    queue = PasswordQueue()
+    queue = CheckQueue()
     for number in range(MAX_WAITING):
         assert queue.put(waiting(addresses[number % len(addresses)], number)) is None
     return queue
 
 
-def all_of(queue: PasswordQueue) -> list[WaitingCheck]:
+def all_of(queue: CheckQueue) -> list[WaitingCheck]:
     return list(iter(queue.maybe_take, None))
 
 
 def test_one_address_is_served_in_the_order_of_its_checks() -> None:
     """An empty queue has none."""
-    queue = PasswordQueue()
+    queue = CheckQueue()
     mine = [waiting("a", number) for number in range(3)]
     assert [queue.put(each) for each in mine] == [None] * 3
     assert all_of(queue) == mine
@@ -60,7 +60,7 @@ def test_addresses_with_equal_shares_drop_nothing_of_each_other() -> None:
 @given(st.lists(st.sampled_from(["put a", "put b", "put c", "take"]), max_size=1200))
 def test_each_check_is_taken_or_dropped_once_and_none_is_kept(steps: list[str]) -> None:
     """At any order of steps the bound holds."""
-    queue, put, gone = PasswordQueue(), 0, 0
+    queue, put, gone = CheckQueue(), 0, 0
     for number, step in enumerate(steps):
         if step == "take":
             gone += queue.maybe_take() is not None

@@ -1,38 +1,37 @@
-"""Verifies passwords in a thread, one after the other: PBKDF2 takes milliseconds, which the event loop does not have.
+"""Verifies passwords and tokens in a thread, one after the other: PBKDF2 takes milliseconds, a signature tenths of one,
+which the event loop does not have.
 
-One thread is a bound of its own: it takes at most one CPU, and PBKDF2 does not hold the interpreter's lock.
+One thread is a bound of its own: it takes at most one CPU, and neither holds the interpreter's lock meanwhile.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import trio
 
-from proxy.core.auth.password_queue import PasswordQueue, WaitingCheck
+from proxy.core.auth.check_queue import CheckQueue, WaitingCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.core.auth.passwords import PasswordCheck
+    from proxy.core.auth.check_queue import Check
 
 
-class PasswordThread:
+class CheckThread:
     """`submit` queues a check from the event loop; `run` is the task that has them done.
 
     `wake` is called after each result, so that the event loop looks at the session that waited for it.
     """
 
     def __init__(self, wake: Callable[[], None], report: Callable[[Exception], None]) -> None:
-        self._queue = PasswordQueue()
+        self._queue = CheckQueue()
         self._dropped: list[WaitingCheck] = []
         self._submitted = trio.Event()
         self._wake = wake
         self._report = report
 
-    def submit(
-        self, check: PasswordCheck, address: str, on_done: Callable[[bool | None], None]
-    ) -> bool:
+    def submit(self, check: Check, address: str, on_done: Callable[[Any], None]) -> bool:
         """Queue a check of a client at this address. Return False if the queue is full.
 
         `on_done` is called with the result, in a later step; with None if the check lost its place to another address.
@@ -56,12 +55,12 @@ class PasswordThread:
                 self._submitted = trio.Event()
                 await self._submitted.wait()
                 continue
-            is_right = await trio.to_thread.run_sync(waiting.check.run, abandon_on_cancel=True)
-            self._tell(waiting, is_right)
+            result = await trio.to_thread.run_sync(waiting.check.run, abandon_on_cancel=True)
+            self._tell(waiting, result)
 
-    def _tell(self, waiting: WaitingCheck, is_right: bool | None) -> None:  # noqa: FBT001 - the result itself
+    def _tell(self, waiting: WaitingCheck, result: object) -> None:
         try:
-            waiting.on_done(is_right)
+            waiting.on_done(result)
         except Exception as error:  # noqa: BLE001 - a fault costs one session only
             self._report(error)
         self._wake()

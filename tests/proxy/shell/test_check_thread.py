@@ -5,11 +5,11 @@ import threading
 import pytest
 import trio
 
-from proxy.core.auth.password_queue import MAX_WAITING
+from proxy.core.auth.check_queue import MAX_WAITING
 from proxy.core.auth.passwords import PasswordCheck
 from proxy.core.auth.scram import MIN_ITERATIONS, SCRAM_SHA_256
 from proxy.core.auth.stored_users import new_credential
-from proxy.shell.password_thread import PasswordThread
+from proxy.shell.check_thread import CheckThread
 
 ALICE = new_credential(SCRAM_SHA_256, b"secret", b"salt", MIN_ITERATIONS)
 
@@ -23,7 +23,7 @@ async def test_results_come_in_order_and_each_wakes_the_loop(nursery: trio.Nurse
     said: list[tuple[bytes, bool, int]] = []
     woken: list[int] = []
     done = trio.Event()
-    service = PasswordThread(lambda: woken.append(len(said)), pytest.fail)
+    service = CheckThread(lambda: woken.append(len(said)), pytest.fail)
     for password in (b"secret", b"wrong", b"secret"):
 
         def tell(is_right: bool, password: bytes = password) -> None:  # noqa: FBT001 - the result
@@ -43,13 +43,13 @@ async def test_results_come_in_order_and_each_wakes_the_loop(nursery: trio.Nurse
 
 async def test_the_queue_is_bounded(nursery: trio.Nursery) -> None:
     """One check more than MAX_WAITING is refused, and taken later."""
-    service = PasswordThread(lambda: None, pytest.fail)
+    service = CheckThread(lambda: None, pytest.fail)
     taken = 0
     while service.submit(check_of(b""), "a", lambda _: None):
         taken += 1
     assert taken == MAX_WAITING
     done = trio.Event()
-    service = PasswordThread(done.set, pytest.fail)
+    service = CheckThread(done.set, pytest.fail)
     while service.submit(check_of(b""), "a", lambda _: None):
         pass
     nursery.start_soon(service.run)
@@ -61,7 +61,7 @@ async def test_a_flood_from_one_address_makes_room_for_others(nursery: trio.Nurs
     """The check that loses its place is told in a later step, and the loop is woken; the others are done."""
     said: list[tuple[str, bool | None]] = []
     done = trio.Event()
-    service = PasswordThread(lambda: None, pytest.fail)
+    service = CheckThread(lambda: None, pytest.fail)
     for _ in range(MAX_WAITING):
         assert service.submit(check_of(b"wrong"), "flood", lambda r: said.append(("flood", r)))
 
@@ -80,7 +80,7 @@ async def test_a_fault_of_one_session_does_not_stop_the_others(nursery: trio.Nur
     """It is reported, and the next check is done."""
     reported: list[Exception] = []
     done = trio.Event()
-    service = PasswordThread(lambda: None, reported.append)
+    service = CheckThread(lambda: None, reported.append)
 
     def fail(_: object) -> None:
         raise LookupError("bug")

@@ -1,4 +1,4 @@
-"""Checks of passwords that wait for the thread: bounded, and shared fairly between the addresses of clients.
+"""Checks of passwords and tokens that wait for the thread: bounded, and shared fairly between the addresses of clients.
 
 Rules:
 - The addresses have their turns one after the other, so a client waits for one check of each other address, however
@@ -11,26 +11,31 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from proxy.core.auth.passwords import PasswordCheck
 
 MAX_WAITING: Final = 256
 """Checks that wait; at about 10 ms each the last one takes a few seconds."""
 
 
+class Check(Protocol):
+    """Work for the thread. It has no reference to a connection."""
+
+    def run(self) -> object:
+        """Return the result, which is never None. It may take milliseconds."""
+
+
 class WaitingCheck(NamedTuple):
     """A check, the address that asked for it, and whom to tell: the result, None if it was dropped."""
 
-    check: PasswordCheck
+    check: Check
     address: str
-    on_done: Callable[[bool | None], None]
+    on_done: Callable[[Any], None]
 
 
-class PasswordQueue:
+class CheckQueue:
     """The checks that wait, by address."""
 
     __slots__ = ("_by_address", "_size")
