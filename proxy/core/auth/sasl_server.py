@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from proxy.core.auth.bearer_tokens import TokenFault, Unjudged
+from proxy.core.auth.sasl_answers import Answer, Step, UncheckedPassword, UncheckedToken
 from proxy.core.auth.scram import ScramError
 from proxy.core.auth.scram_server import ScramExchange
 from proxy.core.errors import CloseReason, PrincipalChangedError, SessionFault
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from proxy.core.auth.bearer_tokens import BearerTokens, TokenFacts
     from proxy.core.auth.passwords import Passwords
-    from proxy.core.auth.stored_users import Credential, Users
+    from proxy.core.auth.stored_users import Users
 
 FAILURE_DELAY_MS: Final = 100
 """The time until a failure is answered (Kafka: connection.failed.authentication.delay.ms)."""
@@ -87,51 +88,6 @@ class SaslServer:
     nonce: Callable[[], str]
     max_reauth_ms: int = 0
     tokens: BearerTokens | None = None
-
-
-class Step(Enum):
-    """The meaning of a reply for the connection."""
-
-    CONTINUES = "continues"
-    SUCCEEDED = "succeeded"
-    REFUSED = "refused"
-    """A token is refused; the exchange has failed once the client has dismissed that."""
-    FAILED = "failed"
-    """The reply is sent after FAILURE_DELAY_MS, then the connection is closed."""
-
-
-class Answer(NamedTuple):
-    """The body of a reply. `why` describes a failure to the operator, without a secret."""
-
-    body: bytes
-    outcome: Step = Step.CONTINUES
-    why: str = ""
-
-
-class UncheckedPassword(NamedTuple):
-    """A password that is to be verified (`Passwords.try_check`). Then `Authentication.on_checked` is called."""
-
-    user: str
-    password: bytes
-    credential: Credential
-    exists: bool
-    version: int
-
-    def __repr__(self) -> str:
-        """Return a text without the password."""
-        return f"UncheckedPassword({self.user!r})"
-
-
-class UncheckedToken(NamedTuple):
-    """A token that is to be checked (`BearerTokens.begin_check`). Then `Authentication.on_token_checked` is called."""
-
-    token: bytes
-    authzid: str
-    version: int
-
-    def __repr__(self) -> str:
-        """Return a text without the token."""
-        return f"UncheckedToken({self.authzid!r})"
 
 
 class _SaslState(Enum):

@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Final
 
 from policies.api import Outcome
 from proxy.core.auth.bearer_tokens import Unjudged
-from proxy.core.auth.sasl_server import (
-    FAILURE_DELAY_MS,
-    Answer,
-    Authentication,
-    Step,
-    UncheckedPassword,
-)
+from proxy.core.auth.sasl_answers import Answer, Step, UncheckedPassword
+from proxy.core.auth.sasl_server import FAILURE_DELAY_MS, Authentication
 from proxy.core.connection_limits import address_of
 from proxy.core.errors import CloseReason
 from proxy.core.observer import AuthenticationFailure
@@ -36,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.core.auth.bearer_tokens import Judgement
-    from proxy.core.auth.sasl_server import SaslServer, UncheckedToken
+    from proxy.core.auth.sasl_answers import UncheckedToken
+    from proxy.core.auth.sasl_server import SaslServer
     from proxy.core.purgatory.timers import Timer
     from proxy.core.session.exchange import ObservedExchange
     from proxy.core.session.link import Link

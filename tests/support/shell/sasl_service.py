@@ -8,7 +8,8 @@ from itertools import count
 from typing import Final
 
 from proxy.core.auth.passwords import PasswordCheck, Passwords
-from proxy.core.auth.sasl_server import Answer, Authentication, SaslServer, Step, UncheckedPassword
+from proxy.core.auth.sasl_answers import Answer, Step, UncheckedPassword
+from proxy.core.auth.sasl_server import Authentication, SaslServer
 from proxy.core.auth.scram import MECHANISMS, MIN_ITERATIONS
 from proxy.core.auth.stored_users import Credential, Users, new_credential
 from tests.support.messages import frames as f

@@ -5,13 +5,11 @@ import struct
 
 import pytest
 
+from proxy.core.auth.sasl_answers import Answer, Step, UncheckedPassword
 from proxy.core.auth.sasl_server import (
     MAX_API_VERSIONS,
-    Answer,
     Authentication,
     AuthenticationRequiredError,
-    Step,
-    UncheckedPassword,
 )
 from tests.support.messages import frames as f
 from tests.support.messages import sasl

@@ -4,12 +4,11 @@ import struct
 
 import pytest
 
+from proxy.core.auth.sasl_answers import Step, UncheckedPassword
 from proxy.core.auth.sasl_server import (
     MIN_REAUTH_INTERVAL_MS,
     AuthenticationRequiredError,
     SessionExpiredError,
-    Step,
-    UncheckedPassword,
 )
 from proxy.core.auth.stored_users import Users, new_credential
 from proxy.core.errors import PrincipalChangedError

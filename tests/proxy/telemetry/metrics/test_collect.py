@@ -8,12 +8,12 @@ from proxy.core.session.channel import Mute
 from proxy.telemetry.facts import Facts, Feature, Reloads
 from tests.support.core.holding import HOLD, Holding
 from tests.support.core.policies import Recorder
-from tests.support.core.token_logins import Keys, bearer_tokens
-from tests.support.shell.sasl_service import sasl_server
 from tests.support.core.sessions import Wire
+from tests.support.core.token_logins import Keys, bearer_tokens
 from tests.support.messages import frames as f
 from tests.support.messages import sasl
 from tests.support.messages.waiting import FETCH_MS, WAIT_MS, empty, fetch_waiting
+from tests.support.shell.sasl_service import sasl_server
 from tests.support.telemetry.metrics_page import PROCESS, FakeFactsSource, listen, read
 from wire.errors import ErrorCode
 
