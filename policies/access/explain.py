@@ -42,7 +42,7 @@ class Reason(NamedTuple):
     """In the list `rules`; None: no rule allows it."""
     who: str = ""
     pattern: str = ""
-    """What fits the name; of the cluster: the act."""
+    """What fits the name; of the cluster: the act. Without a rule: why none can allow it, if none can."""
 
 
 NO_RULE: Final = Reason(is_allowed=False)

@@ -21,7 +21,7 @@ import msgspec
 
 from policies.validation import Problem, SettingsError, try_convert, with_origin
 from proxy.cli.access_rules import Who, with_rules
-from proxy.cli.access_verdict import Named, find_api, verdict_of
+from proxy.cli.access_verdict import Named, find_api
 from proxy.cli.errors import FAILED
 from proxy.cli.settings import print_problems
 from proxy.config.small_files import read_file
@@ -123,7 +123,7 @@ def judge(rules: AccessRules, case: Case) -> Found:
             (name,) if name else () for name in (case.topic, case.group, case.transaction)
         )
         named = Named(topics, groups, transactions, case.pattern, case.creates)
-        verdict = verdict_of(rules.about(peer), find_api(case.api, case.version), named)
+        verdict = rules.verdict(peer, find_api(case.api, case.version), named)
     except ValueError as error:
         return Found(str(error))
     places = frozenset(

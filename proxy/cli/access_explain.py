@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.access.tokens import TOKEN_APIS
 from proxy.cli import options
 from proxy.cli.access_rules import SOURCES, with_client, with_rules
-from proxy.cli.access_verdict import WORDS, Named, find_api, verdict_of
+from proxy.cli.access_verdict import WORDS, Named, find_api
 from proxy.cli.errors import FAILED
 from proxy.telemetry.escaping import escaped
 from wire.authorization import Scope
@@ -59,7 +60,7 @@ def explain(
     """
     named = Named(topics, groups, transactions, pattern, creates)
     try:
-        verdict = verdict_of(rules.about(peer), find_api(api, version), named)
+        verdict = rules.verdict(peer, find_api(api, version), named)
     except ValueError as error:
         raise click.UsageError(escaped(str(error))) from None
     if as_json:
@@ -99,11 +100,13 @@ def _hints(rules: AccessRules, peer: Peer, verdict: Verdict, named: Named) -> It
     """Yield what would be decided otherwise if the user were proved, and that nothing is enforced."""
     if rules.observes:
         yield "mode is observe: refusals are only counted"
+    if not verdict.rights and verdict.api.key in TOKEN_APIS:
+        yield "tokens of other users need the act tokens"
     if peer.proof or peer.principal_source not in SOURCES.values():
         return
     for proof in ("tls", "sasl", "token"):
         proved = replace(peer, proof=proof, principal_source=SOURCES[proof])
-        other = verdict_of(rules.about(proved), verdict.api, named)
+        other = rules.verdict(proved, verdict.api, named)
         if other.is_allowed != verdict.is_allowed:
             word = "allowed" if other.is_allowed else "refused"
             yield f"with --proof {proof} it is {word}"

@@ -19,6 +19,7 @@ from policies.requests import Peer
 from policies.validation import SettingsError, try_convert
 from policies.who import NAMELESS
 from proxy.cli import options
+from proxy.cli.access_verdict import verdict_of
 from proxy.cli.settings import INVALID, GivenSettings, print_problems
 from proxy.telemetry.escaping import escaped
 
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
 
     from policies.access.explain import FittingRule, Reason
     from policies.access.rights import Grant
+    from proxy.cli.access_verdict import Named, Verdict
     from proxy.config.sources import Effective
+    from wire.apis import Api
 
 USE: Final = "access"
 """The name of the policy in the settings."""
@@ -58,6 +61,7 @@ class AccessRules:
         self.usage_log = effective.config.usage_log.directory
         self._path = f"policies[{place}].config.rules"
         self._origins = effective.origins
+        self._owns_tokens = not effective.config.upstream.has_credentials
 
     @cached_property
     def grants(self) -> tuple[Grant, ...]:
@@ -68,6 +72,10 @@ class AccessRules:
         """Return the rules about a client."""
         return fitting_rules(self.grants, self.config.teams, peer)
 
+    def verdict(self, peer: Peer, api: Api, named: Named) -> Verdict:
+        """Return what the rules say of a client's request. Raises ValueError for names that do not fit the API."""
+        return verdict_of(self.about(peer), api, named, owns_tokens=self._owns_tokens)
+
     def label(self, place: int) -> str:
         """Return `rules[2] (FILE:LINE)`."""
         origin = self._origins.get(f"{self._path}[{place}]", "")
@@ -76,7 +84,7 @@ class AccessRules:
     def words(self, reason: Reason) -> str:
         """Return which rule decides, in words."""
         if reason.place is None:
-            return "no rule allows it"
+            return reason.pattern or "no rule allows it"
         verb = "allows" if reason.is_allowed else "denies"
         return f"{self.label(reason.place)} {verb} it to {reason.who}, on {reason.pattern}"
 

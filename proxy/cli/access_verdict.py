@@ -3,6 +3,7 @@
 - The rights are those of the table in `wire.authorization`. One that depends on the body is judged as the words say:
   InitProducerId without a transaction writes idempotently, configs of neither topic nor group are the cluster's, and
   topics are created only if the request `creates` them.
+- Tokens of a login of its own need no right, unless Sluice signs on to the brokers as itself.
 - No client speaks as a broker here, so `replicate` is never judged: no rule can give it.
 """
 
@@ -10,7 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from policies.access.explain import IDEMPOTENT_WRITE, reason_of
+from policies.access.explain import IDEMPOTENT_WRITE, NO_RULE, reason_of
+from policies.access.judgement import INTERNAL_TOPICS
+from policies.access.tokens import TOKEN_APIS
 from policies.type_names import nearest
 from wire.api_keys import ApiKey
 from wire.apis import OFFERED, find, key_of, name_of
@@ -30,6 +33,7 @@ WORDS: Final = {
     ResourceType.CLUSTER: "cluster",
 }
 """A kind as the options, the cases and the printed lines call it."""
+_INTERNAL: Final = NO_RULE._replace(pattern="no transaction writes to Kafka's own topics")
 REPLICATE: Final = "replicate"
 _CONFIGS: Final = frozenset(
     {ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
@@ -137,19 +141,31 @@ def newest_version(api_key: int) -> int | None:
     return MAX_VERSIONS.get(api_key, OFFERED[api_key][1])
 
 
-def verdict_of(rules: Sequence[FittingRule], api: Api, named: Named) -> Verdict:
-    """Return what the rules about a client say of its request. Raises ValueError for names that do not fit the API."""
+def verdict_of(
+    rules: Sequence[FittingRule], api: Api, named: Named, *, owns_tokens: bool
+) -> Verdict:
+    """Return what the rules about a client say of its request. Raises ValueError for names that do not fit the API.
+
+    `owns_tokens`: the brokers know the client's own login.
+    """
     _check_names(api, named)
+    if owns_tokens and api.key in TOKEN_APIS:
+        return Verdict(api, ())
     rights: list[Judged] = []
     for check in checks_of(api):
         judged = [
-            Judged(check, name, reason_of(rules, check.kind, name, check.operation))
-            for name in _asked(api, check, named)
+            Judged(check, name, _reason(rules, check, name)) for name in _asked(api, check, named)
         ]
         rights += judged
         if check.scope == Scope.REQUEST and any(not each.reason.is_allowed for each in judged):
             break
     return Verdict(api, tuple(rights))
+
+
+def _reason(rules: Sequence[FittingRule], check: Check, name: str | None) -> Reason:
+    if check.scope is Scope.ALL_OR_NOTHING and name in INTERNAL_TOPICS:
+        return _INTERNAL
+    return reason_of(rules, check.kind, name, check.operation)
 
 
 def _asked(api: Api, check: Check, named: Named) -> Iterator[str | None]:

@@ -17,13 +17,16 @@ from policies.quota.entity import QuotaEntity
 from policies.quota.policy import Quota
 from policies.testing import PolicyBench
 from proxy.config.sources import load
+from tests.support.processes.command_line import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATIONS = [
     each
-    for folder in ("examples", "examples/security")
+    for folder in ("examples", "examples/access", "examples/security")
     for each in sorted((ROOT / folder).glob("*.yaml"))
+    if not each.name.endswith(".cases.yaml")
 ]
+ACCESS = sorted((ROOT / "examples" / "access").glob("*.cases.yaml"))
 CLIENT_IDS = ROOT / "examples" / "client_ids"
 
 
@@ -73,6 +76,26 @@ def test_each_example_file_is_valid(subtests: pytest.Subtests) -> None:
     for file in CONFIGURATIONS:
         with subtests.test(file.name):
             load(file, {}, {})
+
+
+@pytest.mark.parametrize("cases", ACCESS, ids=[each.name for each in ACCESS])
+def test_the_rules_of_an_example_pass_their_cases(cases: Path) -> None:
+    """`sluice access test` runs as the file says, and each rule decides a case."""
+    rules = cases.with_name(cases.name.replace(".cases", ""))
+
+    told = invoke("access", "test", "--config", rules, cases)
+
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert re.fullmatch(r"[1-9]\d* cases, 0 failed\.\n", told.stdout)
+    command = f"sluice access test {cases.relative_to(ROOT)} --config {rules.relative_to(ROOT)}"
+    assert command in rules.read_text("utf-8")
+
+
+def test_each_rule_set_has_cases() -> None:
+    """None is shown that no test runs."""
+    assert len(ACCESS) == 5
+    rules = {each for each in CONFIGURATIONS if each.parent.name == "access"}
+    assert rules == {each.with_name(each.name.replace(".cases", "")) for each in ACCESS}
 
 
 def test_the_quotas_of_the_example_are_those_of_the_document() -> None:

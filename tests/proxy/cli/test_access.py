@@ -159,6 +159,31 @@ def test_json_has_each_right(rules: Path) -> None:
     assert (topic["rule"], topic["error"]) == (None, "TOPIC_AUTHORIZATION_FAILED")
 
 
+def test_kafkas_own_topics_take_part_in_no_transaction(rules: Path) -> None:
+    """Whatever the rules say."""
+    words = "--user svc-billing --api AddPartitionsToTxn --transaction billing-1"
+
+    told = explain(rules, f"{words} --topic __consumer_offsets")
+
+    assert told.stdout.splitlines()[1] == (
+        "refused  WRITE topic __consumer_offsets: no transaction writes to Kafka's own topics"
+    )
+
+
+def test_tokens_are_a_logins_own_unless_sluice_signs_on_as_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it does, a token would be Sluice's: the act is needed."""
+    words = "--user bob --api CreateDelegationToken"
+    own = explain(written(tmp_path, RULES), words)
+    assert (own.exit_code, own.stderr) == (0, "hint: tokens of other users need the act tokens\n")
+    monkeypatch.setenv("SLUICE_UPSTREAM_SASL_PASSWORD", "secret")
+    custody = RULES.replace("9092]", "9092], sasl: {mechanism: PLAIN, username: x}, tls: {}")
+    told = explain(written(tmp_path, custody), words)
+    assert told.exit_code == 1
+    assert "refused  CREATE_TOKENS cluster tokens: no rule allows it" in told.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
