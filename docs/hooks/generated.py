@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 from bench_results import result_tables
+from rights_tables import acts_table, rights_table
 from settings_reference import settings_reference
 
 from proxy.cli.main import main
@@ -36,8 +37,10 @@ def shown_file(name: str) -> str:
 
 
 SOURCES: dict[str, Callable[[str], str]] = {
+    "acts": lambda _: acts_table(),
     "file": shown_file,
     "results": result_tables,
+    "rights": lambda _: rights_table(),
     "settings": lambda _: settings_reference(),
 }
 

@@ -4,8 +4,8 @@ Rules:
 - The first check that fails of those that refuse a request whole decides; items that were refused before it do not
   count. Refused items leave the others alone.
 - A topic whose id has no known name is refused as unknown. In a Metadata it passes: the reply names it, and is judged.
-- Topics that a request names are all judged. A request about topics that it does not name is refused, unless its
-  reply is filtered, or its session was judged before.
+- Topics that a request names are all judged. A request about topics that it does not name, or whose names were not
+  read, is refused, unless its reply is filtered, or its session was judged before.
 - Kafka's own topics never take part in a transaction, whoever asks.
 - A pattern of topics needs DESCRIBE on every topic: the broker does not know these rules.
 """
@@ -14,8 +14,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wire.apis import ApiKey
-from wire.authorization import Ask, Operation, ResourceType, Scope, checks_of
+from wire.apis import OFFERED, ApiKey, known
+from wire.authorization import (
+    RESOURCE_APIS,
+    Ask,
+    Operation,
+    ResourceType,
+    Scope,
+    checks_of,
+)
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -41,6 +48,13 @@ UNNAMED: Final = frozenset(
     }
 )  # fmt: skip
 """Requests that may be about topics that they do not name."""
+BY_ACT_ALONE: Final = frozenset(
+    key
+    for key in RESOURCE_APIS & OFFERED.keys()
+    for api in (known(key, OFFERED[key][0]),)
+    if api is not None and all(each.kind is ResourceType.CLUSTER for each in checks_of(api))
+)
+"""Requests that need one act, whatever they name."""
 
 
 class Judgement(NamedTuple):
@@ -50,11 +64,6 @@ class Judgement(NamedTuple):
     """What refuses the request whole; its code is the reply's."""
     items: dict[DenyKey, Ask]
     """What refuses each item, by what `Deny` calls it."""
-
-    @property
-    def asks(self) -> tuple[Ask, ...]:
-        """What the client asked for and may not do."""
-        return tuple(self.items.values()) if self.whole is None else (self.whole,)
 
 
 def judge(request: Request, subject: Subject) -> Judgement:
@@ -68,8 +77,8 @@ def judge(request: Request, subject: Subject) -> Judgement:
                 return Judgement(ask, {})
         else:
             items.update((key, ask) for key, ask in refused if key not in items)
-    if not request.topics_complete and _needs_all(api):
-        return Judgement(_unnamed(api), {})
+    if not request.topics_complete and (unnamed := _unnamed(api)) is not None:
+        return Judgement(unnamed, {})
     return Judgement(None, items)
 
 
@@ -80,8 +89,8 @@ def all_refusals(request: Request, subject: Subject) -> tuple[Ask, ...]:
     """
     refused = (_refused(check, request, subject) for check in checks_of(request.api))
     asks = dict.fromkeys(ask for each in refused for _, ask in each)
-    if not request.topics_complete and _needs_all(request.api):
-        asks.setdefault(_unnamed(request.api))
+    if not request.topics_complete and (unnamed := _unnamed(request.api)) is not None:
+        asks.setdefault(unnamed)
     return tuple(asks)
 
 
@@ -91,7 +100,8 @@ def _refused(check: Check, request: Request, subject: Subject) -> Iterator[tuple
     if kind is ResourceType.TOPIC:
         yield from _refused_topics(check, request, subject)
     elif kind is ResourceType.CLUSTER:
-        if check.act in request.acts and not may_act(subject, check.act):
+        is_asked = check.act in request.acts or request.api_key in BY_ACT_ALONE
+        if is_asked and not may_act(subject, check.act):
             ask = Ask(kind, check.act, operation, code)
             yield ask, ask
     else:
@@ -134,13 +144,9 @@ def may_act(subject: Subject, act: str) -> bool:
     return act in subject.acts or (act == "idempotent-write" and subject.writes_idempotently())
 
 
-def _needs_all(api: Api) -> bool:
-    """Return whether the request is about topics that it does not name, and that nothing else judges."""
-    if api.key in UNNAMED:
-        return False
-    return any(check.kind is ResourceType.TOPIC for check in checks_of(api))
-
-
-def _unnamed(api: Api) -> Ask:
-    check = next(each for each in checks_of(api) if each.kind is ResourceType.TOPIC)
-    return Ask(ResourceType.TOPIC, None, check.operation, check.code)
+def _unnamed(api: Api) -> Ask | None:
+    """Return what refuses a request about topics that it does not name; None if something else judges them."""
+    if api.key in UNNAMED or api.key in BY_ACT_ALONE:
+        return None
+    first = checks_of(api)[0]
+    return Ask(first.kind, None, first.operation, first.code)

@@ -24,9 +24,10 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from policies import listings
+from policies.access.books import NOTHING, Books
 from policies.access.config import AccessConfig
 from policies.access.creation import (
     FIRST_WITH_FLAG,
@@ -37,8 +38,7 @@ from policies.access.creation import (
 from policies.access.judgement import all_refusals, judge
 from policies.access.refusals import Refusals
 from policies.access.replies import shown
-from policies.access.rights import Rights, Subject
-from policies.access.share_sessions import ShareSessions
+from policies.access.rights import Rights
 from policies.access.tokens import TOKEN_APIS, is_for_itself, own_tokens
 from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError, Reject, Respond
 from policies.denial import Deny
@@ -60,15 +60,13 @@ from wire.primitives import INT32
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from policies.access.books import Client
     from policies.api import Host, Peer, Request, Response, Verdict
     from policies.denial import DenyKey
     from wire.authorization import Ask
 
 MAX_WAIT_MS: Final = 1_000
 """How long a consumer's fetch may wait at the broker: the longest time that a right outlives its rule."""
-MAX_ASKED: Final = 100
-"""Metadata requests in flight of one client of which it is noted what they ask for. In the replies to others, topics
-that are not there stay unknown, and forbidden ones are left out."""
 _QUICK: Final[Mapping[int, int]] = {
     ApiKey.PRODUCE: 1 << Operation.WRITE,
     ApiKey.FETCH: 1 << Operation.READ,
@@ -100,7 +98,7 @@ class Access(Policy):
         if not isinstance(config, AccessConfig):
             raise PolicyConfigError("", f"expected an AccessConfig, got {short_repr(config)}")
         grants = tuple(config.grants())
-        self.books = _Books(Rights(grants, config.teams))
+        self.books = Books(Rights(grants, config.teams))
         self._brokers_create = config.auto_create_topics_enable
         self._denied = host.counter(
             "denied_access", "Requests and items of requests that no rule allowed.", ("kind",)
@@ -147,7 +145,7 @@ class Access(Policy):
             if "tokens" in client.subject.acts:
                 return FORWARD
             return own_tokens(request, response, peer.user)
-        creations, by_id = client.asked.pop(request.id, _NOTHING)
+        creations, by_id = client.asked.pop(request.id, NOTHING)
         verdict = shown(request, response, client.subject, self.host, asks_by_id=by_id)
         if not creations:
             return verdict
@@ -168,7 +166,7 @@ class Access(Policy):
             self._denied.add(count, kind.name.lower())
         self._refusals.count(peer, asks)
 
-    def _judge(self, request: Request, client: _Client) -> Verdict:
+    def _judge(self, request: Request, client: Client) -> Verdict:
         peer, subject = client.peer, client.subject
         if not is_authorized(request.api):
             self._denied.add(1, "version")
@@ -211,7 +209,7 @@ class Access(Policy):
         deny = Deny(codes, words, self.host.name)
         return Forward(patches, denials=(deny,)) if patches else deny
 
-    def _observed(self, request: Request, client: _Client) -> Verdict:
+    def _observed(self, request: Request, client: Client) -> Verdict:
         """Return what is only reported: all that the client may not do, and why the first."""
         asks = all_refusals(request, client.subject)
         if not asks:
@@ -231,7 +229,7 @@ class Access(Policy):
         return ()
 
     def _share_fetch(
-        self, request: Request, client: _Client, denied: Mapping[DenyKey, int]
+        self, request: Request, client: Client, denied: Mapping[DenyKey, int]
     ) -> tuple[ErrorCode, tuple[Patch, ...]]:
         """Return the code that ends the session of a ShareFetch, or NONE, and the patch of its wait."""
         session = read_share_session(request.body or b"")
@@ -249,64 +247,6 @@ class Access(Policy):
         if session.max_wait_ms <= MAX_WAIT_MS:
             return code, ()
         return code, (Patch(session.max_wait_at, _SHORT_WAIT),)
-
-
-class _Books:
-    """The rules that hold now, and what is known of connections."""
-
-    def __init__(self, rights: Rights) -> None:
-        self.rights = rights
-        self.clients: dict[int, _Client] = {}
-        self.share_sessions = ShareSessions()
-
-    def client(self, peer: Peer) -> _Client:
-        """Return what is known of a client, with its rights by the rules that hold now."""
-        client = self.clients.get(peer.session_id)
-        if client is None:
-            client = self.clients[peer.session_id] = _Client(peer, self.rights)
-        elif client.peer is not peer or client.rights is not self.rights:
-            client.peer, client.rights = peer, self.rights
-            client.subject = self.rights.subject(peer)
-        return client
-
-    def forget(self, peer: Peer) -> None:
-        """Forget a client that has disconnected."""
-        self.clients.pop(peer.session_id, None)
-        self.share_sessions.forget(peer.session_id)
-
-
-class _Asked(NamedTuple):
-    """What a Metadata has asked for."""
-
-    creations: Collection[str]
-    """Topics that the client may not create."""
-    by_id: bool
-    """Whether it has ids: then the reply names the topics."""
-
-
-_NOTHING: Final = _Asked((), by_id=False)
-
-
-class _Client:
-    """What is known of one connection."""
-
-    __slots__ = ("asked", "peer", "rights", "subject")
-
-    peer: Peer
-    rights: Rights
-    subject: Subject
-
-    def __init__(self, peer: Peer, rights: Rights) -> None:
-        self.peer = peer
-        self.rights = rights
-        self.subject = rights.subject(peer)
-        self.asked: dict[int, _Asked] = {}
-        """By Metadata request in flight."""
-
-    def ask(self, request_id: int, creations: Collection[str], *, by_id: bool) -> None:
-        """Note what a Metadata asks for, if its reply must be changed for it."""
-        if (creations or by_id) and len(self.asked) < MAX_ASKED:
-            self.asked[request_id] = _Asked(creations, by_id)
 
 
 def _refusal(request: Request, ask: Ask) -> Reject | Respond:

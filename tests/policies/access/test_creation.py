@@ -3,7 +3,8 @@
 import pytest
 
 from policies import messages
-from policies.access.policy import MAX_ASKED, Access
+from policies.access.books import MAX_ASKED
+from policies.access.policy import Access
 from policies.api import FORWARD, Forward, Replace
 from policies.denial import Deny
 from policies.testing import BenchRequest, PolicyBench
