@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS: Final = 1_000
 MAX_NAMED: Final = 100
+MAX_NAME_CHARS: Final = 100
+"""Of a name in words; a `Deny` has 250 characters."""
 NO_RULE: Final = "none"
 OTHER: Final = "other"
 
@@ -64,9 +66,12 @@ class Refusals:
                 self._counter.add(count, peer.user, rule)
 
     def words(self, peer: Peer, ask: Ask) -> str:
-        """Return which rule refuses it, in a few words."""
+        """Return the right, and which rule refuses it."""
         rule = self._rule(self._about(peer), ask)
-        return "no rule allows it" if rule == NO_RULE else f"{rule} denies it"
+        why = "no rule allows it" if rule == NO_RULE else f"{rule} denies it"
+        name = ask.name.hex() if isinstance(ask.name, bytes) else ask.name
+        kind = ask.kind.name.lower()
+        return f"{ask.operation.name} {kind} {'*' if name is None else name[:MAX_NAME_CHARS]}: {why}"
 
     def _rule(self, about: tuple[FittingRule, ...], ask: Ask) -> str:
         if isinstance(ask.name, bytes):  # the id of a topic that no rule can name

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from policies.access.policy import Access
+from policies.testing import PolicyBench
 from proxy.telemetry.metrics.families import MetricKind
 from proxy.telemetry.metrics.names import ALL
 from tests.support.telemetry.prometheus import program
@@ -29,11 +31,16 @@ GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 LABEL = re.compile(r'(\w+)(?:=~|!=|!~|=)"')
 EVERYWHERE = {"job", "instance"}
 """The labels that Prometheus adds to each series."""
+ACCESS = PolicyBench(Access, {"rules": [{"who": ["a"], "cluster": ["describe"]}]})
+CUSTOM = [metric.spec for metric in ACCESS.host.metrics.by_name.values()]
+"""The counters of the policy that has panels of its own."""
 
 
 def series() -> dict[str, set[str]]:
     """Return every series with its labels."""
     found: dict[str, set[str]] = {}
+    for spec in CUSTOM:
+        found[f"sluice_custom_{spec.name}_total"] = {*spec.labels, "policy", *EVERYWHERE}
     for metric in ALL:
         labels = {*metric.labels, *EVERYWHERE}
         if metric.kind is MetricKind.HISTOGRAM:

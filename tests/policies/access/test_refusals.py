@@ -78,8 +78,23 @@ def test_an_entry_that_observes_tells_all_that_is_missing_and_changes_nothing() 
         (ResourceType.TOPIC, "x", Operation.READ),
         (ResourceType.TOPIC, "ab", Operation.READ),
     ]
-    assert verdict.message == "no rule allows it"
+    assert verdict.message == "READ group h: no rule allows it"
     assert counts(bench) == {("bob", "none"): 2, ("bob", "rules[1]"): 1}
+
+
+def test_the_words_name_the_first_right_and_the_rule() -> None:
+    """A name of any length is cut: a Deny has 250 characters."""
+    bench = PolicyBench(Access, RULES, mode="observe")
+    for topic in ("abc", "ab" + "x" * 247, None):
+        fields = {"group_id": "g", "subscribed_topic_regex": "a.*"} if topic is None else {}
+        api = "ConsumerGroupHeartbeat" if topic is None else "Fetch"
+        bench.ask(bench.request(api, topics=[topic] if topic else [], fields=fields), BOB)
+
+    assert [verdict.message for _, verdict in bench.reporter.observed] == [
+        "READ topic abc: rules[1] denies it",
+        f"READ topic ab{'x' * 98}: rules[1] denies it",
+        "DESCRIBE topic *: rules[1] denies it",
+    ]
 
 
 def test_an_entry_that_observes_passes_on_what_it_would_change() -> None:
