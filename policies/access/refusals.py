@@ -71,7 +71,9 @@ class Refusals:
         why = "no rule allows it" if rule == NO_RULE else f"{rule} denies it"
         name = ask.name.hex() if isinstance(ask.name, bytes) else ask.name
         kind = ask.kind.name.lower()
-        return f"{ask.operation.name} {kind} {'*' if name is None else name[:MAX_NAME_CHARS]}: {why}"
+        return (
+            f"{ask.operation.name} {kind} {'*' if name is None else name[:MAX_NAME_CHARS]}: {why}"
+        )
 
     def _rule(self, about: tuple[FittingRule, ...], ask: Ask) -> str:
         if isinstance(ask.name, bytes):  # the id of a topic that no rule can name
