@@ -95,7 +95,7 @@ Metadata                              0-13 topic:DESCRIBE=29 topic:CREATE=29
 OffsetCommit                          0-10 group:READ=30! topic:READ=29
 OffsetFetch                           0-10 group:DESCRIBE=30!@0-7 group:DESCRIBE=30@8+ topic:DESCRIBE=29
 FindCoordinator                       0-6  group:DESCRIBE=30!@0-3 group:DESCRIBE=30@4+
-                                           transactional_id:DESCRIBE=53!@0-3
+                                           transactional_id:DESCRIBE=53!@1-3
                                            transactional_id:DESCRIBE=53@4+
                                            cluster/replicate:CLUSTER_ACTION=31!@1+
 JoinGroup                             0-9  group:READ=30!
