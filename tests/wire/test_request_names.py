@@ -11,7 +11,7 @@ from tests.support.messages.kafka_messages import api_of, apis_known, messages_o
 from wire import codec, request_names
 from wire.apis import Api, ApiKey
 from wire.authorization import checks_of, is_authorized
-from wire.errors import WireError
+from wire.errors import BudgetError, WireError
 from wire.primitives import INT32
 from wire.request_layouts import layout_of, names_anything, parts_of, read_table
 from wire.request_names import UNREAD, RequestNames, read_names, reading_names
@@ -199,6 +199,13 @@ def in_turns(api: Api, body: bytes) -> RequestNames:
             return end.value
 
 
+@for_each(READ, examples=4)
+def test_a_request_that_is_read_with_pauses_names_the_same(api, data):
+    """Of every API and version: a large request is judged as a small one."""
+    body = codec.encode(data.draw(messages_of(codec.request_shape(api))))
+    assert in_turns(api, body) == read(api, body)
+
+
 def test_a_large_request_is_read_with_pauses_to_the_same_end():
     """Names and refusals are those of a small one."""
     api = api_of(ApiKey.METADATA, 1)
@@ -255,3 +262,85 @@ def test_a_known_tag_that_lies_about_its_size_is_a_wire_error(version, partition
     for size_bytes in (0, 15, 17, 40):
         with pytest.raises(WireError, match="tag 0"):
             read(api, body(size_bytes))
+
+
+def fetch_body(api: Api, tags: bytes) -> bytes:
+    """A Fetch of nothing with this tag section."""
+    return bytes(17) + bytes(4) + b"\x01\x01\x01" + tags
+
+
+REPLICA, CONSUMER = INT32.pack(5) + bytes(8), INT32.pack(-1) + bytes(8)
+REPLICA_FETCH = ("replicate",)
+
+
+@pytest.mark.parametrize("version", [15, 16, 17, 18])
+@pytest.mark.parametrize(
+    ("tags", "acts"),
+    [
+        (b"\x00", ()),
+        (b"\x01\x01\x0d" + REPLICA + b"\x00", REPLICA_FETCH),
+        (b"\x01\x01\x0d" + CONSUMER + b"\x00", ()),
+        (b"\x02\x00\x04\x04abc\x01\x0d" + REPLICA + b"\x00", REPLICA_FETCH),
+        (b"\x02\x00\x01\x00\x01\x0d" + REPLICA + b"\x00", REPLICA_FETCH),
+        (b"\x02\x01\x0d" + REPLICA + b"\x00\x07\x01x", REPLICA_FETCH),
+        (b"\x01\x01\x10" + REPLICA + b"\x01\x05\x01x", REPLICA_FETCH),
+        (b"\x01\x81\x00\x8d\x00" + REPLICA + b"\x00", REPLICA_FETCH),
+    ],
+)
+def test_a_replica_of_a_late_fetch_says_so_in_its_last_tags(version, tags, acts):
+    """Before v15 it stands first. A cluster's id may come before it, and tags that no broker knows after it."""
+    api = api_of(ApiKey.FETCH, version)
+    body = fetch_body(api, tags)
+    assert read(api, body).acts == in_turns(api, body).acts == acts
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        b"\x02\x01\x0d"
+        + CONSUMER
+        + b"\x00\x01\x0d"
+        + REPLICA
+        + b"\x00",  # twice: the last would count
+        b"\x02\x01\x0d" + REPLICA + b"\x00\x00\x01\x00",  # in another order
+        b"\x01\x01\x0c" + REPLICA,  # without the tags of its own
+        b"\x01\x01\x0e" + REPLICA + b"\x00\x00",  # longer than it is
+        b"\x01\x01\x0d" + REPLICA + b"\x01",  # its tags end beyond it
+        b"\x01\x01\x03\x00\x00\x05",
+        b"\x02\x00\x04abc\x01\x0d" + REPLICA + b"\x00",  # an id whose size is another
+        b"\x01\x01\x00",
+        b"\x02\x00\x03\x02\x01\x0d\x01\x0d" + REPLICA + b"\x00",  # one inside of the cluster's id
+        b"\x02\x00\x01\x09\x01\x0d" + REPLICA + b"\x00",  # an id that reaches over the next tag
+        b"\xff\xff\xff\xff\x1f\x01\x0d" + REPLICA + b"\x00",
+    ],
+)
+def test_no_replica_is_hidden_by_tags_that_a_broker_reads_otherwise(tags):
+    """A broker reads each known tag by its own length, and the last of two. So both must say the same."""
+    api = api_of(ApiKey.FETCH, 15)
+    with pytest.raises(WireError):
+        read(api, fetch_body(api, tags))
+
+
+def test_the_tags_of_a_fetch_cost_budget():
+    """Those of the replica, too."""
+    api = api_of(ApiKey.FETCH, 15)
+    inner = b"\x03" + b"".join(bytes([tag, 0]) for tag in range(3))
+    body = fetch_body(api, b"\x01\x01" + bytes([12 + len(inner)]) + REPLICA + inner)
+    assert read(api, body, budget=4).acts == REPLICA_FETCH
+    with pytest.raises(BudgetError):
+        read(api, body, budget=3)
+
+
+@pytest.mark.parametrize(
+    ("key_type", "version", "acts"),
+    [
+        *((1, 4, ()), (2, 5, ()), (2, 6, REPLICA_FETCH)),
+        *((3, 6, REPLICA_FETCH), (3, 4, REPLICA_FETCH), (255, 4, REPLICA_FETCH)),
+    ],
+)
+def test_a_coordinator_that_only_brokers_look_for_asks_for_their_right(key_type, version, acts):
+    """Of a type that no broker knows, too. A broker refuses a share coordinator itself before v6."""
+    api = api_of(ApiKey.FIND_COORDINATOR, version)
+    found = read(api, bytes([key_type]) + b"\x02\x02a\x00")
+    assert (found.acts, found.groups) == (acts, ())
+    assert found.transactional_ids == (("a",) if key_type == 1 else ())
