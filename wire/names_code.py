@@ -141,7 +141,7 @@ class _NamesSource(LayoutCode):
         elif kind == "i":
             self.add("topic_id = bytes(buf[pos : pos + 16])", "pos += 16")
         elif kind == "o":
-            self.add("act = int32_at(buf, pos)[0] >= 0", "pos += 4")
+            self.add("act = buf[pos] < 128", "pos += 4")  # its sign
         elif kind == "y":
             self.add("may_create = buf[pos]", "pos += 1")
         elif kind == "u":
