@@ -73,8 +73,10 @@ _REFUSALS: Final = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.GROUP_AUTHORIZATION_FAILED,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
+"""Codes of items that stay: the client has asked for them, and they tell it no more than it has said."""
 
 
 class _Cutter(Protocol):

@@ -183,3 +183,15 @@ def test_a_description_that_names_a_hidden_topic_is_not_shown() -> None:
     (found,) = messages.structs(seen(api, body, VIEW), "groups")
     assert found.topology is not None
     assert (found.topology_description, found.topology_description_status) == (None, 2)
+
+
+@pytest.mark.parametrize("code", [29, 100])
+def test_an_id_that_is_refused_or_unknown_stays_among_the_offsets(code: int) -> None:
+    """The client has asked for it: nothing else is known of it."""
+    api = api_of(ApiKey.OFFSET_FETCH, 10)
+    topic = {"topic_id": b"i" * 16, "partitions": [{"partition_index": 0, "error_code": code}]}
+    body = made(api, groups=[{"group_id": "g", "topics": [topic]}])
+    assert cut(api, body, VIEW) is None
+    unasked = {**topic, "partitions": [{"partition_index": 0}]}
+    body = made(api, groups=[{"group_id": "g", "topics": [unasked]}])
+    assert cut(api, body, VIEW) == made(api, groups=[{"group_id": "g", "topics": []}])

@@ -9,7 +9,7 @@ from wire.authorization import Operation, ResourceType
 from wire.listing_view import NOT_ASKED, View
 from wire.schema import Shape, make_message
 
-REFUSALS = {29, 30, 53}
+REFUSALS = {29, 30, 53, 100}
 TOPIC_NAMES = ("name", "topic_name", "topic")
 LISTED_TOPICS = {
     *("MetadataResponseTopic", "OffsetFetchResponseTopic", "OffsetFetchResponseTopics"),

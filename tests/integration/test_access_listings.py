@@ -1,4 +1,4 @@
-"""`topics` before a real Kafka: two client families list topics and groups, and look for topics that do not exist.
+"""`access` before a real Kafka: two client families list topics and groups, and look for topics that do not exist.
 
 The broker creates topics that clients ask for. The client `shy` may read some topics; the client `good` may do all.
 """
@@ -7,27 +7,35 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import KafkaError as PythonError
 
+from policies import messages
 from tests.support.kafka.java import kafka_java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
 from tests.support.kafka.one_kafka import running
+from tests.support.kafka.sasl_talk import Talk
 from tests.support.kafka.topics import Topics
+from tests.support.messages import frames as f
+from tests.support.messages.kafka_messages import api_of
 from tests.support.processes.sluice_process import SluiceProcess
+from wire.apis import ApiKey
 
 GOOD, SHY = "good", "shy"
 """Client ids. The first may do everything."""
 RULES = [
-    {"client_id": GOOD, "topics": ["*"], "groups": ["*"]},
-    {"client_id": SHY, "topics": ["seen-*"], "groups": ["seen-*"], "access": ["read"]},
+    {"who": [f"client:{GOOD}"], "topics": {"*": ["all"]}, "groups": {"*": ["all"]}},
+    {"who": [f"client:{SHY}"], "topics": {"seen-*": ["read"]}, "groups": {"seen-*": ["read"]}},
 ]
 TOPICS, GROUPS = ["hidden-topic", "seen-topic"], ["hidden-group", "seen-group"]
+PAGED = {"a-hidden": 3, "seen-a": 3, "seen-b": 1, "seen-b-": 2, "z-hidden": 2}
+"""Topics that are paged through besides, with their partitions."""
 LONG_SECONDS = 60
 NOT_LOADED = (KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
 Listing = Callable[[str, str], list[str]]
@@ -51,6 +59,11 @@ def creating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]
             consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
             await_that(partial(commits, consumer, topic), f"the first offset of {group}")
             consumer.close()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for made in admin.create_topics([NewTopic(*each, 1) for each in PAGED.items()]).values():
+            made.result(LONG_SECONDS)
+        for topic, partitions in PAGED.items():
+            topics.await_leaders(topic, partitions)
         yield cluster
 
 
@@ -70,7 +83,7 @@ def sluice(
     creating: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SluiceProcess]:
     """A Sluice with the rules."""
-    settings: dict[str, object] = {"policies": [{"use": "topics", "config": {"rules": RULES}}]}
+    settings: dict[str, object] = {"policies": [{"use": "access", "config": {"rules": RULES}}]}
     folder = tmp_path_factory.mktemp("sluice")
     with SluiceProcess(creating.bootstrap, folder, settings=settings) as process:
         yield process
@@ -158,3 +171,38 @@ def test_asking_for_a_topic_creates_it_only_for_a_client_that_may(
         ask(sluice.bootstrap, client_id, topic)
         there = admin.list_topics(timeout=LONG_SECONDS).topics
         assert (topic in there) == (client_id == GOOD)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 100])
+def test_a_client_pages_through_the_topics_that_it_may_see(
+    limit: int, sluice: SluiceProcess
+) -> None:
+    """Each partition once, whatever the size of a page; the broker understands the cursors that Sluice has changed."""
+    fields: dict[str, Any] = {"topics": [], "response_partition_limit": limit}
+    api = api_of(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0)
+    seen: list[tuple[str, int]] = []
+    with Talk(int(sluice.bootstrap.rpartition(":")[2])) as talk:
+        for _ in range(100):
+            body = messages.encode(messages.make_request(api, fields))
+            frame = f.request(api.key, 0, talk.next_id(), body, client_id=SHY, tagged=True)
+            talk.send(frame)
+            reply = talk.receive()
+            assert reply is not None
+            assert b"hidden" not in reply
+            page = messages.decode_response(api, reply[1:])
+            seen += [
+                (topic.name, each.partition_index)
+                for topic in page.topics
+                for each in topic.partitions
+            ]
+            if page.next_cursor is None:
+                break
+            following = page.next_cursor
+            fields["cursor"] = {
+                "topic_name": following.topic_name,
+                "partition_index": following.partition_index,
+            }
+    shown = {each: count for each, count in PAGED.items() if each.startswith("seen-")}
+    wanted = [(each, number) for each, count in shown.items() for number in range(count)]
+    assert sorted(each for each in seen if each[0] in PAGED) == sorted(wanted)
+    assert len(seen) == len(set(seen))
