@@ -12,8 +12,8 @@
 - `allows(kind, name, operation)` is asked of each name. All other bytes stay as the broker wrote them.
 - An item that the request has not named is left out, and one that it has named is refused. A group is refused if it
   uses a topic that is hidden.
-- An item that says that it is not authorized, or that its id is unknown, stays, wherever its code stands: the client has
-  asked for it. Another that has only a topic's id goes if the name of the id is not known.
+- An item that says that it is not authorized, or that its id is unknown, stays, wherever its code stands: the client
+  has asked for it. Another that has only a topic's id goes if the name of the id is not known.
 - A reply that cannot be read is never passed on: an error takes its place.
 """
 
