@@ -192,7 +192,7 @@ def _check_names(api: Api, named: Named) -> None:
     for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID):
         if named.of(kind) and kind not in kinds:
             takes = " and ".join(WORDS[each] for each in kinds) or "nothing"
-            raise ValueError(f"{api.name} names no {WORDS[kind]}, expected {takes}")
+            raise ValueError(f"{api.name} needs no right on a {WORDS[kind]}, expected {takes}")
     if named.pattern and api.key not in _SUBSCRIBES:
         names = ", ".join(name_of(key) for key in _SUBSCRIBES)
         raise ValueError(f"{api.name} takes no pattern, expected one of {names}")

@@ -1,17 +1,14 @@
 """access: no request of any API and version passes without the rights that Kafka's authorizer demands."""
 
-from collections.abc import Iterator
-from contextlib import suppress
-
 import pytest
 
 from policies.access.policy import Access
 from policies.api import FORWARD, Reject
 from policies.interests import interests_of
 from policies.testing import BenchRequest, PolicyBench
+from tests.support.core.access_requests import apis, naming
 from tests.support.core.access_rules import BOB, access, bob_may, refusal_of, refused
-from wire import codec
-from wire.apis import OFFERED, SIGN_ON, Api, ApiKey, find, known, name_of
+from wire.apis import OFFERED, SIGN_ON, ApiKey, find, known, name_of
 from wire.authorization import (
     ACTS,
     AUTHORIZED,
@@ -20,7 +17,7 @@ from wire.authorization import (
     checks_of,
     is_authorized,
 )
-from wire.errors import ErrorCode, WireError
+from wire.errors import ErrorCode
 
 NOTHING = bob_may(topics={"other": ["describe"]})
 ALL = bob_may(
@@ -29,48 +26,6 @@ ALL = bob_may(
     transactions={"*": ["all"]},
     cluster=["all"],
 )
-NAMES = {
-    "group_id": "g",
-    "transactional_id": "x",
-    "v3_and_below_transactional_id": "x",
-    "key": "g",
-    "coordinator_keys": ["g"],
-    "groups": ["g"],
-    "groups_names": ["g"],
-    "group_ids": ["g"],
-    "transactional_ids": ["x"],
-}
-CONFIGS = {ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS}
-
-
-def apis() -> Iterator[Api]:
-    """Yield each API and version whose rights are known, and of which a message can be made."""
-    for key in sorted(AUTHORIZED & OFFERED.keys()):
-        for version in range(OFFERED[key][0], OFFERED[key][1] + 1):
-            api = find(key, version)
-            if api is not None and is_authorized(api) and codec.is_known(api):
-                yield api
-
-
-def naming(bench: PolicyBench, api: Api) -> BenchRequest:
-    """Return a request that names one of each kind that it has."""
-    fields: dict[str, object] = {}
-    if api.key in CONFIGS:
-        fields["resources"] = [
-            {"resource_type": kind, "resource_name": "1"} for kind in (2, 4, 16, 32)
-        ]
-    for name, value in NAMES.items():
-        with suppress(ValueError, WireError, TypeError):
-            bench.request(api.name, api.version, fields={name: value})
-            fields[name] = value
-    if api.key == ApiKey.OFFSET_FETCH and api.version >= 8:
-        fields["groups"] = [{"group_id": "g", "topics": []}]
-    if api.key == ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS:
-        fields["groups"] = [{"group_id": "g", "topics": []}]
-    try:
-        return bench.request(api.name, api.version, topics=["secret"], fields=fields)
-    except (ValueError, WireError):
-        return bench.request(api.name, api.version, fields=fields)
 
 
 @pytest.mark.parametrize("name", sorted(map(name_of, RESOURCE_APIS)))
