@@ -111,9 +111,23 @@ class AccessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 if text.startswith("team:"):
                     yield Problem(path, describe_value(text), "a user: teams have no teams")
 
+    def hints(self) -> Iterator[str]:
+        """Yield a text for each client id that a rule allows something, or that makes a member of a team."""
+        for number, rule in enumerate(self.rules):
+            if rule.effect == "allow":
+                yield from _claims(f"rules[{number}].who", rule.who)
+        for team, members in self.teams.items():
+            yield from _claims(f"teams.{team}", members)
+
     def grants(self) -> Iterator[Grant]:
         """Yield the rules as the rights understand them."""
         return (rule.grant() for rule in self.rules)
+
+
+def _claims(path: str, texts: Iterable[str]) -> Iterator[str]:
+    for place, text in enumerate(texts):
+        if text.startswith("client:"):
+            yield f"{path}[{place}]: {text} is a claim and no proof: any client may use any client id"
 
 
 def _named(text: str) -> str:

@@ -97,6 +97,7 @@ class Access(Policy):
         super().__init__(config, host)
         if not isinstance(config, AccessConfig):
             raise PolicyConfigError("", f"expected an AccessConfig, got {short_repr(config)}")
+        self._hints = tuple(config.hints())
         grants = tuple(config.grants())
         self.books = Books(Rights(grants, config.teams))
         self._brokers_create = config.auto_create_topics_enable
@@ -107,6 +108,10 @@ class Access(Policy):
             "denied_access_by_rule", "What was denied, by user and by the rule.", ("user", "rule")
         )
         self._refusals = Refusals(grants, config.teams, by_rule)
+
+    def hints(self) -> Iterable[str]:
+        """Return texts about names that prove nothing."""
+        return self._hints
 
     def adopt(self, previous: Policy) -> None:
         """Take over the books. They are shared: the previous one judges by the new rules what it still hears of."""
