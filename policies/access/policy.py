@@ -58,7 +58,7 @@ from wire.fetch import FetchHead, head_offsets, read_share_session
 from wire.primitives import INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from policies.access.books import Client
     from policies.api import Host, Peer, Request, Response, Verdict
