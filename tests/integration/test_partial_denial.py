@@ -98,9 +98,20 @@ def test_what_is_allowed_is_written_and_read_once_and_in_order(
         direct.produce(topic, SECRET)
     assert direct.flush(60) == 0
     # Visible, so that clients ask for both topics in one request.
-    rule = {"effect": "deny", "topics": denied, "access": ["read", "write"]}
-    config = {"rules": [rule], "default": "allow"}
-    settings: dict[str, object] = {"policies": [{"use": "topics", "config": config}]}
+    rules: list[dict[str, object]] = [
+        {
+            "who": ["ANONYMOUS"],
+            "topics": {"*": ["all"]},
+            "groups": {"*": ["all"]},
+            "cluster": ["idempotent-write"],
+        },
+        {
+            "who": ["ANONYMOUS"],
+            "effect": "deny",
+            "topics": {topic: ["read", "write"] for topic in denied},
+        },
+    ]
+    settings: dict[str, object] = {"policies": [{"use": "access", "config": {"rules": rules}}]}
     with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", settings=settings) as sluice:
         written = [
             kafka_python_writes(sluice.bootstrap, *places["python"]),

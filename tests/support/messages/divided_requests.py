@@ -128,6 +128,12 @@ def codes_in(api, frame) -> list[tuple[object, ...]]:
     return list(_codes(getattr(message, _field(codec.response_shape(api), _ANSWERED).name)))
 
 
+def named_items(api, message) -> list[tuple[object, object]]:
+    """(name, item) of a decoded reply."""
+    items = getattr(message, _field(codec.response_shape(api), _ANSWERED).name)
+    return [(_name_of(item), item) for item in items]
+
+
 def leaves(api, items, code) -> list[tuple[object, ...]]:
     """What `codes_in` finds if each of these items has this code."""
     named = items if isinstance(items, dict) else dict.fromkeys(items, (0,))
@@ -209,13 +215,17 @@ def _answer(api, shape, name, inside):
     return make_message(shape, 0, values)
 
 
+def _name_of(item):
+    name = next((n for n in (getattr(item, n, None) for n in _NAMES) if n), None)
+    if name is None and hasattr(item, "topic_id"):
+        found = (text for text, ident in IDS.items() if ident == item.topic_id)
+        return next(found, item.topic_id)
+    return name
+
+
 def _codes(items, *path):
     for each in items:
-        name = next((n for n in (getattr(each, n, None) for n in _NAMES) if n), None)
-        if name is None and hasattr(each, "topic_id"):
-            name = next(
-                (text for text, ident in IDS.items() if ident == each.topic_id), each.topic_id
-            )
+        name = _name_of(each)
         if name is None:
             name = next(getattr(each, n) for n in _INDEXES if hasattr(each, n))
         code = getattr(each, "error_code", getattr(each, "partition_error_code", None))
