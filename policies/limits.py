@@ -1,7 +1,8 @@
-"""`limits`: what no client of this proxy may do.
+"""`limits`: what no client of this proxy may do, or none of some clients.
 
     - use: limits
       config:
+        who: [team:analysts, 'guest-*']     # whom the entry is about; default: every client
         forbidden_apis: [DeleteTopics]      # answered with POLICY_VIOLATION, in the API's own shape
         request_max_bytes: 1048576          # larger: MESSAGE_TOO_LARGE (Produce), else POLICY_VIOLATION
         required_acks: all                  # a Produce with less: INVALID_REQUIRED_ACKS; acks=0 closes
@@ -19,11 +20,12 @@ from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from policies.verdicts import short_repr
+from policies.who import Crowd, claim_hints, crowd_mistakes
 from wire.apis import OFFERED, SIGN_ON, ApiKey, find, key_of
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _ACKS = {"all": frozenset({-1}), "1": frozenset({-1, 1})}
 
@@ -31,6 +33,10 @@ _ACKS = {"all": frozenset({-1}), "1": frozenset({-1, 1})}
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every setting is optional; one that is absent limits nothing."""
 
+    who: tuple[str, ...] = ()
+    """The clients that are limited, as in `access`. Empty: every client, also without authentication."""
+    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Members of the teams in `who`."""
     forbidden_apis: tuple[str, ...] = ()
     """Kafka's names: DeleteTopics, AlterConfigs, ..."""
     request_max_bytes: Annotated[int, msgspec.Meta(ge=1024, le=2147483647)] | None = None
@@ -39,7 +45,8 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The least acks of a Produce: `all`, or `1` (which also accepts `all`)."""
 
     def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem for each unknown API name, and for each API that every client needs."""
+        """Yield a problem for each unknown API name, each API that every client needs, and each wrong text of `who`."""
+        yield from crowd_mistakes(self.who, self.teams)
         names = [each.name for key in OFFERED if (each := find(key, OFFERED[key][0]))]
         for place, name in enumerate(self.forbidden_apis):
             key = key_of(name)
@@ -62,6 +69,8 @@ class Limits(Policy):
         super().__init__(config, host)
         if not isinstance(config, LimitsConfig):
             raise PolicyConfigError("", f"expected a LimitsConfig, got {short_repr(config)}")
+        self._config = config
+        self._who = Crowd(config.who, config.teams) if config.who else None
         keys = (key_of(name) for name in config.forbidden_apis)
         self._forbidden = frozenset(key for key in keys if key is not None)
         self._max_bytes = config.request_max_bytes or 0
@@ -71,8 +80,14 @@ class Limits(Policy):
             produce = {ApiKey.PRODUCE} if self._acks is not None else set()
             self.apis = self._forbidden | produce
 
+    def hints(self) -> Iterable[str]:
+        """Return texts about clients that are found by what they claim."""
+        return claim_hints(self._config.who, self._config.teams)
+
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
         """Return FORWARD, or a Reject with the reason."""
+        if self._who is not None and not self._who.has(peer):
+            return FORWARD
         api_key = request.api_key
         if api_key in self._forbidden:
             message = f"{request.api.name} is forbidden here"

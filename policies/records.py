@@ -2,6 +2,7 @@
 
     - use: records
       config:
+        who: ['guest-*']                # whom the entry is about; default: every client
         max_batch_bytes: 1048576
         max_records: 10000
         compression: [lz4, zstd]        # uncompressed batches below compression_min_bytes pass
@@ -26,11 +27,15 @@ from policies.api import (
     Reject,
 )
 from policies.verdicts import short_repr
+from policies.who import Crowd, claim_hints, crowd_mistakes
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from policies.api import Host, Peer, Request
+    from policies.validation import Problem
     from wire.batch_heads import BatchHead
 
 MAGIC: Final = 2
@@ -41,6 +46,10 @@ _TIME = msgspec.Meta(ge=0, le=1 << 40)
 class RecordRulesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every setting is optional; one that is absent limits nothing."""
 
+    who: tuple[str, ...] = ()
+    """The producers that are limited, as in `access`. Empty: every client, also without authentication."""
+    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Members of the teams in `who`."""
     max_batch_bytes: Annotated[int, _INT32] | None = None
     """The largest batch as it is sent, so compressed."""
     max_records: Annotated[int, _INT32] | None = None
@@ -54,6 +63,10 @@ class RecordRulesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     max_ahead_ms: Annotated[int, _TIME] | None = None
     """How far the latest timestamp of a batch may lie in the future."""
 
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for each wrong text of `who`."""
+        return crowd_mistakes(self.who, self.teams)
+
 
 class RecordRules(Policy):
     """Refuses each Produce with a batch that breaks a rule."""
@@ -66,12 +79,21 @@ class RecordRules(Policy):
         if not isinstance(config, RecordRulesConfig):
             raise PolicyConfigError("", f"expected a RecordRulesConfig, got {short_repr(config)}")
         self._config = config
-        default = RecordRulesConfig(compression_min_bytes=config.compression_min_bytes)
+        self._who = Crowd(config.who, config.teams) if config.who else None
+        default = RecordRulesConfig(
+            who=config.who, teams=config.teams, compression_min_bytes=config.compression_min_bytes
+        )
         self.apis = frozenset() if config == default else frozenset({ApiKey.PRODUCE})
         self._refused = host.counter("refused_batches", "Batches by broken rule.", ["rule"])
 
+    def hints(self) -> Iterable[str]:
+        """Return texts about producers that are found by what they claim."""
+        return claim_hints(self._config.who, self._config.teams)
+
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Forward | Reject:
         """Return FORWARD, or a Reject with the first broken rule."""
+        if self._who is not None and not self._who.has(peer):
+            return FORWARD
         for head in request.batches:
             broken = self._broken_rule(head, now_ms)
             if broken is not None:

@@ -14,7 +14,7 @@ from pipeline.whatif.flags import captured_flag
 from pipeline.whatif.results import RESULT
 from pipeline.whatif.script import sessions_of
 from pipeline.whatif.simulator import Simulation
-from policies.quota.config import QuotaConfig
+from policies.quota.config import QuotaConfig, QuotaRule
 from policies.quota.entity import REQUEST_RATE, tags_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 def config_of(candidate: Candidate, factor: float = 1.0) -> QuotaConfig:
     """Return the settings of the quota policy for this candidate, all limits times `factor`."""
     lines = [
-        msgspec.structs.replace(line, **{key: value * factor for key, value in line.limits()})
+        msgspec.structs.replace(
+            QuotaRule(user=line.user, client_id=line.client_id),
+            **{key: value * factor for key, value in line.limits()},
+        )
         for line in candidate.lines
     ]
     return QuotaConfig(

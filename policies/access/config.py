@@ -10,7 +10,7 @@ from policies.access.rights import Grant
 from policies.name_patterns import pattern_mistake
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
-from policies.who import who_mistakes
+from policies.who import team_mistakes, who_mistakes
 from wire.authorization import ACTS, Operation
 
 if TYPE_CHECKING:
@@ -104,12 +104,7 @@ class AccessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield a problem without a rule, and for each member that is none."""
         if not self.rules:
             yield Problem("rules", "no rule", "at least one: without any, every request is refused")
-        for team, members in self.teams.items():
-            for place, text in enumerate(members):
-                path = f"teams.{team}[{place}]"
-                yield from who_mistakes(path, text)
-                if text.startswith("team:"):
-                    yield Problem(path, describe_value(text), "a user: teams have no teams")
+        yield from team_mistakes(self.teams)
 
     def hints(self) -> Iterator[str]:
         """Yield a text for each client id that a rule allows something, or that makes a member of a team."""

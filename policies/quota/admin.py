@@ -43,10 +43,11 @@ from wire.errors import ErrorCode, WireError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.api import Forward, Request
+    from policies.api import Forward, Peer, Request
     from policies.quota.alter import AlterResult, Change
     from policies.quota.entity import ClientQuotas, QuotaLimit
     from policies.quota.sensors import BucketMetrics
+    from policies.who import Crowd
     from wire.apis import Api
     from wire.client_quotas import Alteration, AlterRequest, Entity
 
@@ -93,7 +94,7 @@ class AlterableQuotas(Protocol):
 class QuotaAdminSettings(NamedTuple):
     """The settings of the policy that this module uses."""
 
-    admins: frozenset[str]
+    admins: Crowd
     replicas: int
     forward_other_keys: bool
     name: str
@@ -114,19 +115,19 @@ class QuotaAdmin:
         self._rows: list[BucketMetrics] = []
         self._rows_until_ms = 0
 
-    def on_request(self, request: Request, user: str, now_ms: int) -> Answer:
+    def on_request(self, request: Request, peer: Peer, now_ms: int) -> Answer:
         """Return the answer to a request of one of `APIS`; FORWARD if only the broker can answer it."""
         body = request.body or b""
         try:
             if request.api_key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-                return self._describe(request.api, body, user, now_ms)
-            return self._alter(request.api, body, user, now_ms)
+                return self._describe(request.api, body, peer, now_ms)
+            return self._alter(request.api, body, peer, now_ms)
         except WireError:  # a malformed or too long request
             return Reject(ErrorCode.INVALID_REQUEST, close=True)
 
-    def _describe(self, api: Api, body: bytes, user: str, now_ms: int) -> Answer:
+    def _describe(self, api: Api, body: bytes, peer: Peer, now_ms: int) -> Answer:
         admins = self._settings.admins
-        may = user != ANONYMOUS or not admins or ANONYMOUS in admins
+        may = peer.user != ANONYMOUS or not admins or admins.has(peer)
         question = api.version, body
         kept = self._cache.get(question)
         if may and kept and kept.rev == self._policy.quotas.rev and now_ms < kept.until_ms:
@@ -171,7 +172,7 @@ class QuotaAdmin:
             self._rows_until_ms = now_ms + max(USAGE_CACHE_MS, len(self._rows) // USAGE_ROWS_PER_MS)
         return self._rows
 
-    def _alter(self, api: Api, body: bytes, user: str, now_ms: int) -> Answer:
+    def _alter(self, api: Api, body: bytes, peer: Peer, now_ms: int) -> Answer:
         asked = read_alter(api, body)
         if self._settings.forward_other_keys:
             whose = {whose for entry in asked.entries for whose in _whose(entry)}
@@ -179,7 +180,7 @@ class QuotaAdmin:
                 return FORWARD
             if _BROKERS in whose:
                 return _refuse_all(api, asked, ErrorCode.INVALID_REQUEST, MIXED_KEYS)
-        refusal = self._refusal(user)
+        refusal = self._refusal(peer)
         if refusal is not None:
             return _refuse_all(api, asked, *refusal)
         judged = evaluate(asked.entries, self._policy.quotas)
@@ -207,12 +208,12 @@ class QuotaAdmin:
                 return f"{key} is set, but {outranked_warning(key, winner)}"
         return None
 
-    def _refusal(self, user: str) -> tuple[ErrorCode, str] | None:
-        """Return why this user may not alter quotas here."""
+    def _refusal(self, peer: Peer) -> tuple[ErrorCode, str] | None:
+        """Return why this client may not alter quotas here."""
         settings = self._settings
-        if user not in settings.admins:
+        if not settings.admins.has(peer):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED, (
-                f"{user} may not alter quotas: the setting admins of Sluice's policy {settings.name} "
+                f"{peer.user} may not alter quotas: the setting admins of Sluice's policy {settings.name} "
                 "does not name this principal"
             )
         if settings.replicas > 1:

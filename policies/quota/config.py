@@ -7,10 +7,13 @@
           - {user: alice, request_rate: 100}
           - {user: <default>, client_id: noisy, request_rate: 50, producer_byte_rate: 1048576}
           - {user: <default>, request_rate: 1000}
+          - {who: [bob, team:billing], request_rate: 20}     # each of them
+        teams: {billing: [svc-billing, svc-invoices]}
 
 An entry names an entity (a user, a client id, or both; `<default>` is every entity without a limit of its own) and at
 least one limit. A limit of a user outranks one of a client id alone. Two entries may not set the same limit of the
-same entity.
+same entity. `who` stands for several users, each of whom has the limit for itself. As in Kafka a limit counts for a
+user, however proved, so `who` has no beginnings of names and no proofs here.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import msgspec
 
 from policies.quota.entity import (
+    DEFAULT_NAME,
     KEYS,
     ClientQuotas,
     QuotaEntity,
@@ -31,6 +35,7 @@ from policies.quota.entity import (
 )
 from policies.type_names import describe_value
 from policies.validation import Problem
+from policies.who import crowd_mistakes, members_of, user_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -94,13 +99,34 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
                 yield Problem(key, describe_value(value), f"a limit: it {wrong}")
 
 
+class QuotaRule(QuotaLine, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The limits of one entity, or of several users each."""
+
+    who: tuple[str, ...] = ()
+    """Users, and teams of users, in the place of `user`."""
+
+    def mistakes(self) -> Iterator[Problem]:
+        """Yield a problem for `who` beside `user`, and those of a line."""
+        if not self.who:
+            yield from super().mistakes()
+            return
+        if self.user is not None:
+            yield Problem("user", describe_value(self.user), "nothing, because who is set")
+        for place, text in enumerate(self.who):
+            if text == DEFAULT_NAME:
+                yield Problem(f"who[{place}]", describe_value(text), f"user: {DEFAULT_NAME} for it")
+        yield from msgspec.structs.replace(self, user="each", who=()).mistakes()
+
+
 class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every setting is optional; without quotas nothing is counted until one is set live."""
 
     enforcement: Literal["entity", "channel"] = "entity"
     """entity: one release schedule per entity, over all its connections. channel: Kafka's rule."""
-    quotas: tuple[QuotaLine, ...] = ()
+    quotas: tuple[QuotaRule, ...] = ()
     """The limits."""
+    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """Members of the teams that `who`, `cluster_principals` and `admins` name."""
     burst_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 2.0
     """entity: how many seconds' worth of requests may pass at once after a quiet time."""
     quota_window_num: Annotated[int, msgspec.Meta(ge=2, le=3600)] = 11
@@ -111,11 +137,11 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """channel: a byte delay and a request delay are served one after the other (KIP-124), or together
     (Kafka since 2.0). With enforcement `entity` the two are the same."""
     cluster_principals: tuple[str, ...] = ()
-    """Users without any limit: brokers, mirrors."""
+    """Users without any limit: brokers, mirrors. Also beginnings of names and `*`, and teams of such."""
     max_default_buckets: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     """The number of buckets made from a default that are kept; beyond it idle ones are dropped."""
     admins: tuple[str, ...] = ()
-    """Users who may alter quotas over the Kafka protocol; every client may describe them."""
+    """Who may alter quotas over the Kafka protocol, as in `access`; every client may describe them."""
     quotas_file: str | None = None
     """A file with further limits, as `sluice-pipeline recommend` writes it; `quotas` wins over it."""
     state_file: str | None = None
@@ -127,14 +153,26 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Whether requests about quotas that are not Sluice's are forwarded to the broker."""
 
     def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem for each limit that is given twice."""
-        yield from repeated_limits(self.quotas)
+        """Yield a problem for each limit that is given twice, and for each client that is named wrongly."""
+        for place, rule in enumerate(self.quotas):
+            yield from user_mistakes(rule.who, self.teams, f"quotas[{place}].who", whole=True)
+        yield from user_mistakes(self.cluster_principals, self.teams, "cluster_principals")
+        yield from crowd_mistakes(self.admins, self.teams, "admins")
+        yield from repeated_limits(self.lines())
+
+    def lines(self) -> Iterator[tuple[int, QuotaLine]]:
+        """Yield a line for each entity, with the place of its rule in `quotas`."""
+        for place, rule in enumerate(self.quotas):
+            if not rule.who:
+                yield place, rule
+            for user in members_of(rule.who, self.teams):
+                yield place, msgspec.structs.replace(rule, user=user, who=())
 
 
-def repeated_limits(lines: Iterable[QuotaLine]) -> Iterator[Problem]:
-    """Yield a problem for each limit of `quotas` that another line of them sets already."""
+def repeated_limits(lines: Iterable[tuple[int, QuotaLine]]) -> Iterator[Problem]:
+    """Yield a problem for each limit of `quotas` that another line of them sets already; lines have their places."""
     seen: dict[tuple[QuotaEntity, str], int] = {}
-    for place, line in enumerate(lines):
+    for place, line in lines:
         for key, _ in line.limits():
             first = seen.setdefault((line.entity, key), place)
             if first != place:
@@ -143,12 +181,14 @@ def repeated_limits(lines: Iterable[QuotaLine]) -> Iterator[Problem]:
                 yield Problem(path, "a second limit", words)
 
 
-def ineffective_limits(lines: Sequence[QuotaLine], quotas: ClientQuotas) -> Iterator[str]:
+def ineffective_limits(
+    lines: Sequence[tuple[int, QuotaLine]], quotas: ClientQuotas
+) -> Iterator[str]:
     """Yield a text for each such limit, with the path of its setting first.
 
-    `lines` are those of the configuration; `quotas` has all limits.
+    `lines` are those of the configuration, with their places; `quotas` has all limits.
     """
-    for place, line in enumerate(lines):
+    for place, line in lines:
         for key, _ in line.limits():
             winner = quotas.maybe_outranked(line.entity, key)
             if winner is not None:
@@ -159,8 +199,8 @@ def ineffective_limits(lines: Sequence[QuotaLine], quotas: ClientQuotas) -> Iter
         yield f"quotas_file: {more} more of its limits have no effect for the same reasons"
 
 
-def _in_quotas_file(lines: Sequence[QuotaLine], quotas: ClientQuotas) -> Iterator[str]:
-    places = {(line.entity, key): n for n, line in enumerate(lines) for key, _ in line.limits()}
+def _in_quotas_file(lines: Sequence[tuple[int, QuotaLine]], quotas: ClientQuotas) -> Iterator[str]:
+    places = {(line.entity, key): n for n, line in lines for key, _ in line.limits()}
     for entity, limits in quotas.in_quotas_file.items():
         for key in limits:
             place = places.get((entity, key))

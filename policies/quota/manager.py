@@ -23,7 +23,7 @@ from policies.quota.rate import SampledRate
 from policies.quota.sensors import BucketMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from policies.api import Peer
 
@@ -54,7 +54,7 @@ class ClientQuotaManager:
         burst_ms: float = 2000,
         samples: int = 11,
         window_ms: int = 1000,
-        exempt: frozenset[str] = frozenset(),
+        exempt: Container[str] = frozenset(),
         max_default_buckets: int = 10_000,
         expiry_ms: int = EXPIRY_MS,
         policy: str = "",

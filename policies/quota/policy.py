@@ -35,6 +35,7 @@ from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
 from policies.verdicts import short_repr
+from policies.who import Crowd, claim_hints, users_of
 from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ class Quota(Policy):
         if not isinstance(config, QuotaConfig):
             raise PolicyConfigError("", f"expected a QuotaConfig, got {short_repr(config)}")
         self.quotas = ClientQuotas()
-        self._lines = config.quotas
-        for line in config.quotas:
+        self._config = config
+        self._lines = tuple(config.lines())
+        for _, line in self._lines:
             for key, value in line.limits():
                 self.quotas.set(line.entity, key, value)
         if config.quotas_file is not None:
@@ -94,7 +96,7 @@ class Quota(Policy):
             burst_ms=config.burst_seconds * 1000,
             samples=config.quota_window_num,
             window_ms=window_ms,
-            exempt=frozenset(config.cluster_principals),
+            exempt=users_of(config.cluster_principals, config.teams),
             max_default_buckets=config.max_default_buckets,
             policy=host.name,
         )
@@ -114,7 +116,7 @@ class Quota(Policy):
         self._admin = QuotaAdmin(
             proxy(self),  # no cycle
             QuotaAdminSettings(
-                frozenset(config.admins),
+                Crowd(config.admins, config.teams),
                 config.replicas,
                 config.forward_other_keys,
                 host.name,
@@ -141,7 +143,7 @@ class Quota(Policy):
 
     def on_answer(self, request: Request, peer: Peer, now_ms: int) -> Forward | Respond | Reject:
         """Answer a request about quotas."""
-        return self._admin.on_request(request, peer.user, now_ms)
+        return self._admin.on_request(request, peer, now_ms)
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
@@ -212,8 +214,10 @@ class Quota(Policy):
         return self._state_file
 
     def hints(self) -> Iterable[str]:
-        """Return texts about limits of the files that have no effect."""
-        return ineffective_limits(self._lines, self.quotas)
+        """Return texts about limits of the files that have no effect, and about admins by what they claim."""
+        config = self._config
+        yield from ineffective_limits(self._lines, self.quotas)
+        yield from claim_hints(config.admins, config.teams, "admins")
 
     def _review_throttles(self, now_ms: int) -> None:
         """Shorten throttles that the present limits no longer ask for."""

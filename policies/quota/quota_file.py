@@ -70,7 +70,7 @@ class QuotaFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def mistakes(self) -> Iterator[Problem]:
         """Yield a problem for each limit that is given twice."""
-        yield from repeated_limits(self.quotas)
+        yield from repeated_limits(enumerate(self.quotas))
 
 
 def parse_quota_file(text: str | bytes, label: str = "") -> QuotaFile:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _UNNAMED: Final = frozenset({"<default>", UNKNOWN})
+_USERS: Final = frozenset({"user", "who"})
 """The users in a quota's lines that hold for clients without a name."""
 
 QUOTA: Final = frozenset({"quota", "policies.quota.policy:Quota"})
@@ -124,9 +125,14 @@ def _unlimited_logins(config: Config) -> Iterator[str]:
         lines = cast(
             "list[dict[str, Any]]", entry.config.get("quotas") if entry.use in QUOTA else ()
         )
-        by_user = [each for each in lines or () if "user" in each and "client_id" not in each]
-        unnamed = {key for each in by_user if each["user"] in _UNNAMED for key in each}
-        for key in sorted({key for each in by_user for key in each} - unnamed - {"user"}):
+        by_user = [each for each in lines or () if _USERS & each.keys() and "client_id" not in each]
+        unnamed = {
+            key
+            for each in by_user
+            if not _UNNAMED.isdisjoint((each.get("user"), *each.get("who", ())))
+            for key in each
+        }
+        for key in sorted({key for each in by_user for key in each} - unnamed - _USERS):
             yield (
                 f"policies[{place}].config.quotas: {key} holds for named users and not for {UNKNOWN}, the clients "
                 "whose login tells no name (a delegation token, GSSAPI); give it to <default> or to this user"

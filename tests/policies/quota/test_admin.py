@@ -13,6 +13,7 @@ from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
+from policies.who import Crowd
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.quota_messages import (
     ALTER,
@@ -25,7 +26,7 @@ from tests.support.messages.quota_messages import (
     read_alter_reply,
     read_describe_reply,
 )
-from tests.support.quotas.quota_book import Book
+from tests.support.quotas.quota_book import Book, peer_of
 from wire.errors import ErrorCode
 
 P, C, R = "producer_byte_rate", "consumer_byte_rate", "request_rate"
@@ -43,14 +44,14 @@ class Bench:
         self, *admins: str, replicas: int = 1, forward: bool = False, version: int = 1
     ) -> None:
         self.book = Book()
-        rules = QuotaAdminSettings(frozenset(admins or ("root",)), replicas, forward, "quota")
+        rules = QuotaAdminSettings(Crowd(admins or ("root",), {}), replicas, forward, "quota")
         self.admin = QuotaAdmin(self.book, rules)
         self.version = version
         self.now_ms = 0
 
     def ask(self, key: int, body: bytes, user: str = "root") -> Verdict:
         request = BenchRequest(api_of(key, self.version), body=body)
-        return self.admin.on_request(request, user, self.now_ms)
+        return self.admin.on_request(request, peer_of(user), self.now_ms)
 
     def alter(
         self, *entries: tuple[Named, Ops], user: str = "root", validate_only: bool = False
@@ -180,10 +181,10 @@ def test_an_anonymous_client_may_not_describe_where_admins_are_named(
     """It gets no cached reply of an authenticated client either."""
     book = Book()
     asked = BenchRequest(api_of(DESCRIBE, 1), body=describe_body())
-    rules = QuotaAdminSettings(frozenset(admins), 1, False, "quota")
+    rules = QuotaAdminSettings(Crowd(admins, {}), 1, False, "quota")
     mine = QuotaAdmin(book, rules)
     for who in ("root", user):
-        verdict = mine.on_request(asked, who, 0)
+        verdict = mine.on_request(asked, peer_of(who), 0)
         assert isinstance(verdict, Respond)
     told = read_describe_reply(verdict.body)
     assert (told.code, told.values) == (code, None if code else {})

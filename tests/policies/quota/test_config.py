@@ -5,7 +5,7 @@ import math
 import pytest
 
 from policies.api import PolicyConfigError
-from policies.quota.config import MAX_HINTS, QuotaConfig, QuotaLine, ineffective_limits
+from policies.quota.config import MAX_HINTS, QuotaConfig, QuotaLine, QuotaRule, ineffective_limits
 from policies.quota.entity import DEFAULT_NAME, ClientQuotas, QuotaEntity
 from policies.quota.policy import Quota
 from policies.quota.quota_file import MAX_PROBLEMS
@@ -62,6 +62,77 @@ def test_an_impossible_line_is_refused_by_its_path(line, path, words):
     assert any(each.startswith(f"config.{path}: ") and words in each for each in found), found
 
 
+TEAMS = {"billing": ["alice", "svc-billing"], "mirrors": ["mirror-*"], "proved": ["tls:alice"]}
+
+
+def test_each_user_of_a_rule_has_its_limit() -> None:
+    """A user who is named twice in one rule has it once; the client id of a rule is that of each."""
+    config, found = try_convert(
+        QuotaConfig,
+        {
+            "quotas": [
+                {"who": ["bob", "team:billing", "alice"], "request_rate": 5},
+                {"who": ["bob"], "client_id": "etl", "request_rate": 2},
+                {"user": "<default>", "request_rate": 100},
+            ],
+            "teams": TEAMS,
+        },
+    )
+    assert found == []
+    assert config is not None
+    quotas = Quota(config, BenchHost()).quotas
+    limits = {(each.entity.user, each.entity.client_id): each.value for each in quotas}
+    assert limits == {
+        **{(user, None): 5.0 for user in ("bob", "alice", "svc-billing")},
+        ("bob", "etl"): 2.0,
+        ("<default>", None): 100.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("who", "path", "words"),
+    [
+        (["analyst-*"], "who[0]", "a user by the whole name, or a team of such"),
+        (["bob", "tls:alice"], "who[1]", "however proved"),
+        (["client:etl"], "who[0]", "however proved"),
+        (["team:mirrors"], "who[0]", "which has 'mirror-*', expected a user by the whole name"),
+        (["team:proved"], "who[0]", "which has 'tls:alice'"),
+        (["team:biling"], "who[0]", "did you mean team:billing?"),
+        (["<default>"], "who[0]", "expected user: <default>"),
+        ([""], "who[0]", "expected a user"),
+    ],
+)
+def test_a_rule_is_of_whole_users(who: list[str], path: str, words: str) -> None:
+    """A limit counts for an entity as in Kafka: its books know neither proofs nor beginnings of names."""
+    (found,) = problems(quotas=[{"who": who, "request_rate": 1}], teams=TEAMS)
+    assert found.startswith(f"config.quotas[0].{path}: ")
+    assert words in found
+
+
+def test_a_rule_of_several_users_keeps_the_laws_of_a_line() -> None:
+    """One limit for an entity, at least one limit, and no `user` beside `who`."""
+    rule = {"who": ["team:billing"], "request_rate": 1}
+    (found,) = problems(quotas=[rule, {"user": "alice", "request_rate": 2}], teams=TEAMS)
+    assert found.startswith("config.quotas[1].request_rate: found a second limit")
+    (found,) = problems(quotas=[{"who": ["alice"]}])
+    assert "no limit" in found
+    (found,) = problems(quotas=[{"who": ["alice"], "user": "bob", "request_rate": 1}])
+    assert found.startswith("config.quotas[0].user: found 'bob', expected nothing")
+
+
+def test_exempt_users_are_found_by_name_and_admins_by_proof() -> None:
+    """So a rule that asks for a proof cannot be written where it would count for nothing."""
+    for settings in (
+        {"cluster_principals": ["mirror", "broker-*", "team:mirrors"], "admins": ["tls:ops"]},
+        {"admins": ["team:proved", "client:console"]},
+    ):
+        assert problems(**settings, teams=TEAMS) == []
+    (found,) = problems(cluster_principals=["tls:mirror"])
+    assert found.startswith("config.cluster_principals[0]: found 'tls:mirror', expected a user, or")
+    (found,) = problems(admins=["ops*x"])
+    assert found.startswith("config.admins[0]: ")
+
+
 def test_a_limit_given_twice_is_a_mistake():
     """Two keys of one entity in two lines are no mistake."""
     first = {"user": "a", "request_rate": 1}
@@ -102,7 +173,7 @@ quotas:
 def test_limits_of_the_quotas_file_hold_below_those_of_the_configuration() -> None:
     """Limit by limit; the file's names and its evidence change nothing."""
     host = BenchHost(files={"q": QUOTAS})
-    lines = (QuotaLine(user="alice", request_rate=9),)
+    lines = (QuotaRule(user="alice", request_rate=9),)
     quotas = Quota(Quota.Config(quotas=lines, quotas_file="q"), host).quotas
     assert [(each.entity.user, *each[1:]) for each in quotas] == [
         ("alice", "request_rate", 9.0, "file"),
@@ -151,7 +222,7 @@ def hints_of(lines: list[QuotaLine], in_file: dict[QuotaEntity, float]) -> list[
             quotas.set(line.entity, key, value)
     for entity, rate in in_file.items():
         quotas.set(entity, "request_rate", rate, "quotas_file")
-    return list(ineffective_limits(lines, quotas))
+    return list(ineffective_limits(tuple(enumerate(lines)), quotas))
 
 
 def test_a_limit_that_another_file_outranks_is_named() -> None:

@@ -10,13 +10,14 @@ import hmac
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 
-from policies.api import Respond
+from policies.api import ANONYMOUS, Peer, Respond
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.alter import Change
 from policies.quota.entity import ClientQuotas
 from policies.quota.overrides import apply_changes, encode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
+from policies.who import Crowd
 from tests.support.faults.stub_broker import CLOSE, StubBroker
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
@@ -26,6 +27,12 @@ from wire.header import body_at
 SERVED = {f.SASL_HANDSHAKE, f.SASL_AUTHENTICATE, DESCRIBE, ALTER}
 SALT, ITERATIONS, SERVER_NONCE = b"salt", 4096, "3rfcNHYJY1ZVvWVs7j"
 _FAILED, _UNSUPPORTED = 58, 33
+
+
+def peer_of(user: str) -> Peer:
+    """Return a client of this user."""
+    source, proof = ("none", "") if user == ANONYMOUS else ("sasl", "sasl:PLAIN")
+    return Peer(1, "10.0.0.1", 1, user=user, principal_source=source, proof=proof)
 
 
 class Book:
@@ -65,7 +72,7 @@ class QuotaServer(StubBroker):
         self.book = Book()
         self.user = "root" if users is None else ""
         self._admin = QuotaAdmin(
-            self.book, QuotaAdminSettings(frozenset(admins), replicas, False, "quota")
+            self.book, QuotaAdminSettings(Crowd(admins, {}), replicas, False, "quota")
         )
         self._users = dict(users or {})
         self._mechanisms = mechanisms
@@ -89,7 +96,9 @@ class QuotaServer(StubBroker):
             told = struct.pack(">h", code) + f.string("wrong password" if code else None)
             return f.reply(ident, told + struct.pack(">i", len(token)) + token)
         self._clock_ms += 1000  # no cached answer is young enough
-        verdict = self._admin.on_request(BenchRequest(api, body=body), self.user, self._clock_ms)
+        verdict = self._admin.on_request(
+            BenchRequest(api, body=body), peer_of(self.user), self._clock_ms
+        )
         assert isinstance(verdict, Respond)
         return f.reply(ident, verdict.body, tagged=api.response_header_version > 0)
 
