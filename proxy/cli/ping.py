@@ -46,7 +46,9 @@ def _with_kafka_options(command: click.decorators.FC) -> click.decorators.FC:
 
 @click.command()
 @_with_kafka_options
-@click.option("--topic", required=True, help="The topic that the record is written to.")
+@click.option(
+    "--topic", metavar="NAME", required=True, help="The topic that the record is written to."
+)
 @click.option("--create", is_flag=True, help="Create the topic with one partition if it is absent.")
 @click.option(
     "--timeout",

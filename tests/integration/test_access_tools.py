@@ -1,5 +1,6 @@
 """`sluice access` before a real Kafka: rules made from its ACLs, and from what clients were seen to do."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,11 +113,17 @@ def test_the_suggested_rules_allow_what_was_seen_and_nothing_else(
     nobody: list[dict[str, object]] = [{"who": ["nobody"], "cluster": ["describe"]}]
     settings: dict[str, object] = {
         "identity": {"user": "shop"},
+        "audit": {"file": str(tmp_path / "audit.jsonl")},
         "usage_log": {"directory": str(tmp_path / "usage"), "families": ["access"]},
         "policies": [{"use": "access", "mode": "observe", "config": {"rules": nobody}}],
     }
     with SluiceProcess(kafka_one.bootstrap, tmp_path / "sluice", settings=settings) as sluice:
         write_and_read(sluice.bootstrap, topic)
+    audited = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    produced = [line for line in audited if line["api"] == "Produce"]
+    assert {line["event"] for line in produced} == {"would_refuse"}
+    assert produced[0]["denied"] == [f"WRITE topic {topic}"]
+    assert produced[0]["reason"] == f"WRITE topic {topic}: no rule allows it"
     text = access("suggest", "-c", sluice.file)
     found = yaml.safe_load(text)[0]["config"]["rules"]
 

@@ -16,6 +16,7 @@ def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None
 
     assert told.exit_code == 0
     assert [each["policy"] for each in found] == [
+        "access",
         "admission",
         "audit",
         "fetch_floor",
@@ -23,7 +24,6 @@ def test_every_installed_policy_is_listed_with_its_package_and_purpose() -> None
         "maintenance",
         "quota",
         "records",
-        "topics",
     ]
     assert all(each["from"].startswith("kafka-sluice ") for each in found)
     assert all(each["policy"] in told.output and each["about"] in told.output for each in found)

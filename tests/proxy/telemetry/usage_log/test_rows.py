@@ -13,6 +13,7 @@ from proxy.core.stats.topic_usage import TopicUsage
 from proxy.core.stats.usage import UsageRow
 from proxy.telemetry.usage_log.rows import (
     MAX_NAME_CHARS,
+    AccessRow,
     ApiRow,
     CaptureRow,
     EntityRow,
@@ -35,6 +36,7 @@ FAMILIES = {
     "api": ApiRow,
     "instance": InstanceRow,
     "topic": TopicRow,
+    "access": AccessRow,
     "capture": CaptureRow,
 }
 

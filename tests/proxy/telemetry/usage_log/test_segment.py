@@ -33,7 +33,7 @@ def test_only_names_of_segments_are_parsed_and_open_ones_are_hidden() -> None:
 
 
 @given(
-    family=st.sampled_from(["entity", "api", "instance", "topic", "capture"]),
+    family=st.sampled_from(["entity", "api", "instance", "topic", "access", "capture"]),
     instance=st.text(min_size=1),
     now_ms=st.integers(0, 2**43),
     number=st.integers(1, 10**7),
