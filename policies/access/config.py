@@ -10,7 +10,7 @@ from policies.access.rights import Grant
 from policies.name_patterns import pattern_mistake
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
-from policies.who import team_mistakes, who_mistakes
+from policies.who import claim_hints, team_mistakes, who_mistakes
 from wire.authorization import ACTS, Operation
 
 if TYPE_CHECKING:
@@ -110,19 +110,12 @@ class AccessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Yield a text for each client id that a rule allows something, or that makes a member of a team."""
         for number, rule in enumerate(self.rules):
             if rule.effect == "allow":
-                yield from _claims(f"rules[{number}].who", rule.who)
-        for team, members in self.teams.items():
-            yield from _claims(f"teams.{team}", members)
+                yield from claim_hints(rule.who, {}, f"rules[{number}].who")
+        yield from claim_hints((), self.teams)
 
     def grants(self) -> Iterator[Grant]:
         """Yield the rules as the rights understand them."""
         return (rule.grant() for rule in self.rules)
-
-
-def _claims(path: str, texts: Iterable[str]) -> Iterator[str]:
-    for place, text in enumerate(texts):
-        if text.startswith("client:"):
-            yield f"{path}[{place}]: {text} is a claim and no proof: any client may use any client id"
 
 
 def _named(text: str) -> str:

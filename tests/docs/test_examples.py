@@ -91,6 +91,17 @@ def test_the_rules_of_an_example_pass_their_cases(cases: Path) -> None:
     assert command in rules.read_text("utf-8")
 
 
+def test_the_page_shows_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `explain` and `show` of the page about the tools of access, with the example's own file."""
+    page = (ROOT / "docs" / "use" / "access-tools.md").read_text("utf-8")
+    blocks = re.findall(r"```console\n\$ sluice (access (?:explain|show) .*)\n((?:.+\n)+)```", page)
+    monkeypatch.chdir(ROOT / "examples" / "access")
+
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        assert invoke(*command.split()).stdout == shown
+
+
 def test_each_rule_set_has_cases() -> None:
     """None is shown that no test runs."""
     assert len(ACCESS) == 5
