@@ -181,6 +181,8 @@ def crowd_mistakes(
 def team_mistakes(teams: Mapping[str, Iterable[str]]) -> Iterator[Problem]:
     """Yield the problems of the members of `teams`."""
     for team, members in teams.items():
+        if not team or "*" in team:  # it would be the beginning of the groups of tokens
+            yield Problem(f"teams.{team}", describe_value(team), "a name without *")
         for place, text in enumerate(members):
             path = f"teams.{team}[{place}]"
             yield from who_mistakes(path, text)

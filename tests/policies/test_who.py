@@ -130,8 +130,9 @@ def test_records_are_judged_for_whom_they_name() -> None:
 @pytest.mark.parametrize("config", [LimitsConfig, RecordRulesConfig])
 def test_a_wrong_text_is_named_by_its_path(config: type) -> None:
     """In `who`, and in the teams."""
-    _, problems = try_convert(config, {"who": ["a", "b*c"], "teams": {"t": ["", "team:x"]}})
-    assert [each.path for each in problems] == ["who[1]", "teams.t[0]", "teams.t[1]"]
+    teams = {"t": ["", "team:x"], "ops*": ["a"]}
+    _, problems = try_convert(config, {"who": ["a", "b*c"], "teams": teams})
+    assert [each.path for each in problems] == ["who[1]", "teams.t[0]", "teams.t[1]", "teams.ops*"]
 
 
 def test_quotas_ask_admins_for_their_proof_and_exempt_by_name() -> None:
