@@ -18,6 +18,7 @@ import msgspec
 
 from policies.api import Hold, Outcome, Throttle
 from policies.decision import PolicyDecision, error_name
+from policies.denial import Deny
 from proxy.core.observer import Observer
 from proxy.telemetry.escaping import MAX_NAME_CHARS, printable
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_DECISIONS = 500
 MAX_OBSERVED = 100
+MAX_CODES = 10
 _WOULD_BE = {
     "reject": "would be refused",
     "respond": "would be answered here",
@@ -67,7 +69,11 @@ class Decisions(Observer):
             self._ring.append(trace)
 
     def on_policy_observed(self, decision: PolicyDecision) -> None:
-        """See Observer."""
+        """See Observer. Of what many items would have got, MAX_CODES are kept: the text has no more."""
+        verdict = decision.verdict
+        if isinstance(verdict, Deny) and len(verdict.codes) > MAX_CODES:
+            codes = dict(islice(verdict.codes.items(), MAX_CODES))
+            decision = decision._replace(verdict=Deny(codes, verdict.message, verdict.policy))
         self._observed.append(decision)
 
     def on_policy_refused(self, decision: PolicyDecision) -> None:

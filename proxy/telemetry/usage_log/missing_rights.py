@@ -42,6 +42,16 @@ class MissingRight(NamedTuple):
     operation: str
 
 
+class Taken(NamedTuple):
+    """The decisions of one second."""
+
+    decisions: Sequence[PolicyDecision] = ()
+    rights: int = 0
+    """Of all decisions."""
+    lost: int = 0
+    """Rights of decisions that were not kept."""
+
+
 class MissingRights:
     """Keeps the decisions of one second."""
 
@@ -61,9 +71,9 @@ class MissingRights:
             self._rights += len(verdict.codes)
             self._decisions.append(decision)
 
-    def take(self) -> tuple[Sequence[PolicyDecision], int]:
-        """Return the decisions since the last call, and how many rights were lost."""
-        taken = self._decisions, self._lost
+    def take(self) -> Taken:
+        """Return what was kept since the last call."""
+        taken = Taken(self._decisions, self._rights, self._lost)
         self._decisions, self._rights, self._lost = [], 0, 0
         return taken
 

@@ -121,9 +121,9 @@ class UsageLogObserver(Observer):
         capture, book = engine.capture, self._topic_book
         captured = () if capture is None else capture.take()
         topics = () if book is None else book.take()
-        observed, rights_lost = self._missing_rights.take()
-        if rights_lost:
-            thread.lose("access", rights_lost)
+        observed = self._missing_rights.take()
+        if observed.lost:
+            thread.lose("access", observed.lost)
         if capture is not None and capture.open and engine.now_ms >= self._capture_ends_ms:
             engine.end_capture()
         if not thread.has_room:
@@ -133,7 +133,7 @@ class UsageLogObserver(Observer):
             if "entity" in families:
                 thread.lose("entity", len(rows))
             thread.lose("topic", len(topics))
-            thread.lose("access", len(observed))
+            thread.lose("access", observed.rights)
             thread.lose("capture", len(captured))
             return
         meters, retired = self._read_meters(engine, rows)

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import structlog
 
 from proxy.telemetry.usage_log.deltas import InstanceDeltas, Losses, MeterDeltas
-from proxy.telemetry.usage_log.missing_rights import count_rights
+from proxy.telemetry.usage_log.missing_rights import Taken, count_rights
 from proxy.telemetry.usage_log.rows import access_rows, capture_rows, entity_rows, topic_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from policies.api import EffectiveQuota
-    from policies.decision import PolicyDecision
     from proxy.core.stats.capture import Seen
     from proxy.core.stats.meters import Meter
     from proxy.core.stats.topic_usage import TopicUse
@@ -49,15 +48,15 @@ class Second(NamedTuple):
     retired: Sequence[Meter] = ()
     instance: InstanceReading | None = None
     topics: Sequence[TopicUse] = ()
-    observed: Sequence[PolicyDecision] = ()
+    observed: Taken = Taken()
     captured: Sequence[Seen] = ()
     spans_dropped: int = 0
 
     @property
     def size(self) -> int:
         """Return how many rows it makes, approximately."""
-        families = (self.rows, self.meters, self.topics, self.observed, self.captured)
-        return sum(map(len, families)) + 1
+        families = (self.rows, self.meters, self.topics, self.captured)
+        return sum(map(len, families)) + self.observed.rights + 1
 
 
 class WriterThread:
@@ -171,7 +170,7 @@ class WriterThread:
         self._append("api", list(self._meters.rows(sequencer, ts_ms, second.meters)))
         self._meters.forget(second.retired)
         self._append("topic", list(topic_rows(sequencer, ts_ms, second.topics)))
-        rights = count_rights(second.observed)
+        rights = count_rights(second.observed.decisions)
         self._append("access", list(access_rows(sequencer, ts_ms, rights)))
         self._append("capture", list(capture_rows(sequencer, second.captured)))
         if second.instance is not None:

@@ -4,8 +4,10 @@ import pytest
 
 from policies.api import Forward, Hold, Outcome, Peer, QuotaViolation, Reject, Respond, Throttle
 from policies.decision import PolicyDecision
+from policies.denial import Deny
 from proxy.core.stats.request_trace import RequestTrace, Stage
 from proxy.telemetry.decisions import (
+    MAX_CODES,
     MAX_DECISIONS,
     MAX_OBSERVED,
     Decisions,
@@ -195,3 +197,17 @@ def test_names_are_printable_and_delays_are_added():
 
     assert delayed_ms(trace(stages=[stage("throttle")], throttle_until_ms=104_000)) == 250 + 1000
     assert delayed_ms(trace(slow=True)) == 0
+
+
+def test_an_observed_denial_of_many_topics_is_kept_small() -> None:
+    """A client that asks for ten thousand topics again and again does not fill the memory."""
+    decisions = Decisions()
+    denial = Deny({f"t{n}": 29 for n in range(10_000)}, "no rule allows it")
+    decisions.on_policy_observed(PolicyDecision("access", denial, PEER, "Fetch", 5))
+
+    (kept,) = decisions._observed
+    assert isinstance(kept.verdict, Deny)
+    assert len(kept.verdict.codes) == MAX_CODES
+    assert decisions.latest(1)[0].detail == (
+        "would be refused: TOPIC_AUTHORIZATION_FAILED by policy access: no rule allows it"
+    )

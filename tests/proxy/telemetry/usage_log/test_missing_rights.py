@@ -6,6 +6,7 @@ from policies.api import Peer, Reject
 from policies.decision import PolicyDecision
 from policies.denial import Deny
 from proxy.telemetry.usage_log.missing_rights import MAX_RIGHTS, MissingRights, count_rights
+from proxy.telemetry.usage_log.writer_thread import MAX_QUEUED_ROWS
 from tests.support.telemetry.usage_log import START_MS, Recording
 from wire.authorization import Ask, Operation, ResourceType
 from wire.errors import ErrorCode
@@ -76,7 +77,22 @@ def test_other_verdicts_have_no_rights() -> None:
     rights.add(PolicyDecision("limits", Reject(44), PEER, "Fetch", START_MS))
     rights.add(PolicyDecision("mine", Deny({"t": REFUSED}), PEER, "Fetch", START_MS))
 
-    decisions, lost = rights.take()
+    taken = rights.take()
 
-    assert count_rights(decisions) == {}
-    assert lost == 0
+    assert count_rights(taken.decisions) == {}
+    assert (taken.rights, taken.lost) == (1, 0)
+    assert rights.take() == ([], 0, 0)
+
+
+def test_a_disk_that_is_stuck_bounds_the_rights_that_wait(tmp_path: Path) -> None:
+    """Each right counts in the queue, however few the decisions: further ones are lost."""
+    recording = Recording(tmp_path, ("access",))
+    seconds = MAX_QUEUED_ROWS // MAX_RIGHTS + 2
+    many = [topic(f"t{n}") for n in range(MAX_RIGHTS)]
+    for second in range(seconds):
+        recording.usage_log.on_policy_observed(decision(*many))
+        recording.usage_log.on_second(START_MS + second * 1000, [])
+
+    assert 0 < recording.usage_log.dropped <= 2 * MAX_RIGHTS
+    recording.stop()
+    assert len(recording.rows("access")) == seconds * MAX_RIGHTS - recording.usage_log.dropped
