@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+MAX_LOOKS: Final = 500
+"""Edges that are judged in one step."""
 _BEHIND: Final = "!"
 """Sorts before each character of a topic's name, and is none: no name is between one and this after it."""
 
@@ -31,8 +33,12 @@ def edges_of(names: Iterable[str], prefixes: Iterable[str]) -> list[str]:
 
 
 def next_shown(edges: list[str], name: str, is_shown: Callable[[str], bool]) -> str | None:
-    """Return the first edge after a hidden name that is shown; None if there is none."""
-    for place in range(bisect_right(edges, name), len(edges)):
-        if is_shown(edges[place]):
+    """Return the first edge after a hidden name that is shown; None if there is none.
+
+    After MAX_LOOKS edges it is the one that was reached: the client asks again from there.
+    """
+    first = bisect_right(edges, name)
+    for looks, place in enumerate(range(first, len(edges))):
+        if looks == MAX_LOOKS or is_shown(edges[place]):
             return edges[place]
     return None

@@ -1,133 +1,133 @@
-"""Masks of operations by pattern: what the rules say of one kind of names.
+"""Masks of operations by pattern: what the rules say of one kind of names to whom one text of `who` fits.
 
 Rules:
 - READ, WRITE, DELETE and ALTER allow DESCRIBE, ALTER_CONFIGS allows DESCRIBE_CONFIGS, as in Kafka. A denied READ denies
   no DESCRIBE.
 - A name that begins with `__` is allowed only by patterns that begin so, and by itself: `*` gives no internal topic. It
   is denied by all that fit.
-- A mask has the bit `1 << operation`, as AuthorizedOperations have in Kafka's replies.
-- A name costs one look for each length that a pattern has and each text of `who` that fits the client, however many
-  rules there are.
+- A mask has the bit `1 << operation`, as AuthorizedOperations have in Kafka's replies. What a pattern says is one
+  number: what is allowed, and above it (`DENIED`) what is denied. So what several patterns say is joined by `|`.
+- A client has a table for each text that fits it, and shares them with others. A name costs one look for each length
+  of these tables' patterns, however many rules there are.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from policies.access.edges import edges_of
 from wire.authorization import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 INTERNAL: Final = "__"
+DENIED: Final = 16
+"""How far denied operations stand above allowed ones: an operation is below it."""
+_ALLOWED: Final = (1 << DENIED) - 1
 _IMPLIED: Final = (
     (Operation.DESCRIBE, (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER)),
     (Operation.DESCRIBE_CONFIGS, (Operation.ALTER_CONFIGS,)),
 )
+_GIVERS: Final = tuple((1 << to, sum(1 << each for each in givers)) for to, givers in _IMPLIED)
 
 
-class Masks(NamedTuple):
-    """What is allowed, and what is denied, with what it implies."""
+class Table:
+    """What the rules say of one kind of names, for one text of `who`."""
 
-    allowed: int
-    denied: int
-
-    @property
-    def left(self) -> int:
-        """What may be done."""
-        return self.allowed & ~self.denied
-
-
-NOTHING: Final = Masks(0, 0)
-
-
-class Patterns:
-    """The masks of one kind of names: by pattern, and by the number of a text of `who`."""
+    __slots__ = ("any", "lengths", "names", "prefixes")
 
     def __init__(self) -> None:
-        self._names: dict[str, dict[int, Masks]] = {}
-        self._prefixes: dict[str, dict[int, Masks]] = {}
-        self._lengths: list[int] = []
+        self.names: dict[str, int] = {}
+        self.prefixes: dict[str, int] = {}
+        self.lengths: list[int] = []
+        """Those of the prefixes."""
+        self.any = 0
+        """What is said of any name."""
 
-    def add(self, pattern: str, who: Iterable[int], mask: int, *, allows: bool) -> None:
+    def add(self, pattern: str, mask: int, *, allows: bool) -> None:
         """Add what one rule says."""
-        prefix = pattern[:-1]
+        said = with_implied(mask) if allows else mask << DENIED
+        self.any |= said
+        patterns, text = self.names, pattern
         if pattern.endswith("*"):
-            by_who = self._prefixes.setdefault(prefix, {})
-            if len(prefix) not in self._lengths:
-                self._lengths.append(len(prefix))
-        else:
-            by_who = self._names.setdefault(pattern, {})
-        for number in who:
-            allowed, denied = by_who.get(number, NOTHING)
-            by_who[number] = Masks(
-                allowed | with_implied(mask) if allows else allowed,
-                denied if allows else denied | mask,
-            )
+            patterns, text = self.prefixes, pattern[:-1]
+            if text not in patterns and len(text) not in self.lengths:
+                self.lengths.append(len(text))
+        patterns[text] = patterns.get(text, 0) | said
 
-    def masks(self, name: str, who: Iterable[int]) -> Masks:
-        """Return the masks that all patterns together give to a name, for a client with these numbers."""
-        found: list[Mapping[int, Masks]] = [self._names[name]] if name in self._names else []
-        short: list[Mapping[int, Masks]] = []
+    def said_of(self, name: str) -> int:
+        """Return what all patterns together say of a name."""
+        said = self.names.get(name, 0)
         is_internal = name.startswith(INTERNAL)
-        for length in self._lengths:
-            if length <= len(name):
-                by_who = self._prefixes.get(name[:length])
-                if by_who is not None:
-                    (short if is_internal and length < len(INTERNAL) else found).append(by_who)
-        masks = _joined(found, who)
-        return Masks(masks.allowed, masks.denied | _joined(short, who).denied) if short else masks
+        size = len(name)
+        prefixes = self.prefixes
+        for length in self.lengths:
+            if length <= size:
+                found = prefixes.get(name[:length])
+                if found is not None:
+                    if is_internal and length < len(INTERNAL):
+                        found &= ~_ALLOWED
+                    said |= found
+        return said
 
-    def of_all(self, who: Iterable[int]) -> Masks:
-        """Return what is allowed for every name (`*`), and what is denied for any."""
-        allowed = _joined([self._prefixes.get("", {})], who).allowed
-        denied = _joined([*self._names.values(), *self._prefixes.values()], who).denied
-        return Masks(allowed, denied)
 
-    def edges(self, who: frozenset[int]) -> list[str]:
-        """Return the edges of the rules that fit a client (`policies.access.edges`)."""
-        names, prefixes = (
-            [pattern for pattern, by_who in patterns.items() if not who.isdisjoint(by_who)]
-            for patterns in (self._names, self._prefixes)
-        )
-        return edges_of(names, [*prefixes, INTERNAL])
+def left(said: int) -> int:
+    """Return what may be done: what is allowed and not denied."""
+    return said & ~(said >> DENIED) & _ALLOWED
 
-    def of_any(self, who: Iterable[int], mask: int) -> bool:
-        """Return whether `mask` is allowed for any name: by a pattern that no wider denied one covers.
 
-        Kafka: `Authorizer.authorizeByResourceType`.
-        """
-        who = frozenset(who)
-        for prefixes, patterns in ((False, self._names), (True, self._prefixes)):
-            for pattern, by_who in patterns.items():
-                masks = _joined([by_who], who)
-                if not masks.allowed & mask or (not prefixes and masks.denied & mask):
-                    continue
-                wider = [
-                    self._prefixes[pattern[:length]]
-                    for length in self._lengths
-                    if length <= len(pattern) and pattern[:length] in self._prefixes
-                ]
-                if not _joined(wider, who).denied & mask:
+def of_all(tables: Iterable[Table]) -> int:
+    """Return what may be done with every name: allowed by `*`, and denied for no name."""
+    said = 0
+    for table in tables:
+        said |= table.prefixes.get("", 0) & _ALLOWED | table.any & ~_ALLOWED
+    return left(said)
+
+
+def of_any(tables: tuple[Table, ...], mask: int) -> bool:
+    """Return whether `mask` is allowed for any name: by a pattern that no denied one covers.
+
+    Kafka: `Authorizer.authorizeByResourceType`.
+    """
+    denied = mask << DENIED
+    denying = [table for table in tables if table.any & denied]
+    for table in tables:
+        if not table.any & mask:
+            continue
+        for patterns in (table.names, table.prefixes):
+            for pattern, said in patterns.items():
+                if said & mask and not any(
+                    _denies(each, pattern, denied, is_prefix=patterns is table.prefixes)
+                    for each in denying
+                ):
                     return True
-        return False
+    return False
+
+
+def edges(tables: Iterable[Table]) -> list[str]:
+    """Return the edges of what the tables say (`policies.access.edges`)."""
+    names: set[str] = set()
+    prefixes = {INTERNAL}
+    for table in tables:
+        names.update(table.names)
+        prefixes.update(table.prefixes)
+    return edges_of(names, prefixes)
 
 
 def with_implied(mask: int) -> int:
     """Return the mask with the operations that those in it imply."""
-    for implied, givers in _IMPLIED:
-        if any(mask & 1 << each for each in givers):
-            mask |= 1 << implied
+    for implied, givers in _GIVERS:
+        if mask & givers:
+            mask |= implied
     return mask
 
 
-def _joined(found: Iterable[Mapping[int, Masks]], who: Iterable[int]) -> Masks:
-    allowed = denied = 0
-    for by_who in found:
-        for number in who:
-            masks = by_who.get(number)
-            if masks is not None:
-                allowed |= masks.allowed
-                denied |= masks.denied
-    return Masks(allowed, denied)
+def _denies(table: Table, pattern: str, denied: int, *, is_prefix: bool) -> bool:
+    if not is_prefix and table.names.get(pattern, 0) & denied:
+        return True
+    return any(
+        table.prefixes.get(pattern[:length], 0) & denied
+        for length in table.lengths
+        if length <= len(pattern)
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from policies.access.edges import next_shown
-from policies.access.patterns import Masks, Patterns
+from policies.access.patterns import Table, edges, left, of_all, of_any
 from policies.who import Audience
 from wire.authorization import Operation, ResourceType
 
@@ -25,6 +25,7 @@ MAX_REMEMBERED: Final = 100_000
 """Names whose masks are remembered, some 20 MB with ordinary names; then all are forgotten."""
 MAX_CHARS: Final = 249
 """Of a name that is remembered (Kafka: `Topic.MAX_NAME_LENGTH`)."""
+_KINDS: Final = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 WRITE: Final = 1 << Operation.WRITE
 DESCRIBE: Final = 1 << Operation.DESCRIBE
 
@@ -45,25 +46,20 @@ class Rights:
 
     def __init__(self, grants: Iterable[Grant], teams: Mapping[str, Iterable[str]]) -> None:
         self.audience = Audience(teams)
-        self._patterns = {
-            ResourceType.TOPIC: Patterns(),
-            ResourceType.GROUP: Patterns(),
-            ResourceType.TRANSACTIONAL_ID: Patterns(),
-        }
+        self._tables: dict[ResourceType, dict[int, Table]] = {kind: {} for kind in _KINDS}
+        """By kind, and by the number of a text of `who`."""
         self._acts: dict[int, tuple[set[str], set[str]]] = {}
         self._subjects: WeakValueDictionary[frozenset[int], Subject] = WeakValueDictionary()
-        """Those that some client has. They are few: one for all clients that the same texts of `who` fit."""
+        """Those that some client has: one for all clients that the same texts of `who` fit."""
         self._remembered = 0
         for grant in grants:
-            who = [self.audience.number(text) for text in grant.who]
-            for kind, masks in (
-                (ResourceType.TOPIC, grant.topics),
-                (ResourceType.GROUP, grant.groups),
-                (ResourceType.TRANSACTIONAL_ID, grant.transactional_ids),
-            ):
-                for pattern, mask in masks.items():
-                    self._patterns[kind].add(pattern, who, mask, allows=grant.allows)
-            for number in who:
+            said = (grant.topics, grant.groups, grant.transactional_ids)
+            for number in map(self.audience.number, grant.who):
+                for tables, masks in zip(self._tables.values(), said, strict=True):
+                    if masks:
+                        table = tables.setdefault(number, Table())
+                        for pattern, mask in masks.items():
+                            table.add(pattern, mask, allows=grant.allows)
                 acts = self._acts.setdefault(number, (set(), set()))
                 acts[not grant.allows].update(grant.acts)
 
@@ -77,24 +73,13 @@ class Rights:
             for number in who & self._acts.keys():
                 allowed |= self._acts[number][0]
                 denied |= self._acts[number][1]
-            found = self._subjects[who] = Subject(self, who, frozenset(allowed - denied))
+            topics, groups, ids = (
+                tuple(tables[number] for number in who if number in tables)
+                for tables in self._tables.values()
+            )
+            found = Subject(self, topics, groups, ids, frozenset(allowed - denied))
+            self._subjects[who] = found
         return found
-
-    def masks(self, kind: ResourceType, name: str, who: frozenset[int]) -> Masks:
-        """Return the masks of a name."""
-        return self._patterns[kind].masks(name, who)
-
-    def of_all(self, kind: ResourceType, who: frozenset[int]) -> Masks:
-        """Return what is allowed for every name of a kind, and what is denied for any."""
-        return self._patterns[kind].of_all(who)
-
-    def of_any_topic(self, who: frozenset[int], mask: int) -> bool:
-        """Return whether `mask` is allowed for any topic."""
-        return self._patterns[ResourceType.TOPIC].of_any(who, mask)
-
-    def topic_edges(self, who: frozenset[int]) -> list[str]:
-        """Return the names of topics at which the rights of a client change."""
-        return self._patterns[ResourceType.TOPIC].edges(who)
 
     def remember(self) -> None:
         """Count an answer that is remembered; forget all of them when there are too many."""
@@ -109,28 +94,29 @@ class Subject:
     """What one client may do. `topics`, `groups` and `transactional_ids` have the masks that were asked for so far."""
 
     __slots__ = (
-        "__weakref__",
-        "_all_topics",
-        "_edges",
-        "_rights",
-        "_who",
-        "_writes",
-        "acts",
-        "groups",
-        "topics",
-        "transactional_ids",
+        *("__weakref__", "_all_topics", "_edges", "_group_tables", "_id_tables", "_rights"),
+        *("_topic_tables", "_writes", "acts", "groups", "topics", "transactional_ids"),
     )
 
-    def __init__(self, rights: Rights, who: frozenset[int], acts: frozenset[str]) -> None:
+    def __init__(
+        self,
+        rights: Rights,
+        topic_tables: tuple[Table, ...],
+        group_tables: tuple[Table, ...],
+        id_tables: tuple[Table, ...],
+        acts: frozenset[str],
+    ) -> None:
         self._rights = rights
-        self._who = who
+        self._topic_tables = topic_tables
+        self._group_tables = group_tables
+        self._id_tables = id_tables
         self.acts = acts
         self.topics: dict[str | None, int] = {}
         self.groups: dict[str | None, int] = {}
         self.transactional_ids: dict[str | None, int] = {}
         self._all_topics: int | None = None
-        self._writes: bool | None = None
         self._edges: list[str] | None = None
+        self._writes: bool | None = None
 
     def mask(self, kind: ResourceType, name: str) -> int:
         """Return the mask of what may be done with a topic, a group or a transactional id."""
@@ -141,38 +127,35 @@ class Subject:
     def topic(self, name: str) -> int:
         """Return the mask of what may be done with a topic."""
         found = self.topics.get(name)
-        return self._find(ResourceType.TOPIC, self.topics, name) if found is None else found
+        return self._find(self._topic_tables, self.topics, name) if found is None else found
 
     def group(self, name: str) -> int:
         """Return the mask of what may be done with a group."""
         found = self.groups.get(name)
-        return self._find(ResourceType.GROUP, self.groups, name) if found is None else found
+        return self._find(self._group_tables, self.groups, name) if found is None else found
 
     def transactional_id(self, name: str) -> int:
         """Return the mask of what may be done with a transactional id."""
-        found = self.transactional_ids.get(name)
-        if found is None:
-            return self._find(ResourceType.TRANSACTIONAL_ID, self.transactional_ids, name)
-        return found
+        ids = self.transactional_ids
+        found = ids.get(name)
+        return self._find(self._id_tables, ids, name) if found is None else found
 
     def all_topics(self) -> int:
         """Return the mask of what may be done with every topic, whatever its name."""
         if self._all_topics is None:
-            self._all_topics = self._rights.of_all(ResourceType.TOPIC, self._who).left
+            self._all_topics = of_all(self._topic_tables)
         return self._all_topics
 
     def next_topic(self, name: str) -> str | None:
-        """Return the first name after a hidden topic that may be described, by the rules; None: there is none."""
+        """Return a name after a hidden topic before which no topic may be described; None: none comes."""
         if self._edges is None:
-            self._edges = self._rights.topic_edges(self._who)
+            self._edges = edges(self._topic_tables)
         return next_shown(self._edges, name, self._is_shown)
 
     def writes_idempotently(self) -> bool:
         """Return whether the client may write without a transactional id as an idempotent producer."""
         if self._writes is None:
-            self._writes = "idempotent-write" in self.acts or self._rights.of_any_topic(
-                self._who, WRITE
-            )
+            self._writes = "idempotent-write" in self.acts or of_any(self._topic_tables, WRITE)
         return self._writes
 
     def forget(self) -> None:
@@ -184,11 +167,18 @@ class Subject:
 
     def _is_shown(self, topic: str) -> bool:
         """Return whether a topic may be described. It need not exist, so it is not remembered."""
-        return bool(self._rights.masks(ResourceType.TOPIC, topic, self._who).left & DESCRIBE)
+        return bool(left(_said(self._topic_tables, topic)) & DESCRIBE)
 
-    def _find(self, kind: ResourceType, known: dict[str | None, int], name: str) -> int:
-        found = self._rights.masks(kind, name, self._who).left
+    def _find(self, tables: tuple[Table, ...], known: dict[str | None, int], name: str) -> int:
+        found = left(_said(tables, name))
         if len(name) <= MAX_CHARS:
             self._rights.remember()
             known[name] = found
         return found
+
+
+def _said(tables: tuple[Table, ...], name: str) -> int:
+    said = 0
+    for table in tables:
+        said |= table.said_of(name)
+    return said
