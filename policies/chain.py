@@ -32,7 +32,7 @@ from policies.hooks import (
     close_tools,
 )
 from policies.interests import interests_of, joined_need, kinds, offered_below
-from policies.request_hooks import join_requests, never_holding
+from policies.request_hooks import join_preparations, join_requests, never_holding
 from policies.verdicts import check_connect, check_effective_quota
 from wire.errors import ErrorCode
 
@@ -252,6 +252,7 @@ class Chain:
             need=joined_need(needs, api_key),
             wants_head=not needs.isdisjoint({Need.HEAD, Need.BODY}),
             on_request=on_request,
+            prepare=join_preparations(with_on_request, self.hook_runner),
             on_hold_over=on_hold_over,
             on_response=self._join_responses(
                 with_on_response[::-1], with_on_request, hearing, timed=timed

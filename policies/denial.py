@@ -21,6 +21,8 @@ MAX_MESSAGE_CHARS: Final = 250
 """A reply repeats the message of a refusal for each item of the request."""
 _CODES: Final = frozenset(map(int, ErrorCode)) - {int(ErrorCode.NONE)}
 _TOPIC: Final = ResourceType.TOPIC
+_TOPIC_TYPES: Final = {str, bytes}
+_CODE_TYPES: Final = {int, ErrorCode}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Deny:
     has_partitions: bool = field(default=False, init=False, repr=False, compare=False)
     """Whether single partitions are denied."""
     _items: dict[object, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Code by (kind, name or id), and by (topic, partition)."""
+    """Code by (kind, name or id), and by (topic, partition); nothing if `codes` has topics alone."""
 
     def __post_init__(self) -> None:
         codes: object = self.codes
@@ -55,6 +57,11 @@ class Deny:
             raise TypeError(f"Deny.codes is a {type(codes).__name__}, expected a mapping")
         asked: set[tuple[ResourceType, Operation]] = set()
         has_partitions = False
+        # Thousands of topics, which a hostile client may name: they are checked without a look at each.
+        is_plain = set(map(type, codes)) <= _TOPIC_TYPES
+        is_plain = is_plain and set(map(type, codes.values())) <= _CODE_TYPES
+        if is_plain and _CODES.issuperset(codes.values()):
+            codes = {}
         for key, code in codes.items():
             if type(key) is Ask:
                 asked.add((key.kind, key.operation))
@@ -93,6 +100,8 @@ class Deny:
         for key in (name, topic_id):
             if key is not None:
                 code = found.get((kind, key))
+                if code is None and kind is _TOPIC:
+                    code = self.codes.get(key)
                 if code is None and partition is not None:
                     code = found.get((key, partition))
                 if code is not None:

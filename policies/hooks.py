@@ -9,7 +9,7 @@ from policies.api import FORWARD, Forward, Need, Policy, Request, Throttle
 from policies.responses import Response
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from policies.api import Outcome, Peer, QuotaViolation, Verdict
     from policies.client_gate import ClientGate
@@ -96,6 +96,8 @@ class Hooks(NamedTuple):
     """Makes the gate of a client's requests (`policies.gates`)."""
     lease: Lease | None = None
     """The chain's; None if no entry has a hook."""
+    prepare: Callable[[ChainRequest, Peer], Iterator[None]] | None = None
+    """Comes before `on_request` of a large request. It pauses; raises PolicyFault."""
 
 
 def adopt_metrics(entry: Entry, previous: Entry) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.api import FORWARD, Forward, Hold, Throttle
+from policies.api import FORWARD, Forward, Hold, Policy, Throttle
 from policies.denial import Deny
 from policies.hooks import ASKED_ALL, ChainPosition
 from policies.verdicts import VerdictError, check_patches, check_request, merge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from policies.api import Peer, Verdict
     from policies.hook_runner import HookRunner
@@ -29,6 +29,28 @@ if TYPE_CHECKING:
     OnHoldOver = Callable[[ChainRequest, Peer, int, Verdict | None], Verdict]
 
 _START = ChainPosition()
+
+
+def join_preparations(
+    asked: Sequence[Entry], hook_runner: HookRunner
+) -> Callable[[ChainRequest, Peer], Iterator[None]] | None:
+    """Return what calls `prepare` of these entries, in this order; None if none has it."""
+    preparing = [each for each in asked if type(each.policy).prepare is not Policy.prepare]
+    if not preparing:
+        return None
+
+    def prepare(request: ChainRequest, peer: Peer) -> Iterator[None]:
+        for entry in preparing:
+            try:
+                yield from entry.policy.prepare(request, peer)
+            except GeneratorExit:  # the client has left
+                raise
+            except BaseException as error:
+                fault = hook_runner.fault(entry.name, "prepare", error)
+                if not entry.forwards_on_error:
+                    raise fault from error
+
+    return prepare
 
 
 def join_requests(

@@ -16,8 +16,9 @@ from policies.access.share_sessions import ShareSessions
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from policies.access.judgement import Judgement
     from policies.access.rights import Rights, Subject
-    from policies.requests import Peer
+    from policies.requests import Peer, Request
 
 MAX_ASKED: Final = 100
 """Metadata requests in flight of one client of which it is noted what they ask for. In the replies to others, topics
@@ -39,7 +40,7 @@ NOTHING: Final = Asked((), by_id=False)
 class Client:
     """What is known of one connection."""
 
-    __slots__ = ("asked", "peer", "rights", "subject")
+    __slots__ = ("asked", "peer", "prepared", "rights", "subject")
 
     peer: Peer
     rights: Rights
@@ -51,6 +52,15 @@ class Client:
         self.subject = rights.subject(peer)
         self.asked: dict[int, Asked] = {}
         """By Metadata request in flight."""
+        self.prepared: tuple[int, Rights, Judgement] | None = None
+        """The judgement of a large request, by the rules of that time."""
+
+    def take_prepared(self, request: Request) -> Judgement | None:
+        """Return what `prepare` has found of a request by the rules that hold now, and forget it."""
+        prepared, self.prepared = self.prepared, None
+        if prepared is None or prepared[0] != request.id or prepared[1] is not self.rights:
+            return None
+        return prepared[2]
 
     def ask(self, request_id: int, creations: Collection[str], *, by_id: bool) -> None:
         """Note what a Metadata asks for, if its reply must be changed for it."""

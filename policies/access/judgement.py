@@ -12,7 +12,8 @@ Rules:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from wire.apis import OFFERED, ApiKey, known
 from wire.authorization import (
@@ -26,7 +27,7 @@ from wire.authorization import (
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from policies.access.rights import Subject
     from policies.api import Request
@@ -48,6 +49,10 @@ UNNAMED: Final = frozenset(
     }
 )  # fmt: skip
 """Requests that may be about topics that they do not name."""
+STEP_NAMES: Final = 500
+"""Names that are judged between two pauses."""
+MAX_REFUSALS: Final = 1_000
+"""Of one request, that are told in mode `observe`."""
 BY_ACT_ALONE: Final = frozenset(
     key
     for key in RESOURCE_APIS & OFFERED.keys()
@@ -55,6 +60,10 @@ BY_ACT_ALONE: Final = frozenset(
     if api is not None and all(each.kind is ResourceType.CLUSTER for each in checks_of(api))
 )
 """Requests that need one act, whatever they name."""
+
+_Refused: TypeAlias = "tuple[DenyKey, Ask] | None"
+"""What `Deny` calls an item, and what refuses it; None: a pause."""
+_new: Final = tuple.__new__  # an Ask's own __new__ takes twice the time
 
 
 class Judgement(NamedTuple):
@@ -68,33 +77,48 @@ class Judgement(NamedTuple):
 
 def judge(request: Request, subject: Subject) -> Judgement:
     """Return what of this request the client may not do. Raises LookupError for an API that is not known."""
+    steps = judging(request, subject)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Judgement = end.value
+            return found
+
+
+def judging(request: Request, subject: Subject) -> Generator[None, None, Judgement]:
+    """Do as `judge`, with a pause after each STEP_NAMES names."""
     api = request.api
     items: dict[DenyKey, Ask] = {}
     for check in checks_of(api):
-        refused = _refused(check, request, subject)
-        if check.scope is Scope.REQUEST:
-            for _, ask in refused:
-                return Judgement(ask, {})
-        else:
-            items.update((key, ask) for key, ask in refused if key not in items)
+        for found in _refused(check, request, subject):
+            if found is None:
+                yield
+            elif check.scope is Scope.REQUEST:
+                return Judgement(found[1], {})
+            else:
+                items.setdefault(*found)
     if not request.topics_complete and (unnamed := _unnamed(api)) is not None:
         return Judgement(unnamed, {})
     return Judgement(None, items)
 
 
 def all_refusals(request: Request, subject: Subject) -> tuple[Ask, ...]:
-    """Return all that the client asks for and may not do, also what comes after a refusal of the whole request.
+    """Return what the client asks for and may not do, also what comes after a refusal of the whole request.
 
-    Raises LookupError as `judge`.
+    At most MAX_REFUSALS of it. Raises LookupError as `judge`.
     """
-    refused = (_refused(check, request, subject) for check in checks_of(request.api))
-    asks = dict.fromkeys(ask for each in refused for _, ask in each)
+    found = chain.from_iterable(
+        _refused(check, request, subject) for check in checks_of(request.api)
+    )
+    refused = (each[1] for each in found if each is not None)
+    asks = dict.fromkeys(islice(refused, MAX_REFUSALS))
     if not request.topics_complete and (unnamed := _unnamed(request.api)) is not None:
         asks.setdefault(unnamed)
     return tuple(asks)
 
 
-def _refused(check: Check, request: Request, subject: Subject) -> Iterator[tuple[DenyKey, Ask]]:
+def _refused(check: Check, request: Request, subject: Subject) -> Iterator[_Refused]:
     """Yield what fails of one check."""
     kind, operation, code = check.kind, check.operation, check.code
     if kind is ResourceType.TOPIC:
@@ -106,34 +130,39 @@ def _refused(check: Check, request: Request, subject: Subject) -> Iterator[tuple
             yield ask, ask
     else:
         named = request.groups if kind is ResourceType.GROUP else request.transactional_ids
-        for name in named:
+        for number, name in enumerate(named, 1):
             if not subject.mask(kind, name) >> operation & 1:
                 ask = Ask(kind, name, operation, code)
                 yield ask, ask
+            if not number % STEP_NAMES:
+                yield None
 
 
-def _refused_topics(
-    check: Check, request: Request, subject: Subject
-) -> Iterator[tuple[DenyKey, Ask]]:
+def _refused_topics(check: Check, request: Request, subject: Subject) -> Iterator[_Refused]:
     kind, operation, code = check.kind, check.operation, check.code
-    key = request.api_key
-    if operation is Operation.CREATE and key != ApiKey.CREATE_TOPICS:
-        if key != ApiKey.METADATA:  # which is not refused for it: see `policies.access.creation`
-            for created in request.created:
-                if not subject.topic(created) >> operation & 1:
-                    yield created, Ask(kind, created, operation, code)
+    if operation is Operation.CREATE:
+        # A Metadata is not refused for it: see `policies.access.creation`.
+        created = () if request.api_key == ApiKey.METADATA else request.created
+        for number, name in enumerate(created, 1):
+            if not subject.topic(name) >> operation & 1:
+                yield name, _new(Ask, (kind, name, operation, code))
+            if not number % STEP_NAMES:
+                yield None
         return
     all_or_nothing = check.scope is Scope.ALL_OR_NOTHING
-    for topic in request.topics:
-        name = topic.name
-        if name is None:
-            if topic.topic_id is not None and key != ApiKey.METADATA:
+    reply_names = request.api_key == ApiKey.METADATA
+    for number, topic in enumerate(request.topics, 1):
+        named = topic.name
+        if named is None:
+            if topic.topic_id is not None and not reply_names:
                 unknown = Ask(kind, topic.topic_id, operation, ErrorCode.UNKNOWN_TOPIC_ID)
                 yield topic.topic_id, unknown
-        elif not subject.topic(name) >> operation & 1 or (
-            all_or_nothing and name in INTERNAL_TOPICS
+        elif not subject.topic(named) >> operation & 1 or (
+            all_or_nothing and named in INTERNAL_TOPICS
         ):
-            yield name, Ask(kind, name, operation, code)
+            yield named, _new(Ask, (kind, named, operation, code))
+        if not number % STEP_NAMES:
+            yield None
     if request.has_pattern and not subject.all_topics() >> operation & 1:
         ask = Ask(kind, None, operation, code)
         yield ask, ask

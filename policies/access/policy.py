@@ -35,7 +35,7 @@ from policies.access.creation import (
     refused_creations,
     without_creation,
 )
-from policies.access.judgement import all_refusals, judge
+from policies.access.judgement import all_refusals, judge, judging
 from policies.access.refusals import Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights
@@ -58,7 +58,7 @@ from wire.fetch import FetchHead, head_offsets, read_share_session
 from wire.primitives import INT32
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Generator, Iterable, Mapping
 
     from policies.access.books import Client
     from policies.api import Host, Peer, Request, Response, Verdict
@@ -118,6 +118,14 @@ class Access(Policy):
         if isinstance(previous, Access):
             previous.books.rights = self.books.rights
             self.books = previous.books
+
+    def prepare(self, request: Request, peer: Peer) -> Generator[None, None, None]:
+        """Judge a large request in steps."""
+        client = self.books.client(peer)
+        if request.api_key in RESOURCE_APIS and is_authorized(request.api):
+            client.prepared = None
+            judgement = yield from judging(request, client.subject)
+            client.prepared = request.id, client.rights, judgement
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Refuse what the client may not do."""
@@ -185,7 +193,7 @@ class Access(Policy):
             return FORWARD
         if self.host.observes:
             return self._observed(request, client)
-        whole, refused = judge(request, subject)
+        whole, refused = client.take_prepared(request) or judge(request, subject)
         if whole is not None:
             self.on_refusal(peer, (whole,))
             return _refusal(request, whole)

@@ -265,6 +265,9 @@ class PolicyBench:
         if request.hooks.need is Need.TOPICS:
             with suppress(WireError):  # as above
                 request.read_names(self.host.topics)
+        if request.hooks.prepare is not None and request.names is not None:
+            for _ in request.hooks.prepare(request, peer):
+                pass
         on_request = request.hooks.on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
         if verdict is not FORWARD:

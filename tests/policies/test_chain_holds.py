@@ -169,7 +169,7 @@ def test_recompiling_unchanged_needs_changes_nothing():
 
 def test_a_position_begins_at_the_first_entry_and_hooks_with_nothing():
     """A place is compared with `asked`: below every place means told, above means asked of all."""
-    assert Hooks() == (Need.HEADER, None, None, None, None, False, (), (), None, None)
+    assert Hooks() == (Need.HEADER, None, None, None, None, False, (), (), None, None, None)
 
     assert ChainPosition() == (0, FORWARD, 0, None)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 MAX_WHOLE_ELEMENTS = 1_000
 """Array elements and tags of a request that a policy needs whole and that is read in one step, in some 2 ms at most. A
 larger one is read in turns."""
+MAX_NAMES = 1_000
+"""What a request may name to be judged in one step."""
 MAX_ELEMENTS = 25_000
 """The same of a larger one: 10,000 topics of a partition each fit. One with more is refused."""
 
@@ -66,6 +68,14 @@ class NamingExchange(ObservedExchange):
             self.names = yield from reading
         except BudgetError:
             self.names = TOO_MANY
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it names so much that policies prepare its judgement in turns."""
+        names = self.names
+        if names is None:
+            return False
+        return len(names.topics) + len(names.groups) + len(names.transactional_ids) > MAX_NAMES
 
     def hide(self) -> None:
         """Forget the frame and the names."""

@@ -22,6 +22,8 @@ from proxy.core.session.reply import Reply
 from proxy.core.session.traces import finish_trace, trace_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.api import Verdict
     from proxy.core.errors import CloseReason
     from proxy.core.session.exchange import Exchange
@@ -59,6 +61,19 @@ class PolicyCalls:
         except BaseException as error:  # `policies.hook_runner` says why
             raise self.blame(exchange, error, now_ms) from error
         return verdict
+
+    def preparing(self, exchange: ObservedExchange, now_ms: int) -> Iterator[None]:
+        """Have the policies prepare the judgement of a large request, with pauses.
+
+        Raises PolicyFault; then the request has ended.
+        """
+        prepare = exchange.plan.hooks.prepare
+        if prepare is None:
+            return
+        try:
+            yield from prepare(exchange, exchange.plan.peer)
+        except PolicyFault as error:
+            raise self.blame(exchange, error, now_ms, "prepare") from error
 
     def ask_again(
         self, exchange: ObservedExchange, verdict: Verdict | None, now_ms: int

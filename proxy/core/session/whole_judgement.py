@@ -51,6 +51,9 @@ def judging(
     if verdict is None:
         for _ in _showing(shared, exchange, frame, body_at):
             yield pending
+        if isinstance(exchange, NamingExchange) and exchange.is_large:
+            for _ in link.calls.preparing(exchange, shared.now_ms):
+                yield pending
         link.usage.charge(exchange.size_bytes)
         verdict = as_planned(exchange.plan, link.ask(exchange, shared.now_ms))
     now_ms = shared.now_ms
