@@ -114,6 +114,10 @@ class _NamesSource(LayoutCode):
             if part.kind.isdigit():
                 fixed += int(part.kind)
                 continue
+            if part.kind == "o":  # a node's number is 0 at least: only its sign counts
+                self.add(f"act = buf[pos + {fixed}] < 128")
+                fixed += 4
+                continue
             self._step(fixed)
             fixed = 0
             self._part(part)
@@ -140,8 +144,6 @@ class _NamesSource(LayoutCode):
             self.add("if int32_at(buf, pos)[0] > 0: complete = False", "pos += 4")
         elif kind == "i":
             self.add("topic_id = bytes(buf[pos : pos + 16])", "pos += 16")
-        elif kind == "o":
-            self.add("act = buf[pos] < 128", "pos += 4")  # its sign
         elif kind == "y":
             self.add("may_create = buf[pos]", "pos += 1")
         elif kind == "u":
