@@ -160,8 +160,7 @@ class Request(Protocol):
         """The rights that a Kafka broker with an authorizer would demand for the request, as `topics`.
 
         They are in the order in which a broker checks them, each once, and made when they are first read. The requests
-        of an API that is not in RESOURCE_APIS ask for nothing. Raises LookupError for a version whose rights are not
-        known.
+        of an API that is not in RESOURCE_APIS ask for nothing.
         """
 
     @property

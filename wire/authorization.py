@@ -1,12 +1,13 @@
 """What a client must be allowed to do for each request: one table of checks per API, as Kafka's authorizer makes them.
 
 - The facts are Kafka's (`KafkaApis`, `AclApis`, `ControllerApis`, `AuthHelper`; releases 4.3 and 4.4). A version that
-  is not in the table is not known: a guard refuses it. AddPartitionsToTxn above v3 is for brokers.
+  is not in the table is not known: a guard refuses it.
 - A line has the versions, and the checks in Kafka's order: the first that fails decides. `group:READ=30!` asks for
   READ on each group that the request names, refused by code 30. After the code: nothing, only the item is refused;
   `!`, the whole request; `*`, the items by this code and all others by OPERATION_NOT_ATTEMPTED.
 - A check of the cluster names an act (`cluster/alter-configs:ALTER_CONFIGS=31`). Acts are finer than Kafka's
-  operations: ALTER covers passwords, access rights and moves of partitions at once. No act gives `replicate`.
+  operations: ALTER covers passwords, access rights and moves of partitions at once. No rule gives `replicate`: it is
+  for brokers. A version that asks for nothing else is offered to no client (AddPartitionsToTxn v4).
 - `topic:CREATE` is about the topics that the request creates, or lets the broker create.
 - `@`: the versions of the request that are checked so. `-`: the API asks for no right.
 - `wire.request_layouts` says where a request has the names, and what makes it ask for an act (`InitProducerId` without
@@ -19,7 +20,7 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wire.apis import OFFERED, key_named
+from wire.apis import OFFERED, find, key_named
 from wire.errors import ErrorCode
 from wire.request_layouts import in_range
 
@@ -112,7 +113,8 @@ DeleteRecords                         0-2  topic:DELETE=29
 InitProducerId                        0-5  transactional_id:WRITE=53!
                                            cluster/idempotent-write:IDEMPOTENT_WRITE=31!
 OffsetForLeaderEpoch                  0-4  topic:DESCRIBE=29
-AddPartitionsToTxn                    0-3  transactional_id:WRITE=53! topic:WRITE=29*
+AddPartitionsToTxn                    0-5  transactional_id:WRITE=53!@0-3 topic:WRITE=29*@0-3
+                                           cluster/replicate:CLUSTER_ACTION=31!@4+
 AddOffsetsToTxn                       0-4  transactional_id:WRITE=53! group:READ=30!
 EndTxn                                0-5  transactional_id:WRITE=53!
 WriteTxnMarkers                       0-2  cluster/abort-transactions:ALTER=31!
@@ -171,6 +173,7 @@ StreamsGroupTopologyDescriptionUpdate 0    group:READ=30!
 UnregisterController                  0    cluster/nodes:ALTER=31!
 """
 
+REPLICATE: Final = "replicate"
 _SCOPES: Final = {"": Scope.ITEM, "!": Scope.REQUEST, "*": Scope.ALL_OR_NOTHING}
 
 
@@ -191,14 +194,6 @@ def _read_table() -> Iterator[tuple[int, tuple[str, tuple[tuple[Check, str], ...
         yield key_named(name), (versions, tuple((_check(text), since) for text, _, since in parted))
 
 
-def _caps() -> Iterator[tuple[int, int | None]]:
-    for key, (lowest, highest) in OFFERED.items():
-        versions = _CHECKS[key][0] if key in _CHECKS else f"{highest + 1}"
-        known = [each for each in range(lowest, highest + 1) if in_range(each, versions)]
-        if highest not in known:
-            yield key, max(known, default=None)
-
-
 _CHECKS: Final = dict(_read_table())
 _FOUND: Final[dict[int, tuple[Check, ...] | None]] = {}
 
@@ -208,13 +203,10 @@ AUTHORIZED: Final = frozenset(_CHECKS)
 RESOURCE_APIS: Final = frozenset(key for key, (_, checks) in _CHECKS.items() if checks)
 """The APIs whose requests name resources: topics, groups, transactional ids, or the cluster. Need.TOPICS reads them."""
 
-MAX_VERSIONS: Final = MappingProxyType(dict(_caps()))
-"""The newest version of an API that a guard may offer, where Sluice offers newer ones; None: the API is not offered."""
-
 ACTS: Final = tuple(
     sorted(
         {check.act for _, checks in _CHECKS.values() for check, _ in checks if check.act}
-        - {"replicate"}
+        - {REPLICATE}
     )
 )
 """The acts on the cluster that a rule can allow."""
@@ -256,3 +248,20 @@ def _checks(api: Api) -> tuple[Check, ...] | None:
             else None
         )
     return _FOUND[word]
+
+
+def _caps() -> Iterator[tuple[int, int | None]]:
+    for key, (lowest, highest) in OFFERED.items():
+        versions = range(lowest, highest + 1)
+        found = [each for each in versions if (api := find(key, each)) and _is_for_clients(api)]
+        if highest not in found:
+            yield key, max(found, default=None)
+
+
+def _is_for_clients(api: Api) -> bool:
+    checks = _checks(api)
+    return checks is not None and [check.act for check in checks] != [REPLICATE]
+
+
+MAX_VERSIONS: Final = MappingProxyType(dict(_caps()))
+"""The newest version of an API that a guard may offer, where Sluice offers newer ones; None: the API is not offered."""

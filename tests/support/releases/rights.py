@@ -3,7 +3,6 @@
 - Each text, id, record and node's number in a request may name what a client has no right to. So each is read by
   `wire.request_layouts`, or it is here, with the reason why Kafka's authorizer does not ask about it.
 - An API whose whole request needs an act on the cluster needs no more.
-- A version that `wire.apis` has and that is not authorized is decided: only brokers use it.
 """
 
 from __future__ import annotations
