@@ -18,6 +18,7 @@ from wire.authorization import (
     is_authorized,
 )
 from wire.errors import ErrorCode
+from wire.request_names import read_names
 
 NOTHING = bob_may(topics={"other": ["describe"]})
 ALL = bob_may(
@@ -87,13 +88,23 @@ def test_what_is_not_known_is_neither_offered_nor_passed() -> None:
 
 
 def test_a_version_that_is_not_known_is_refused_if_it_comes() -> None:
-    """Whatever ApiVersions said: AddPartitionsToTxn v4, which is for brokers, by who may do everything."""
+    """Whatever ApiVersions said: InitProducerId v6, by who may do everything."""
     bench = PolicyBench(Access, ALL)
-    api = find(ApiKey.ADD_PARTITIONS_TO_TXN, 4)
+    api = known(ApiKey.INIT_PRODUCER_ID, 6)
     assert api is not None
     verdict = bench.policy.on_request(BenchRequest(api), BOB, 0)
     assert isinstance(verdict, Reject)
     assert refusal_of(verdict) == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_a_version_that_is_for_brokers_is_refused_as_a_broker_refuses_it() -> None:
+    """AddPartitionsToTxn v4, by who may do everything."""
+    bench = PolicyBench(Access, ALL)
+    api = find(ApiKey.ADD_PARTITIONS_TO_TXN, 4)
+    assert api is not None
+    names = read_names(api, b"\x01\x00", 0, 2, {})
+    verdict = bench.policy.on_request(BenchRequest(api, names=names), BOB, 0)
+    assert refusal_of(verdict) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_requests_that_ask_for_nothing_pass() -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from policies.testing import BenchRequest, PolicyBench
 from wire import codec
 from wire.apis import OFFERED, Api, ApiKey, find
-from wire.authorization import AUTHORIZED, is_authorized
+from wire.authorization import AUTHORIZED, MAX_VERSIONS, is_authorized
 from wire.errors import WireError
 
 NAMES = {
@@ -24,9 +24,10 @@ CONFIGS = {ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALT
 
 
 def apis() -> Iterator[Api]:
-    """Yield each API and version whose rights are known, and of which a message can be made."""
+    """Yield each API and version that a guard offers, and of which a message can be made."""
     for key in sorted(AUTHORIZED & OFFERED.keys()):
-        for version in range(OFFERED[key][0], OFFERED[key][1] + 1):
+        newest = MAX_VERSIONS.get(key, OFFERED[key][1])
+        for version in range(OFFERED[key][0], (newest or 0) + 1):
             api = find(key, version)
             if api is not None and is_authorized(api) and codec.is_known(api):
                 yield api
