@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from policies.access.judgement import MAX_REFUSALS
 from policies.access.policy import Access
 from policies.access.refusals import MAX_CLIENTS, MAX_NAMED
 from policies.api import FORWARD, Forward
@@ -95,6 +96,16 @@ def test_the_words_name_the_first_right_and_the_rule() -> None:
         f"READ topic ab{'x' * 98}: rules[1] denies it",
         "DESCRIBE topic *: rules[1] denies it",
     ]
+
+
+def test_a_request_of_very_many_topics_is_told_in_part() -> None:
+    """So that one step of the loop stays short."""
+    bench = PolicyBench(Access, RULES, mode="observe")
+    bench.ask(bench.request("Fetch", topics=[f"x{n}" for n in range(MAX_REFUSALS + 5)]), BOB)
+
+    ((_, verdict),) = bench.reporter.observed
+    assert len(verdict.codes) == MAX_REFUSALS
+    assert counts(bench) == {("bob", "none"): MAX_NAMED, ("bob", "other"): MAX_REFUSALS - MAX_NAMED}
 
 
 def test_an_entry_that_observes_passes_on_what_it_would_change() -> None:
