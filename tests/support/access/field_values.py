@@ -53,7 +53,7 @@ def _transaction(chance: random.Random) -> str:
 
 
 def _listed(make: Make, most: int = 4) -> Make:
-    return lambda chance: [make(chance) for _ in range(chance.randrange(most))]
+    return lambda chance: [make(chance) for _ in range(1 + chance.randrange(-1, most) % most)]
 
 
 def _member(chance: random.Random) -> str:

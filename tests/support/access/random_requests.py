@@ -130,14 +130,14 @@ def _value(place: str, field: FieldShape, chance: random.Random, ids: dict[str, 
     if value is ... and field.shape is not None:
         if not field.is_array:
             return _struct(place, field.shape, chance, ids)
-        count = chance.choice((0, 1, 1, 2, 2, 3))
+        count = chance.choice((0, 1, 1, 1, 1, 2, 2, 2, 3, 3))
         return [_struct(place, field.shape, chance, ids) for _ in range(count)]
     if value is None and not field.is_nullable:
         return ...
-    return _typed(field, value)
+    return typed(field, value)
 
 
-def _typed(field: FieldShape, value: Any) -> Any:
+def typed(field: FieldShape, value: Any) -> Any:
     """Return the value as the codec's class takes it."""
     if isinstance(value, list | tuple):
         return tuple(value)
