@@ -49,10 +49,19 @@ _PART: Final = {
     "replicas": [1],
 }
 BASE: Final[Mapping[str, Any]] = {
-    **{"timeout": 1000, "max_wait": 0, "min_bytes": 0, "max_bytes": 1000, "acks": -1},
-    **{"member_id": "", "generation_id": -1, "generation_id_or_member_epoch": -1},
-    **{"producer_id": 4711, "producer_epoch": 0, "replica_id": -1},
-    **{"v3_and_below_producer_id": 4711, "v3_and_below_producer_epoch": 0},
+    "timeout": 1000,
+    "max_wait": 0,
+    "min_bytes": 0,
+    "max_bytes": 1000,
+    "acks": -1,
+    "member_id": "",
+    "generation_id": -1,
+    "generation_id_or_member_epoch": -1,
+    "producer_id": 4711,
+    "producer_epoch": 0,
+    "replica_id": -1,
+    "v3_and_below_producer_id": 4711,
+    "v3_and_below_producer_epoch": 0,
 }
 
 

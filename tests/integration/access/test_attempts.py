@@ -1,0 +1,81 @@
+"""What clients without the right may try, before a real broker that would let Sluice do everything.
+
+The table of docs/use/access.md is written from what this test sees, with SLUICE_WRITE_TABLES=1.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from policies.messages import encode
+from tests.integration.access.conftest import USERS, Prepared
+from tests.support.access.attempts import BEGIN, END, OWN, RULES, Attempt, attempts, table
+from tests.support.access.field_values import GONE, GROUPS, MEMBERS, TOPICS, TRANSACTIONS
+from tests.support.access.guarded_kafka import Speaker, direct, guarding_sluice, through
+from tests.support.access.replies import codes, projected
+from tests.support.access.state import state_of
+from tests.support.kafka.one_kafka import since
+from tests.support.processes.sluice_process import SluiceProcess
+
+PAGE: Final = Path(__file__).parents[3] / "docs" / "use" / "access.md"
+NAMES: Final = (*TOPICS, *GONE, *GROUPS, *MEMBERS, *TRANSACTIONS)
+LEAST: Final = 150
+
+pytestmark = since(4, 4)
+
+
+@pytest.fixture(scope="module")
+def sluice(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SluiceProcess]:
+    """Sluice with the rules of the attempts."""
+    folder = tmp_path_factory.mktemp("attempts")
+    with guarding_sluice(prepared.cluster, folder, USERS, {"rules": [*RULES]}) as process:
+        yield process
+
+
+def judged(speaker: Speaker, attempt: Attempt, prepared: Prepared) -> str:
+    """Return the verdict as the table says it. AssertionError if the client got or learned more."""
+    body = encode(attempt.message(prepared.topic_ids))
+    reply = speaker.send(attempt.api, body)
+    assert reply is not None, f"{attempt}: the connection was closed"
+    names = {each: name for name, each in prepared.topic_ids.items()}
+    projection = projected(reply, names)
+    found = {code for code in codes(projection) if code}
+    assert found == ({attempt.code} if attempt.code else set()), f"{attempt}: {found} in {reply}"
+    asked = repr(attempt.fields)
+    told = encode(reply)
+    for name in NAMES:
+        is_known = name in OWN or name in asked or "$orders" in asked or "$both" in asked
+        assert is_known or name.encode() not in told, f"{attempt} names {name}: {reply}"
+    return attempt.verdict
+
+
+def test_no_attempt_gets_anything_and_nothing_is_changed(
+    prepared: Prepared, sluice: SluiceProcess
+) -> None:
+    """Each is refused by Kafka's code, or answered without a name of others; the cluster is as before."""
+    tried: dict[Attempt, str] = {}
+    failed = []
+    with direct(prepared.cluster, "") as root:
+        before = state_of(root)
+        for user in USERS:
+            with through(sluice, user) as speaker:
+                for attempt in attempts():
+                    if attempt.user == user:
+                        try:
+                            tried[attempt] = judged(speaker, attempt, prepared)
+                        except AssertionError as error:
+                            failed.append(str(error)[:600])
+        after = state_of(root)
+    assert not failed, f"{len(failed)} failed:\n" + "\n".join(failed)
+    assert {name for name in before if before[name] != after[name]} == set()
+    assert len(tried) >= LEAST
+    text = PAGE.read_text("utf-8")
+    start, rest = text.split(BEGIN)
+    shown, end = rest.split(END)
+    if os.environ.get("SLUICE_WRITE_TABLES") == "1":
+        PAGE.write_text(f"{start}{table(tried)}{end}", "utf-8")
+    else:
+        assert f"{BEGIN}{shown}{END}" == table(tried), "SLUICE_WRITE_TABLES=1 writes the table"
