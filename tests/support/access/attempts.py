@@ -7,7 +7,7 @@ all requests have (BASE) is not in the file.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -121,10 +121,10 @@ def attempts() -> Iterator[Attempt]:
                 yield Attempt(user, name, version, what, code, fields)
 
 
-def table(tried: Mapping[Attempt, str]) -> str:
+def table(tried: Iterable[tuple[Attempt, str]]) -> str:
     """Return the table of attempts and their verdicts between its two marks, as it stands in the documents."""
     rows: dict[tuple[str, str, str, str], list[int]] = {}
-    for attempt, verdict in tried.items():
+    for attempt, verdict in tried:
         row = (attempt.name, RIGHTS[attempt.user], attempt.what, verdict)
         rows.setdefault(row, []).append(attempt.version)
     lines = [
@@ -146,7 +146,8 @@ def _fitting(
         if field is None:
             continue
         if name == "topic_id":
-            found[name] = ids[value]
+            if not (given.get("name") and shape.field("name")):
+                found[name] = ids[value]
         elif isinstance(value, Mapping) and field.shape is not None:
             found[name] = _fitting(field.shape, value, ids)
         elif isinstance(value, list) and field.shape is not None:
@@ -155,6 +156,4 @@ def _fitting(
             found[name] = [each["partition_index"] for each in value]
         else:
             found[name] = typed(field, value)
-    if found.get("topic_id") is not None and "name" in found:
-        del found["topic_id"]
     return found

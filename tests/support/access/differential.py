@@ -18,7 +18,7 @@ from typing import Any, Final
 from policies.messages import encode
 from tests.support.access.guarded_kafka import Speaker, fresh
 from tests.support.access.random_requests import compared, random_request
-from tests.support.access.replies import codes, difference, projected
+from tests.support.access.replies import codes, difference, meant, projected
 from tests.support.access.rule_sets import Right
 from tests.support.messages.kafka_messages import api_of
 from wire.apis import Api, key_named
@@ -67,7 +67,7 @@ class Comparison:
                 reply = speaker.send(api, fresh(body, self._serial))
                 way = "kafka" if speaker is kafka else "sluice"
                 found[way] = projected(reply, self._names)
-            told = difference(found["kafka"], found["sluice"])
+            told = difference(meant(api, found["kafka"], found["sluice"]), found["sluice"])
             if not told:
                 break
         seen = REFUSALS.intersection(codes(found["kafka"]))

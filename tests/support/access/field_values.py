@@ -121,7 +121,7 @@ FIELDS: Final[dict[str, Make]] = {
     "include_topic_authorized_operations": _one(True, True, False),
     "include_cluster_authorized_operations": _one(True, True, False),
     "include_authorized_operations": _one(True, True, False),
-    "response_partition_limit": _one(2000, 2000, 3),
+    "response_partition_limit": _one(2000),
     "transaction_timeout": _one(10_000),
     "validate_only": _one(True),
 }

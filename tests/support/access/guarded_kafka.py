@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
 
+from policies.credential_guard import guarded_apis
 from policies.messages import decode_response, encode, make_request
 from proxy.core.auth.scram import MECHANISMS
 from proxy.core.auth.stored_users import new_credential
@@ -38,9 +39,11 @@ from tests.support.messages.kafka_messages import api_of
 from tests.support.processes.sluice_process import SluiceProcess
 from wire.apis import Api, key_named, name_of
 
+OWN_USER: Final = "sluice"
+"""Sluice's own, where it has one."""
 AUTHORIZER: Final = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
+    "super.users": f"User:ANONYMOUS;User:{OWN_USER}",
     "allow.everyone.if.no.acl.found": "false",
 }
 _HOUR: Final = "3600000"
@@ -62,7 +65,7 @@ def guarded_kafka(
 ) -> KafkaCluster:
     """Return the cluster, not started. `more`: further settings of the broker, with `_` for the dots."""
     settings = AUTHORIZER | LONG_SESSIONS | {key.replace("_", "."): more[key] for key in more}
-    listener = SaslListener({user: password_of(user) for user in users})
+    listener = SaslListener({user: password_of(user) for user in (*users, OWN_USER)})
     return KafkaCluster(directory, 1, network, java, PlainUsers(listener), settings, heap="384m")
 
 
@@ -104,17 +107,30 @@ def guarding_sluice(
     directory: Path,
     users: Iterable[str],
     config: dict[str, Any],
-    **sections: object,
+    *,
+    custody: bool = False,
 ) -> SluiceProcess:
-    """Return a Sluice, not started, that goes to the cluster as a super user. Its only policy is `access`."""
+    """Return a Sluice, not started, that goes to the cluster as a super user. Its only policy is `access`.
+
+    custody: it goes there by a password of its own, and lets `access` alone judge what is about credentials.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     file = users_file(directory / "users", users)
-    policies = [{"use": "access", "config": config}] if config else []
+    upstream: dict[str, object] = {}
+    if custody:
+        (directory / "password").write_text(password_of(OWN_USER))
+        upstream["sasl"] = {
+            "mechanism": "PLAIN",
+            "username": OWN_USER,
+            "password_file": str(directory / "password"),
+            "forward_credential_apis": list(guarded_apis()),
+        }
     return SluiceProcess(
-        cluster.bootstrap,
+        cluster.sasl_bootstrap if custody else cluster.bootstrap,
         directory,
+        upstream_settings=upstream,
         listen_settings={"sasl": {"mechanisms": ["PLAIN"], "users_file": str(file)}},
-        settings={"policies": policies, **sections},
+        settings={"policies": [{"use": "access", "config": config}] if config else []},
     )
 
 

@@ -85,14 +85,24 @@ def random_request(api: Api, chance: random.Random, topic_ids: dict[str, uuid.UU
                 for each in (_resource(api.name, chance) for _ in range(chance.randrange(1, 4)))
             }
             fields["resources"] = list(some.values())
-        if api.name == "Metadata" and api.version < _METADATA_BY_ID:
-            for topic in fields.get("topics") or ():
-                topic["name"] = topic["name"] or random_topic(chance)
-                topic.pop("topic_id", None)
+        if api.name == "Metadata":
+            _name_alike(fields.get("topics") or (), chance, api.version >= _METADATA_BY_ID)
         if api.name == "Produce" and fields.get("transactional_id"):
             _make_transactional(fields)
         if not _has_doubles(fields):
             return make_request(api, fields)
+
+
+def _name_alike(topics: Any, chance: random.Random, has_ids: bool) -> None:  # noqa: FBT001
+    """Let all topics of a Metadata have ids, or all have names."""
+    by_id = has_ids and chance.random() > _BY_NAME
+    for topic in topics:
+        if by_id:
+            topic["topic_id"] = topic["topic_id"] or _UNKNOWN_ID
+            topic["name"] = None
+        else:
+            topic["name"] = topic["name"] or random_topic(chance)
+            topic.pop("topic_id", None)
 
 
 def _make_transactional(fields: dict[str, Any]) -> None:
