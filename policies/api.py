@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from policies.denial import Deny as Deny  # noqa: PLC0414 - re-exported: part of the contract
 from policies.host_tools import HostTools
@@ -164,6 +164,11 @@ class Throttle:
     throttle_time_ms: int
     forward: Forward | Respond | Reject | Deny | Replace = FORWARD
     why: QuotaViolation | None = field(default=None, compare=False)
+
+
+TOPIC_NAMES: Final = "topic_names"
+"""The key of a Hold whose request names topics by ids that are not known. Sluice asks the broker for the names, and
+the request is judged again when they have come; a topic without a name is unknown then. For Need.TOPICS."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ Rules:
 - All others of a request that is attempted as one are refused by OPERATION_NOT_ATTEMPTED.
 - A request that cannot be divided is refused whole. So is one of which a right is denied that its API does not need:
   its policy means something else than the table.
-- A share session counts its requests, so one of which nothing is left is forwarded all the same.
+- A request of which nothing is left is forwarded all the same if its reply tells more than the items: of the group, or
+  of the cluster; and in a share session, which counts its requests.
 - It pauses in a large request.
 """
 
@@ -35,7 +36,16 @@ if TYPE_CHECKING:
 
 STEP_NAMES: Final = 1_000
 """Names that are compared with the denials between two pauses."""
-_IN_SESSION: Final = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
+_TELLS_MORE: Final = frozenset(
+    {
+        ApiKey.METADATA,
+        ApiKey.OFFSET_DELETE,
+        ApiKey.SHARE_FETCH,
+        ApiKey.SHARE_ACKNOWLEDGE,
+        ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+        ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+    }
+)
 _TOPIC: Final = ResourceType.TOPIC
 _ANY_TOPIC: Final = Check(
     _TOPIC, Operation.DESCRIBE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, Scope.REQUEST
@@ -89,7 +99,8 @@ def divided(
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
         parts = yield from dividing(api, buf, body_at, name_of, label_of)
         added = yield from _additions(api, parts, words_of)
-        if parts.items or api.key in _IN_SESSION:
+        is_all = api.key == ApiKey.METADATA and api.version == 0  # no topic means all topics
+        if parts.items or (api.key in _TELLS_MORE and not is_all):
             return Division(refused, parts.rest, added)
         base = empty_body(api, brokers)
         return Division(refused, reply=add_items(api, base, 0, len(base), added))

@@ -3,6 +3,7 @@
 - `brokers_request` asks for brokers and no topics: v1, which every broker from 0.10 to 4.x answers, and in which an
   empty topic list means none (in v0 it means all).
 - `read_brokers` reads the reply: it takes a whole frame and returns the real addresses, for the topology only.
+- `names_request` asks for the names of topic ids, and `names_in_answer` reads the reply.
 - `cluster_id_at` reads the cluster id from a reply to a client (v2+).
 - `topic_names` reads the names and ids of topics from a reply to a client (v10+). The partitions of a topic are
   stepped over together when they have the same shape, as they nearly always have.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
-from wire.apis import Api, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.errors import ErrorCode, WireError
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
@@ -21,6 +22,7 @@ from wire.primitives import (
     array_count,
     compact_count,
     compact_length,
+    encode_compact_count,
     encode_count,
     encode_string,
     int16_at,
@@ -36,10 +38,13 @@ from wire.primitives import (
 from wire.topic_names import PARTITION_FIXED_BYTES, partition_shape, topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 CLIENT_ID: Final = b"sluice"
 REQUEST_VERSION: Final = 1
+NAMES_VERSION: Final = 12
+"""The first that asks by ids. Every broker that has ids in Produce and Fetch has it."""
+NAMES_CORRELATION_ID: Final = 0
 
 MAX_NAME_BYTES: Final = 249
 """Kafka: `Topic.MAX_NAME_LENGTH`."""
@@ -57,6 +62,26 @@ def brokers_request(correlation_id: int = 0) -> bytes:
     header = _HEADER.pack(ApiKey.METADATA, REQUEST_VERSION, correlation_id)
     frame = header + encode_string(CLIENT_ID) + encode_count(0)
     return encode_count(len(frame)) + frame
+
+
+def names_request(ids: Sequence[bytes]) -> bytes:
+    """Return a whole Metadata v12 request frame that asks for the topics with these ids (16 bytes each)."""
+    header = _HEADER.pack(ApiKey.METADATA, NAMES_VERSION, NAMES_CORRELATION_ID)
+    topics = b"".join(topic_id + b"\0\0" for topic_id in ids)  # no name, no tags
+    body = encode_compact_count(len(ids)) + topics + b"\0\0\0"  # creates none, no rights, no tags
+    frame = header + encode_string(CLIENT_ID) + b"\0" + body
+    return encode_count(len(frame)) + frame
+
+
+def names_in_answer(frame: Buffer) -> dict[bytes, str]:
+    """Return topic id to name from the whole reply frame to `names_request`. Raises `WireError` if it is malformed."""
+    end = len(frame)
+    if end < _RESPONSE_HEADER_BYTES or int32_at(frame, 0)[0] != end - 4:
+        raise WireError(f"a Metadata reply of {end} bytes is not a whole frame")
+    body_at = skip_tags(frame, _RESPONSE_HEADER_BYTES, end)
+    return topic_names(
+        frame, body_at, end, BY_KEY_AND_VERSION[ApiKey.METADATA << 16 | NAMES_VERSION]
+    )
 
 
 def read_brokers(frame: Buffer) -> dict[int, tuple[bytes, int]]:

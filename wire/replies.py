@@ -26,7 +26,7 @@ from wire.errors import ErrorCode
 from wire.schema import Shape, make_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 MAX_REFUSED_ELEMENTS: Final = 1_000
 """Array elements of a request that is answered item by item in one step; each costs about 10 us. One with more is
@@ -156,6 +156,19 @@ _NAMING: Final = frozenset(
 different meanings in request and response."""
 
 
+_REFUSED_VALUES: Final[Mapping[int, Mapping[str, object]]] = {
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
+    ApiKey.STREAMS_GROUP_HEARTBEAT: {
+        "status": (),
+        "active_tasks": None,
+        "standby_tasks": None,
+        "warmup_tasks": None,
+        "partitions_by_user_endpoint": None,
+    },
+}
+"""Lists of a refusal that Kafka leaves null, or empty where they may be null."""
+
+
 def _read_table() -> None:
     for line in _TABLE.strip().splitlines():
         name, _, text = line.partition(" ")
@@ -206,6 +219,7 @@ def error_body(
         )
         if isinstance(earlier, tuple):
             values[echo.answered] = (*earlier, *(each for each in answers if each not in earlier))
+    values |= _REFUSED_VALUES.get(api.key, {})
     return codec.encode(make_message(shape, top, values, message))
 
 

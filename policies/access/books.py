@@ -40,7 +40,7 @@ NOTHING: Final = Asked((), by_id=False)
 class Client:
     """What is known of one connection."""
 
-    __slots__ = ("asked", "peer", "prepared", "rights", "subject")
+    __slots__ = ("asked", "named", "peer", "prepared", "rights", "subject")
 
     peer: Peer
     rights: Rights
@@ -52,6 +52,8 @@ class Client:
         self.subject = rights.subject(peer)
         self.asked: dict[int, Asked] = {}
         """By Metadata request in flight."""
+        self.named = 0
+        """The last request for which Sluice has asked for the names of topics."""
         self.prepared: tuple[int, Rights, Judgement] | None = None
         """The judgement of a large request, by the rules of that time."""
 

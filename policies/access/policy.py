@@ -40,7 +40,18 @@ from policies.access.refusals import Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights
 from policies.access.tokens import TOKEN_APIS, is_for_itself, own_tokens
-from policies.api import FORWARD, Forward, Need, Patch, Policy, PolicyConfigError, Reject, Respond
+from policies.api import (
+    FORWARD,
+    TOPIC_NAMES,
+    Forward,
+    Hold,
+    Need,
+    Patch,
+    Policy,
+    PolicyConfigError,
+    Reject,
+    Respond,
+)
 from policies.denial import Deny
 from policies.responses import Replace
 from policies.verdicts import short_repr
@@ -73,6 +84,10 @@ _QUICK: Final[Mapping[int, int]] = {
 }
 """What a topic of these APIs needs; their usual requests are judged at first sight."""
 _UNKNOWN: Final = Reject(ErrorCode.UNSUPPORTED_VERSION, message="access does not know this version")
+_ASKS_NAMES: Final = Hold(
+    5_000, TOPIC_NAMES, Reject(ErrorCode.UNKNOWN_TOPIC_ID, message="no broker names the topic")
+)
+"""Forbidden ids are told from those that no topic has."""
 _WORDS: Final = "no rule allows it"
 _CREATES: Final = "Metadata below v4 would create the topic, which no rule allows"
 _SHORT_WAIT: Final = INT32.pack(MAX_WAIT_MS)
@@ -193,6 +208,9 @@ class Access(Policy):
             return FORWARD
         if self.host.observes:
             return self._observed(request, client)
+        if self._needs_names(request, client):
+            client.prepared = None
+            return _ASKS_NAMES
         whole, refused = client.take_prepared(request) or judge(request, subject)
         if whole is not None:
             self.on_refusal(peer, (whole,))
@@ -204,11 +222,12 @@ class Access(Policy):
         patches: tuple[Patch, ...] = ()
         if key == ApiKey.METADATA:
             creations = forbidden_creations(request, subject) - codes.keys()
-            if creations and request.api_version < FIRST_WITH_FLAG:
+            cannot_say = request.api_version < FIRST_WITH_FLAG
+            if creations and cannot_say and self._brokers_create:
                 codes |= dict.fromkeys(creations, ErrorCode.UNSUPPORTED_VERSION)
                 words = _CREATES
             else:
-                patches = without_creation(request) if creations else ()
+                patches = without_creation(request) if creations and not cannot_say else ()
                 by_id = any(topic.topic_id is not None for topic in request.topics)
                 client.ask(request.id, creations if self._brokers_create else (), by_id=by_id)
         elif key == ApiKey.FETCH:
@@ -230,6 +249,18 @@ class Access(Policy):
         self.on_refusal(client.peer, asks)
         words = self._refusals.words(client.peer, asks[0])
         return Deny({ask: ask.code for ask in asks}, words, self.host.name)
+
+    def _needs_names(self, request: Request, client: Client) -> bool:
+        """Return whether Sluice must ask what the topics in a request are called; once for each request."""
+        if request.api_key == ApiKey.METADATA:
+            return False
+        if client.named == request.id:
+            return False
+        for topic in request.topics:
+            if topic.name is None and topic.topic_id is not None and any(topic.topic_id):
+                client.named = request.id
+                return True
+        return False
 
     def _short_wait(self, request: Request) -> tuple[Patch, ...]:
         head = request.head

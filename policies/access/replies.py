@@ -53,7 +53,7 @@ def cluster_mask(subject: Subject) -> int:
     """Return AuthorizedOperations of the cluster; 0 without the act `describe`."""
     if _DESCRIBE not in subject.acts:
         return 0
-    mask = 1 << Operation.DESCRIBE | subject.all_topics() & 1 << Operation.CREATE
+    mask = 1 << Operation.DESCRIBE
     for operation, acts in _acts().items():
         if acts <= subject.acts:
             mask |= 1 << operation

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.api import Forward, Hold, Outcome, Reject, Respond, Throttle
+from policies.api import TOPIC_NAMES, Forward, Hold, Outcome, Reject, Respond, Throttle
 from policies.chain import PolicyFault
 from policies.denial import Deny
 from proxy.core.session import mutes
@@ -18,6 +18,7 @@ from proxy.core.session.exchange import Pending
 from proxy.core.session.held_request import hold
 from proxy.core.session.kept_produce import on_sent
 from proxy.core.session.local_replies import as_planned, refuse, respond
+from proxy.core.session.names_question import ask_names, unknown_ids
 from proxy.core.session.naming_exchange import MAX_ELEMENTS, NamingExchange
 from proxy.core.session.whole_request import put_whole
 from wire.errors import BudgetError, ErrorCode
@@ -60,8 +61,11 @@ def judging(
     while link.ending and isinstance(verdict, Hold):  # no request is held any more
         verdict = link.calls.ask_again(exchange, verdict.then, now_ms)
     if isinstance(verdict, Hold):
+        ids = unknown_ids(exchange) if verdict.watch == TOPIC_NAMES else ()
         hide(exchange)
         hold(link, exchange, verdict, now_ms)
+        if ids:
+            ask_names(link, exchange, ids)
         return True
     if isinstance(verdict, Throttle):
         mutes.throttle_request(link, exchange, verdict.throttle_time_ms, now_ms, verdict.why)

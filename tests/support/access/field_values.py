@@ -156,6 +156,7 @@ PLACES: Final[dict[str, Make]] = {
     "CreateTopics.topics.configs": _one(()),
     "DeleteTopics.topic_names": _listed(_one(*GONE, "void", f"orders.new{FRESH}")),
     "DeleteTopics.topics.name": _one(*GONE, "void", f"orders.new{FRESH}", None),
+    "DeleteTopics.topics.topic_id": _one(*(f"id of {name}" for name in (*GONE, "nothing"))),
     "DeleteRecords.topics.partitions.offset": _one(0),
     "CreatePartitions.topics.count": _one(1, 3),
     "CreatePartitions.topics.assignments": _one(None),

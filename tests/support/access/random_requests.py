@@ -144,6 +144,8 @@ def _value(place: str, field: FieldShape, chance: random.Random, ids: dict[str, 
         return [_struct(place, field.shape, chance, ids) for _ in range(count)]
     if value is None and not field.is_nullable:
         return ...
+    if field.kafka_type == "uuid" and isinstance(value, str):
+        return ids.get(value.removeprefix("id of "), _UNKNOWN_ID)
     return typed(field, value)
 
 
@@ -162,7 +164,16 @@ def typed(field: FieldShape, value: Any) -> Any:
     return value
 
 
-_NAMES: Final = ("name", "topic", "topic_name", "topic_id", "partition_index", "partition", "index")
+_NAMES: Final = (
+    "producer_id",
+    "name",
+    "topic",
+    "topic_name",
+    "topic_id",
+    "partition_index",
+    "partition",
+    "index",
+)
 
 
 def _has_doubles(value: Any) -> bool:

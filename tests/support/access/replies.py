@@ -53,7 +53,12 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "internal topics": "`*` in a rule gives no internal topic (`__consumer_offsets`); in Kafka it does",
     "topics without partitions": "a topic without partitions is in some of Kafka's replies, in others not",
     "topics that are nowhere": "Sluice does not know which topics exist: beside a refused topic of AddPartitionsToTxn "
-    "they get 55 as the others, and DeleteTopics without the right to it gets 29",
+    "they get 55 as the others, and DeleteTopics without the right to it gets 29, "
+    "also by the id of a topic that was deleted",
+    "ids and names of refused topics": "Sluice repeats what the request says; Kafka also tells the id in "
+    "AlterShareGroupOffsets, which is a leak, and in DeleteTopics the name if it may be described",
+    "lists of a refusal": "a refused ListPartitionReassignments and DescribeUserScramCredentials list what was asked, "
+    "without a code or without a name; Sluice lists nothing",
     "ShareFetch of an unknown id": "Kafka's bug: -1 for the whole request; Sluice answers 100 at the partition",
     "Metadata by ids and names at once": "Kafka forgets the names; Sluice refuses them. No client asks so",
     "pages of DescribeTopicPartitions": "Sluice cuts the broker's page, so a page may be shorter; all pages together "
@@ -64,8 +69,10 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "DescribeUserScramCredentials of all users": "refused, Kafka gives no answer at all (NullPointerException)",
 }
 """Each difference that is meant, and why."""
+_LISTS: Final = frozenset({"ListPartitionReassignments", "DescribeUserScramCredentials"})
+_CLUSTER_REFUSED: Final = 31
 _REFUSED, _NOWHERE, _NOT_ATTEMPTED, _UNKNOWN = 29, 3, 55, -1
-_PARTITIONS: Final = ("partitions", "partition_responses", "results_by_partition")
+_PARTITIONS: Final = ("partitions", "topics", "partition_responses", "results_by_partition")
 _NAMES: Final = ("name", "topic", "topic_name", "resource_name")
 
 
@@ -129,18 +136,34 @@ def _plain(text: str) -> str:
 
 def meant(api: Api, kafka: Any, sluice: Any) -> Any:
     """Return Kafka's projection with what differs for a reason of EXCEPTIONS as Sluice has it."""
+    if kafka is None or sluice is None:
+        return kafka
     if api.name == "ShareFetch" and kafka["error_code"] == _UNKNOWN:
         return sluice
+    if api.name in {"AlterShareGroupOffsets", "DeleteTopics"}:
+        kafka = _as_asked(kafka, sluice)
+    if api.name in _LISTS and kafka["error_code"] == sluice["error_code"] == _CLUSTER_REFUSED:
+        return {**kafka, **{name: [] for name in ("results", "topics") if name in kafka}}
     if api.name == "AddPartitionsToTxn" and _REFUSED in codes(kafka):
         return _replaced(kafka, _NOWHERE, _NOT_ATTEMPTED)
     if api.name == "DeleteTopics" and kafka != sluice:
         refused = [item for item in sluice["responses"] if item["error_code"] == _REFUSED]
         items = [
-            missing if (missing := {**item, "error_code": _REFUSED}) in refused else item
+            gone if (gone := {**item, "error_code": _REFUSED}) in refused else item
             for item in kafka["responses"]
         ]
         return {**kafka, "responses": _sorted(items)}
     return kafka
+
+
+def _as_asked(kafka: Any, sluice: Any) -> Any:
+    """Return Kafka's projection without names and ids of refused topics that the request does not have."""
+    ours = sluice["responses"]
+    found = []
+    for item in kafka["responses"]:
+        without = [{**item, name: None} for name in ("name", "topic_id") if name in item]
+        found.append(next((each for each in without if each in ours and item not in ours), item))
+    return {**kafka, "responses": _sorted(found)}
 
 
 def _replaced(projection: Any, code: int, by: int) -> Any:
