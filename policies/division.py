@@ -38,7 +38,6 @@ STEP_NAMES: Final = 1_000
 """Names that are compared with the denials between two pauses."""
 _TELLS_MORE: Final = frozenset(
     {
-        ApiKey.METADATA,
         ApiKey.OFFSET_DELETE,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
@@ -46,6 +45,8 @@ _TELLS_MORE: Final = frozenset(
         ApiKey.DELETE_SHARE_GROUP_OFFSETS,
     }
 )
+_CLUSTER_RIGHTS: Final = range(8, 11)
+"""The versions of Metadata that can ask for the rights on the cluster."""
 _TOPIC: Final = ResourceType.TOPIC
 _ANY_TOPIC: Final = Check(
     _TOPIC, Operation.DESCRIBE, ErrorCode.TOPIC_AUTHORIZATION_FAILED, Scope.REQUEST
@@ -99,13 +100,17 @@ def divided(
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
         parts = yield from dividing(api, buf, body_at, name_of, label_of)
         added = yield from _additions(api, parts, words_of)
-        is_all = api.key == ApiKey.METADATA and api.version == 0  # no topic means all topics
-        if parts.items or (api.key in _TELLS_MORE and not is_all):
+        if parts.items or tells_more(api):
             return Division(refused, parts.rest, added)
         base = empty_body(api, brokers)
         return Division(refused, reply=add_items(api, base, 0, len(base), added))
     except WireError:
         return Division(refused[:1])
+
+
+def tells_more(api: Api) -> bool:
+    """Return whether the reply tells more than the items: of the group, of a session, or of rights on the cluster."""
+    return api.key in _TELLS_MORE or (api.key == ApiKey.METADATA and api.version in _CLUSTER_RIGHTS)
 
 
 def _additions(

@@ -6,11 +6,11 @@ import pytest
 
 from policies import messages
 from policies.access.policy import MAX_WAIT_MS, Access
-from policies.api import FORWARD, Forward, Reject, Respond
+from policies.api import FORWARD, TOPIC_NAMES, Forward, Hold, Reject, Respond
 from policies.custom_metrics import PolicyCounter
 from policies.denial import Deny
 from policies.testing import PolicyBench
-from tests.support.core.access_rules import BOB, STRANGER, bob_may, refused
+from tests.support.core.access_rules import BOB, STRANGER, bob_may, refusal_of, refused
 from wire import codec
 from wire.errors import ErrorCode
 from wire.fetch import head_offsets, read_share_session
@@ -55,12 +55,16 @@ def test_a_client_that_authenticates_again_as_another_is_judged_anew() -> None:
 
 
 def test_an_unknown_id_is_unknown_and_a_forbidden_one_forbidden() -> None:
-    """Kafka's codes: clients ask for metadata after the one, and give up after the other."""
+    """Kafka's codes, once the broker was asked for the name."""
     bench, other = PolicyBench(Access, READS), PolicyBench(Access, READS)
     ident = other.topic_id("x")
     body = other.request("Fetch", 13, topics=["x"]).sent_body
     request = bench.request("Fetch", 13, body=body)
-    assert refused(bench, request) == {ident: ErrorCode.UNKNOWN_TOPIC_ID}
+    held = bench.ask(request)
+    assert isinstance(held, Hold)
+    assert held.watch == TOPIC_NAMES
+    assert bench.wake(TOPIC_NAMES) == 1
+    assert refusal_of(bench.released[-1].verdict) == {ident: ErrorCode.UNKNOWN_TOPIC_ID}
     bench.topic_id("x")
     assert refused(bench, bench.request("Fetch", 13, body=body)) == {"x": TOPIC}
 

@@ -6,6 +6,7 @@ import pytest
 
 from policies.api import Need, Reject
 from policies.denial import Deny
+from policies.division import tells_more
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
 from tests.support.messages import divided_requests as d
@@ -21,7 +22,6 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP_DENIED = ErrorCode.GROUP_AUTHORIZATION_FAILED
 LATER = ErrorCode.POLICY_VIOLATION
 BROKEN = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-IN_SESSION = {ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
 NESTED = [
     api for api in d.VERSIONS if d.kind_of(api) is d.GROUP and d.KINDS[api.name] is d.TOPIC
 ] + [api for api in d.VERSIONS if api.name == "DescribeShareGroupOffsets"]
@@ -84,10 +84,10 @@ def test_the_bytes_of_the_brokers_items_stay(api):
 
 @for_each(d.VERSIONS)
 def test_a_request_of_which_nothing_is_left_is_answered_here(api):
-    """With the code of each; but a share session counts its requests, so the broker gets one without topics."""
+    """With the code of each; but the broker gets one without items if its reply tells more than those."""
     wire = denying({d.ask(api, "bad"): DENIED, d.ask(api, "worse"): LATER})
     wire.client(d.request(api, {"bad": [0], "worse": [7, 8]}))
-    if api.key in IN_SESSION:
+    if tells_more(api):
         assert wire.to_broker == d.request(api, {})
         wire.broker(d.reply(api, {}))
     assert wire.to_broker in {b"", d.request(api, {})}

@@ -9,6 +9,7 @@ import pytest
 
 from policies.api import Forward, Need, Outcome, Patch, Throttle
 from policies.denial import Deny
+from policies.division import tells_more
 from proxy.core.errors import CloseReason
 from tests.support.core.policies import Recorder
 from tests.support.core.sessions import Wire, make_engine
@@ -130,7 +131,7 @@ def test_the_rest_is_forwarded_and_the_reply_is_joined(api, chunk):
     assert wire.engine.request_pool.used_bytes == wire.engine.reply_pool.used_bytes == 0
 
 
-@for_each(VERSIONS)
+@for_each(api for api in VERSIONS if not tells_more(api))
 def test_a_request_of_which_nothing_is_left_is_answered_here(api):
     """With the codes of each, and the broker hears nothing."""
     wire = denying({"bad": DENIED, "worse": LATER})
