@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from policies.api import FORWARD, Forward, Host, Peer, Policy, PolicyConfigError, Reject, Request
+from policies.crowd import Crowd
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
 from policies.verdicts import short_repr
-from policies.who import Crowd, claim_hints, crowd_mistakes
+from policies.who_settings import Teams, Who, claim_hints
 from wire.apis import OFFERED, SIGN_ON, ApiKey, find, key_of
 from wire.errors import ErrorCode
 
@@ -33,9 +34,9 @@ _ACKS = {"all": frozenset({-1}), "1": frozenset({-1, 1})}
 class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every setting is optional; one that is absent limits nothing."""
 
-    who: tuple[str, ...] = ()
+    who: tuple[Who, ...] = ()
     """The clients that are limited, as in `access`. Empty: every client, also without authentication."""
-    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    teams: Teams = msgspec.field(default_factory=dict)
     """Members of the teams in `who`."""
     forbidden_apis: tuple[str, ...] = ()
     """Kafka's names: DeleteTopics, AlterConfigs, ..."""
@@ -45,8 +46,7 @@ class LimitsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The least acks of a Produce: `all`, or `1` (which also accepts `all`)."""
 
     def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem for each unknown API name, each API that every client needs, and each wrong text of `who`."""
-        yield from crowd_mistakes(self.who, self.teams)
+        """Yield a problem for each unknown API name, and for each API that every client needs."""
         names = [each.name for key in OFFERED if (each := find(key, OFFERED[key][0]))]
         for place, name in enumerate(self.forbidden_apis):
             key = key_of(name)

@@ -26,16 +26,16 @@ from policies.api import (
     PolicyConfigError,
     Reject,
 )
+from policies.crowd import Crowd
 from policies.verdicts import short_repr
-from policies.who import Crowd, claim_hints, crowd_mistakes
+from policies.who_settings import Teams, Who, claim_hints
 from wire.apis import ApiKey
 from wire.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from policies.api import Host, Peer, Request
-    from policies.validation import Problem
     from wire.batch_heads import BatchHead
 
 MAGIC: Final = 2
@@ -46,9 +46,9 @@ _TIME = msgspec.Meta(ge=0, le=1 << 40)
 class RecordRulesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Every setting is optional; one that is absent limits nothing."""
 
-    who: tuple[str, ...] = ()
+    who: tuple[Who, ...] = ()
     """The producers that are limited, as in `access`. Empty: every client, also without authentication."""
-    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    teams: Teams = msgspec.field(default_factory=dict)
     """Members of the teams in `who`."""
     max_batch_bytes: Annotated[int, _INT32] | None = None
     """The largest batch as it is sent, so compressed."""
@@ -62,10 +62,6 @@ class RecordRulesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
     """How far the timestamp of a batch's first record may lie in the past."""
     max_ahead_ms: Annotated[int, _TIME] | None = None
     """How far the latest timestamp of a batch may lie in the future."""
-
-    def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem for each wrong text of `who`."""
-        return crowd_mistakes(self.who, self.teams)
 
 
 class RecordRules(Policy):

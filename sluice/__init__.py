@@ -44,11 +44,13 @@ from policies.api import (
     Verdict,
 )
 from policies.audit_facts import AuditFacts, AuditItem
+from policies.crowd import Crowd
 from policies.custom_metrics import PolicyCounter, PolicyHistogram
 from policies.host_tools import TooManyCallsError
 from policies.live_changes import TakesLiveChanges
 from policies.policy_log import PolicyLog
 from policies.tokens import Token, TokenProvider
+from policies.who_settings import Teams, Who
 from wire.apis import Api, ApiKey
 from wire.authorization import RESOURCE_APIS, Ask, Operation, ResourceType
 from wire.batch_heads import BatchHead
@@ -70,6 +72,7 @@ __all__ = [
     "AuditFacts",
     "AuditItem",
     "BatchHead",
+    "Crowd",
     "Deny",
     "EffectiveQuota",
     "ErrorCode",
@@ -101,6 +104,7 @@ __all__ = [
     "Result",
     "ShareFetchHead",
     "TakesLiveChanges",
+    "Teams",
     "Throttle",
     "Token",
     "TokenProvider",
@@ -108,5 +112,6 @@ __all__ = [
     "TopicRef",
     "UnreadableRequestError",
     "Verdict",
+    "Who",
     "WireError",
 ]

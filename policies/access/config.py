@@ -10,7 +10,7 @@ from policies.access.rights import Grant
 from policies.name_patterns import pattern_mistake
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
-from policies.who import claim_hints, team_mistakes, who_mistakes
+from policies.who_settings import Teams, Who, claim_hints
 from wire.authorization import ACTS, Operation
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ MANAGE: Final = ("create", "delete", "alter", "describe-configs", "alter-configs
 class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Allows or denies operations on names, and acts on the cluster."""
 
-    who: tuple[str, ...]
+    who: tuple[Who, ...]
     """Users, `prefix*`, `team:`, and `tls:`, `sasl:` or `token:` before a user that must have been proved so."""
     effect: Literal["allow", "deny"] = "allow"
     """A deny wins over every allow."""
@@ -50,8 +50,6 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """Yield a problem for a rule about nobody or nothing, and for each text that is none of its kind."""
         if not self.who:
             yield Problem("who", "nobody", "users, teams, or '*' for every authenticated user")
-        for place, text in enumerate(self.who):
-            yield from who_mistakes(f"who[{place}]", text)
         if not (self.topics or self.groups or self.transactions or self.cluster):
             yield Problem(
                 "", "a rule about nothing", "topics, groups, transactions, cluster, or several"
@@ -95,16 +93,15 @@ class AccessConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     rules: tuple[Rule, ...]
     """The rules, in any order: a deny wins, else an allow, else the request is refused."""
-    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    teams: Teams = msgspec.field(default_factory=dict)
     """Members of each team, as in `who`. A group of a client's token is a team, too."""
     auto_create_topics_enable: bool = True
     """Whether the brokers create topics that clients ask for (Kafka's setting of this name)."""
 
     def mistakes(self) -> Iterator[Problem]:
-        """Yield a problem without a rule, and for each member that is none."""
+        """Yield a problem without a rule."""
         if not self.rules:
             yield Problem("rules", "no rule", "at least one: without any, every request is refused")
-        yield from team_mistakes(self.teams)
 
     def hints(self) -> Iterator[str]:
         """Yield a text for each client id that a rule allows something, or that makes a member of a team."""

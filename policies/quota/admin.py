@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.api import Forward, Peer, Request
+    from policies.crowd import Crowd
     from policies.quota.alter import AlterResult, Change
     from policies.quota.entity import ClientQuotas, QuotaLimit
     from policies.quota.sensors import BucketMetrics
-    from policies.who import Crowd
     from wire.apis import Api
     from wire.client_quotas import Alteration, AlterRequest, Entity
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from policies.crowd import members_of
 from policies.quota.entity import (
     DEFAULT_NAME,
     KEYS,
@@ -35,7 +36,7 @@ from policies.quota.entity import (
 )
 from policies.type_names import describe_value
 from policies.validation import Problem
-from policies.who import crowd_mistakes, members_of, user_mistakes
+from policies.who_settings import Teams, Who, user_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -102,7 +103,7 @@ class QuotaLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 class QuotaRule(QuotaLine, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The limits of one entity, or of several users each."""
 
-    who: tuple[str, ...] = ()
+    who: tuple[Who, ...] = ()
     """Users, and teams of users, in the place of `user`."""
 
     def mistakes(self) -> Iterator[Problem]:
@@ -125,7 +126,7 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """entity: one release schedule per entity, over all its connections. channel: Kafka's rule."""
     quotas: tuple[QuotaRule, ...] = ()
     """The limits."""
-    teams: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    teams: Teams = msgspec.field(default_factory=dict)
     """Members of the teams that `who`, `cluster_principals` and `admins` name."""
     burst_seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 2.0
     """entity: how many seconds' worth of requests may pass at once after a quiet time."""
@@ -136,11 +137,11 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     coexistence: Literal["sequential", "max"] = "sequential"
     """channel: a byte delay and a request delay are served one after the other (KIP-124), or together
     (Kafka since 2.0). With enforcement `entity` the two are the same."""
-    cluster_principals: tuple[str, ...] = ()
+    cluster_principals: tuple[Who, ...] = ()
     """Users without any limit: brokers, mirrors. Also beginnings of names and `*`, and teams of such."""
     max_default_buckets: Annotated[int, msgspec.Meta(ge=1)] = 10_000
     """The number of buckets made from a default that are kept; beyond it idle ones are dropped."""
-    admins: tuple[str, ...] = ()
+    admins: tuple[Who, ...] = ()
     """Who may alter quotas over the Kafka protocol, as in `access`; every client may describe them."""
     quotas_file: str | None = None
     """A file with further limits, as `sluice-pipeline recommend` writes it; `quotas` wins over it."""
@@ -157,7 +158,6 @@ class QuotaConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         for place, rule in enumerate(self.quotas):
             yield from user_mistakes(rule.who, self.teams, f"quotas[{place}].who", whole=True)
         yield from user_mistakes(self.cluster_principals, self.teams, "cluster_principals")
-        yield from crowd_mistakes(self.admins, self.teams, "admins")
         yield from repeated_limits(self.lines())
 
     def lines(self) -> Iterator[tuple[int, QuotaLine]]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from weakref import proxy
 
 from policies.api import EffectiveQuota, Need, Policy, PolicyConfigError
+from policies.crowd import Crowd, users_of
 from policies.quota import overrides
 from policies.quota.admin import APIS as ADMIN_APIS
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
@@ -35,7 +36,7 @@ from policies.quota.kafka_rule import KafkaRule
 from policies.quota.manager import ClientQuotaManager
 from policies.quota.smooth_rule import SmoothRule
 from policies.verdicts import short_repr
-from policies.who import Crowd, claim_hints, users_of
+from policies.who_settings import claim_hints
 from wire.apis import RECORDS_IN_REPLIES, RECORDS_IN_REQUESTS
 
 if TYPE_CHECKING:

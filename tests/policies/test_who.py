@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from policies import who
+from policies import crowd
 from policies.api import FORWARD, Peer, Reject
+from policies.crowd import Crowd, members_of, users_of
 from policies.limits import Limits, LimitsConfig
 from policies.quota.policy import Quota
 from policies.records import RecordRules, RecordRulesConfig
 from policies.testing import BenchHost, PolicyBench
 from policies.validation import try_convert
-from policies.who import Crowd, claim_hints, members_of, users_of
+from policies.who_settings import claim_hints
 from tests.support.messages.record_batches import batch
 
 TEAMS = {"billing": ("alice", "svc-*"), "proved": ("tls:alice",)}
@@ -53,27 +54,27 @@ ALL = {
 )
 def test_a_crowd_has_the_clients_that_a_text_fits(texts: tuple[str, ...], names: str) -> None:
     """Without a text nobody, so that a list that is empty by mistake gives no right."""
-    crowd = Crowd(texts, TEAMS)
-    assert [name for name, peer in ALL.items() if crowd.has(peer)] == names.split()
-    assert bool(crowd) == bool(texts)
+    found = Crowd(texts, TEAMS)
+    assert [name for name, peer in ALL.items() if found.has(peer)] == names.split()
+    assert bool(found) == bool(texts)
 
 
 def test_a_connection_that_becomes_another_client_is_looked_up_again() -> None:
     """What is remembered is of a Peer, and there is a bound to it."""
-    crowd = Crowd(("alice",), {})
+    found = Crowd(("alice",), {})
     for _ in range(2):
-        assert not crowd.has(ANY)
-        assert crowd.has(ALICE)
-        assert not crowd.has(BOB)
+        assert not found.has(ANY)
+        assert found.has(ALICE)
+        assert not found.has(BOB)
 
 
 def test_what_a_crowd_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that are gone are forgotten with the others."""
-    monkeypatch.setattr(who, "MAX_REMEMBERED", 10)
-    crowd = Crowd(("alice",), {})
+    monkeypatch.setattr(crowd, "MAX_REMEMBERED", 10)
+    found = Crowd(("alice",), {})
     for session_id in range(100):
-        assert crowd.has(replace(ALICE, session_id=session_id))
-        assert len(crowd._known) <= 10
+        assert found.has(replace(ALICE, session_id=session_id))
+        assert len(found._known) <= 10
 
 
 def test_names_alone_are_judged_without_proofs() -> None:

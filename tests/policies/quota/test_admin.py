@@ -6,6 +6,7 @@ The golden area quota.admin (Kafka's ClientQuotasRequestTest) holds here; R, its
 import pytest
 
 from policies.api import FORWARD, Reject, Respond, Verdict
+from policies.crowd import Crowd
 from policies.quota import admin
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.describe import USAGE
@@ -13,7 +14,6 @@ from policies.quota.entity import DEFAULT_NAME, QuotaEntity
 from policies.quota.overrides import decode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
-from policies.who import Crowd
 from tests.support.messages.kafka_messages import api_of
 from tests.support.messages.quota_messages import (
     ALTER,

@@ -11,13 +11,13 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 
 from policies.api import ANONYMOUS, Peer, Respond
+from policies.crowd import Crowd
 from policies.quota.admin import QuotaAdmin, QuotaAdminSettings
 from policies.quota.alter import Change
 from policies.quota.entity import ClientQuotas
 from policies.quota.overrides import apply_changes, encode
 from policies.quota.sensors import BucketMetrics
 from policies.testing import BenchRequest
-from policies.who import Crowd
 from tests.support.faults.stub_broker import CLOSE, StubBroker
 from tests.support.messages import frames as f
 from tests.support.messages.kafka_messages import api_of
