@@ -36,7 +36,7 @@ from policies.access.creation import (
     without_creation,
 )
 from policies.access.judgement import all_refusals, judge, judging
-from policies.access.refusals import Refusals
+from policies.access.refusals import Denies, Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights
 from policies.access.tokens import TOKEN_APIS, is_for_itself, own_tokens
@@ -122,7 +122,7 @@ class Access(Policy):
         by_rule = host.counter(
             "denied_access_by_rule", "What was denied, by user and by the rule.", ("user", "rule")
         )
-        self._refusals = Refusals(grants, config.teams, by_rule)
+        self._refusals = Refusals(Denies(grants, config.teams), by_rule)
 
     def hints(self) -> Iterable[str]:
         """Return texts about names that prove nothing."""

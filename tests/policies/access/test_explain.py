@@ -14,9 +14,11 @@ from policies.access.explain import (
     shares_of,
 )
 from policies.access.patterns import with_implied
+from policies.access.refusals import Denies
 from policies.access.rights import Grant, Rights
 from policies.requests import Peer
-from wire.authorization import ACTS, Operation, ResourceType
+from wire.authorization import ACTS, Ask, Operation, ResourceType
+from wire.errors import ErrorCode
 
 TEAMS = {"a": ("bob", "tls:al*"), "b": ("client:x", "ANONYMOUS")}
 WHO = (
@@ -95,6 +97,23 @@ def test_the_rule_that_is_named_says_so(given_grants: list[Grant], peer: Peer) -
             assert reason.who in rule.who
             assert (with_implied(mask) if rule.allows else mask) & 1 << operation
             assert name == reason.pattern or name.startswith(reason.pattern.rstrip("*"))
+
+
+@given(grants, peers)
+def test_what_is_counted_names_the_same_rule(given_grants: list[Grant], peer: Peer) -> None:
+    """The denies are found by dicts there: the first in the file, or none."""
+    denies = Denies(given_grants, TEAMS)
+    who = denies.numbers_of(peer)
+    rules = fitting_rules(given_grants, TEAMS, peer)
+    kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+    named = [(kind, name) for kind in kinds for name in NAMES]
+    acts = [(ResourceType.CLUSTER, act) for act in set(ACTS) - {IDEMPOTENT_WRITE}]
+    for kind, name in [*named, *acts, (ResourceType.TOPIC, None)]:
+        for operation in OPERATIONS:
+            reason = reason_of(rules, kind, name, operation)
+            if not reason.is_allowed:
+                ask = Ask(kind, name, operation, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                assert denies.place(who, ask) == reason.place
 
 
 @given(grants, peers)

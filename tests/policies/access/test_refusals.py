@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from policies.access.judgement import MAX_REFUSALS
 from policies.access.policy import Access
-from policies.access.refusals import MAX_CLIENTS, MAX_NAMED
+from policies.access.refusals import MAX_NAMED
 from policies.api import FORWARD, Forward
 from policies.custom_metrics import MAX_SERIES
 from policies.denial import Deny
@@ -52,17 +52,17 @@ def test_many_rights_of_one_request_are_counted_without_their_rules() -> None:
 
 
 def test_users_that_clients_make_up_share_a_series() -> None:
-    """The metric has a bounded number of series, and the denies of a bounded number of clients are remembered."""
+    """The metric has a bounded number of series."""
     bench = PolicyBench(Access, RULES)
     request = bench.request("Fetch", topics=["abc"])
-    for n in range(MAX_CLIENTS + MAX_SERIES):
+    for n in range(2 * MAX_SERIES):
         peer = replace(BOB, session_id=10 + n, user=f"u{n}")
         bench.policy.on_request(request, peer, 0)
         bench.policy.on_disconnect(peer, 0)
 
     found = counts(bench)
     assert len(found) == MAX_SERIES + 1
-    assert found["other", "other"] == MAX_CLIENTS
+    assert found["other", "other"] == MAX_SERIES
 
 
 def test_an_entry_that_observes_tells_all_that_is_missing_and_changes_nothing() -> None:
