@@ -222,8 +222,11 @@ class Authentication:
         return Answer(handshake_body(ErrorCode.NONE, offered))
 
     def _may_begin_again(self, now_ms: int) -> bool:
+        interval_ms = MIN_REAUTH_INTERVAL_MS
+        if self.is_by_token:  # it may end sooner
+            interval_ms = min(interval_ms, self._lifetime_ms // 2)
         return bool(self.expires_ms) and (
-            self._begun_ms is None or now_ms - self._begun_ms >= MIN_REAUTH_INTERVAL_MS
+            self._begun_ms is None or now_ms - self._begun_ms >= interval_ms
         )
 
     # -- SaslAuthenticate ------------------------------------------------------------------------

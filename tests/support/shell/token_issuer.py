@@ -21,9 +21,17 @@ AUDIENCE: Final = "kafka"
 LIVES_SECONDS: Final = 300
 
 
-@cache
+_making = threading.Lock()
+
+
 def private_key(kid: str) -> Any:
     """A key by its id, which begins with its algorithm: `RS256-1`, `ES384`, `EdDSA-old`. Made once in a test run."""
+    with _making:
+        return _made_key(kid)
+
+
+@cache
+def _made_key(kid: str) -> Any:
     algorithm = kid.partition("-")[0]
     if algorithm == "EdDSA":
         return ed25519.Ed25519PrivateKey.generate()

@@ -169,6 +169,18 @@ def test_a_newer_token_of_the_same_user_prolongs_the_session() -> None:
     assert gate.recorder.peers[-1].groups == {"dev"}
 
 
+def test_a_token_that_ends_in_a_moment_may_be_replaced_in_time() -> None:
+    """A client is told half a second, and comes again before that: here, other than at a broker, it may."""
+    gate = TokenGate()
+    gate.login(gate.token())
+    gate.wire.advance(LIVES_MS - 1_000)
+    gate.login(gate.token("alice", 500, serial=1))
+    gate.wire.advance(450)
+    assert gate.login(gate.token("alice", LIVES_MS, serial=2)).session_lifetime_ms == LIVES_MS
+    gate.wire.client(sasl.handshake(1, "OAUTHBEARER"))
+    assert gate.wire.to_client.endswith(f.reply(1, handshake_body(sasl.ILLEGAL_STATE)))
+
+
 def test_a_token_of_another_user_ends_the_session() -> None:
     """As at a broker: principals do not change."""
     gate = TokenGate()
