@@ -30,6 +30,7 @@ from tests.fuzz.peers import OURS
 from tests.fuzz.stock import Stock
 from wire import codec
 from wire.apis import OFFERED, ApiKey
+from wire.authorization import is_authorized
 from wire.errors import ErrorCode
 
 STOCK: Final = Stock()
@@ -86,7 +87,11 @@ class Whim(Policy):
             return Forward(patches=(Patch(0, bytes(request.body[:1])),))
         if turn in {9, 10} and request.names is not None:  # type: ignore[attr-defined] # of Sluice's own requests
             codes = (ErrorCode.POLICY_VIOLATION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            return Deny({t.key: whim.choice(codes) for t in request.topics if whim.random() < 0.6})
+            if turn == 9:
+                keys = [topic.key for topic in request.topics]
+                return Deny({key: whim.choice(codes) for key in keys if whim.random() < 0.6})
+            asks = request.asks if is_authorized(request.api) else ()
+            return Deny({ask: ask.code for ask in asks if whim.random() < 0.4})
         return FORWARD
 
     def on_response(
