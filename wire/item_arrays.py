@@ -14,11 +14,11 @@ from wire import codec
 from wire.authorization import ResourceType, Scope, checks_of
 from wire.errors import WireError
 from wire.replies import Echo, echo_of
-from wire.schema import FIXED_BYTES, FieldShape, Shape
 
 if TYPE_CHECKING:
     from wire.apis import Api
     from wire.authorization import Check
+    from wire.schema import FieldShape, Shape
 
 _NAMES: Final = frozenset({"name", "topic", "topic_name", "group_id", "resource_name"})
 _RESOURCES: Final = {2: ResourceType.TOPIC, 32: ResourceType.GROUP}
@@ -139,17 +139,3 @@ def has_arrays(shape: Shape) -> bool:
         each.is_array or (each.shape is not None and has_arrays(each.shape))
         for each in shape.untagged
     )
-
-
-@cache
-def strides_of(shape: Shape) -> tuple[int | FieldShape, ...]:
-    """Return the fields of a struct; those of fixed sizes that follow each other are joined to their size."""
-    found: list[int | FieldShape] = []
-    for each in shape.untagged:
-        size = 0 if each.is_array else FIXED_BYTES.get(each.kafka_type, 0)
-        last = found[-1] if found else None
-        if size and isinstance(last, int):
-            found[-1] = last + size
-        else:
-            found.append(size or each)
-    return tuple(found)

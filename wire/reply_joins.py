@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from wire import codec
 from wire.api_keys import ApiKey
 from wire.errors import WireError
+from wire.field_steps import FieldSteps
 from wire.primitives import (
     Buffer,
     array_count,
@@ -23,19 +24,16 @@ from wire.primitives import (
     encode_compact_count,
     encode_count,
     int16_at,
-    skip_tags,
     string_length,
 )
 from wire.replies import echo_of
-from wire.schema import FieldShape, Shape, check_field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from wire.apis import Api
+    from wire.schema import Shape
 
-_NO_LIMIT: Final = 1 << 40
-"""The reply is a broker's, and of the size that it has said."""
 _CODE: Final = "error_code"
 
 
@@ -99,6 +97,7 @@ class _Reader:
         self._buf = buf
         self._end = end
         self._is_flexible = is_flexible
+        self._steps = FieldSteps(buf, end, is_flexible=is_flexible)
 
     def count(self, pos: int) -> tuple[int, int]:
         """Return an array's count (-1: null) and the offset of its first element."""
@@ -113,7 +112,7 @@ class _Reader:
                 return pos, code
             if field.name == _CODE:
                 code = int16_at(self._buf, pos)[0] if pos + 2 <= self._end else 0
-            pos = self._field(field, pos)
+            pos = self._steps.field(field, pos)
         raise WireError(f"{shape.type_.__name__} has no field {array}")
 
     def is_refused(self, shape: Shape, array: str, pos: int, code: int) -> bool:
@@ -122,15 +121,15 @@ class _Reader:
         if _CODE not in names or names.index(_CODE) < names.index(array):
             return code != 0
         for field in shape.untagged[names.index(array) : names.index(_CODE)]:
-            pos = self._field(field, pos)
+            pos = self._steps.field(field, pos)
         return self._code(pos) != 0
 
     def after(self, shape: Shape, array: str, pos: int) -> int:
         """Return the offset after the struct with this array at `pos`."""
         names = [field.name for field in shape.untagged]
         for field in shape.untagged[names.index(array) :]:
-            pos = self._field(field, pos)
-        return skip_tags(self._buf, pos, self._end) if self._is_flexible else pos
+            pos = self._steps.field(field, pos)
+        return self._steps.tags(pos)
 
     def text(self, pos: int) -> str:
         """Return the string at `pos`."""
@@ -143,6 +142,3 @@ class _Reader:
             raise WireError(f"an error code is cut off at offset {self._end}")
         code: int = int16_at(self._buf, pos)[0]
         return code
-
-    def _field(self, field: FieldShape, pos: int) -> int:
-        return check_field(field, self._is_flexible, self._buf, pos, self._end, _NO_LIMIT)[0]

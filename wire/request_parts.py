@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 from wire import codec
 from wire.authorization import ResourceType
 from wire.errors import WireError
-from wire.item_arrays import Item, ItemArray, has_arrays, item_layout, strides_of
+from wire.field_steps import FieldSteps
+from wire.item_arrays import Item, ItemArray, has_arrays, item_layout
 from wire.primitives import (
     Buffer,
-    array_count,
-    compact_count,
     compact_length,
     encode_compact_count,
     encode_count,
     int32_at,
     skip,
-    skip_tags,
     string_length,
 )
-from wire.schema import FIXED_BYTES, FieldShape, Shape, check_field, check_value, make_message
+from wire.schema import FIXED_BYTES, FieldShape, Shape, make_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -42,8 +40,6 @@ STEP_ITEMS: Final = 50
 """Partitions of a refused item: one with more is refused in several items."""
 ZERO_ID: Final = bytes(16)
 """The id in requests that stands for "no id"."""
-_NO_LIMIT: Final = 1 << 40
-"""Elements are not limited here, because the walk pauses."""
 L = TypeVar("L")
 
 
@@ -120,20 +116,21 @@ class _Walk(Generic[L]):
         self._name_of = name_of
         self._label_of = label_of
         self._key_type = 0
-        self._steps = 0
+        self._walked = 0
+        self._steps = FieldSteps(buf, len(buf), is_flexible=self._flexible)
         self.counted = encode_compact_count if self._flexible else encode_count
 
     def fields(self, fields: tuple[FieldShape, ...], pos: int) -> int:
         """Return the offset after these fields."""
         for each in fields:
-            at, pos = pos, self._field(each, pos)
+            at, pos = pos, self._steps.field(each, pos)
             if each.name == "key_type":
                 self._key_type = self._buf[at]
         return pos
 
     def array(self, array: ItemArray, pos: int, found: _Found[L]) -> Generator[None, None, int]:
         """Divide the items of an array into those that are kept and refused; return the offset after them."""
-        found.count, pos = self._count(pos)
+        found.count, pos = self._steps.count(pos)
         for _ in range(found.count):
             if self._is_step():
                 yield
@@ -141,7 +138,7 @@ class _Walk(Generic[L]):
                 pos = yield from self._item(array, pos, found)
                 continue
             item = self._named(array, self._text(pos), None, 0)
-            start, pos = pos, self._value(array.field, pos)
+            start, pos = pos, self._steps.value(array.field, pos)
             self._put(found, self._label_of(item, None), bytes(self._buf[start:pos]))
         return pos
 
@@ -172,12 +169,12 @@ class _Walk(Generic[L]):
             else:
                 if what == "name":
                     name = self._text(pos)
-                pos = self._field(field, pos)
+                pos = self._steps.field(field, pos)
                 if what == "id":
                     topic_id = bytes(self._buf[at:pos])
                 elif what == "type":
                     resource = self._buf[at]
-        pos = self._tags(pos)
+        pos = self._steps.tags(pos)
         item = self._named(array, name, topic_id, resource)
         if inner_at < 0 or not partitions:
             label = self._label_of(item, None)
@@ -212,7 +209,7 @@ class _Walk(Generic[L]):
         found: dict[L | None, list[tuple[bytes, bytes]]],
     ) -> Generator[None, None, int]:
         """Find the partitions of an item by label, each as it is and cut; return the offset after them."""
-        count, pos = self._count(pos)
+        count, pos = self._steps.count(pos)
         shape = field.shape
         cuts = shape is not None and has_arrays(shape)
         for _ in range(count):
@@ -223,7 +220,7 @@ class _Walk(Generic[L]):
             if cuts and shape is not None:
                 less, pos = yield from self._cut_struct(shape, pos)
             else:
-                pos = self._value(field, pos)
+                pos = self._steps.value(field, pos)
             raw = bytes(self._buf[at:pos])
             label = self._label_of(item, int32_at(raw)[0])
             found.setdefault(label, []).append((raw, less if cuts else raw))
@@ -260,7 +257,7 @@ class _Walk(Generic[L]):
 
     def _cut(self, field: FieldShape, pos: int) -> Generator[None, None, tuple[bytes, int]]:
         """Return an array of its first element alone, and the offset after the array."""
-        count, pos = self._count(pos)
+        count, pos = self._steps.count(pos)
         if size := FIXED_BYTES.get(field.kafka_type):
             stop = skip(pos, max(count, 0) * size, self._end)
             some = min(count, 1)
@@ -273,7 +270,7 @@ class _Walk(Generic[L]):
             if field.shape is not None and has_arrays(field.shape):
                 less, pos = yield from self._cut_struct(field.shape, pos)
             else:
-                pos = self._value(field, pos)
+                pos = self._steps.value(field, pos)
                 less = bytes(self._buf[at:pos]) if not number else b""
             first = first or less
         return self.counted(min(count, 1)) + first, pos
@@ -286,31 +283,14 @@ class _Walk(Generic[L]):
                 less, pos = yield from self._cut(field, pos)
                 pieces.append(less)
             else:
-                at, pos = pos, self._field(field, pos)
+                at, pos = pos, self._steps.field(field, pos)
                 pieces.append(bytes(self._buf[at:pos]))
-        at, pos = pos, self._tags(pos)
+        at, pos = pos, self._steps.tags(pos)
         return b"".join((*pieces, bytes(self._buf[at:pos]))), pos
 
     def _is_step(self) -> bool:
-        self._steps += 1
-        return not self._steps % STEP_ELEMENTS
-
-    def _count(self, pos: int) -> tuple[int, int]:
-        return (compact_count if self._flexible else array_count)(self._buf, pos, self._end)
-
-    def _tags(self, pos: int) -> int:
-        return skip_tags(self._buf, pos, self._end) if self._flexible else pos
-
-    def _field(self, field: FieldShape, pos: int) -> int:
-        return check_field(field, self._flexible, self._buf, pos, self._end, _NO_LIMIT)[0]
-
-    def _value(self, field: FieldShape, pos: int) -> int:
-        """Return the offset after one element."""
-        if field.shape is None:
-            return check_value(field, self._flexible, self._buf, pos, self._end, _NO_LIMIT)[0]
-        for each in strides_of(field.shape):
-            pos = skip(pos, each, self._end) if isinstance(each, int) else self._field(each, pos)
-        return self._tags(pos)
+        self._walked += 1
+        return not self._walked % STEP_ELEMENTS
 
     def _text(self, pos: int) -> str | None:
         length, pos = (compact_length if self._flexible else string_length)(
