@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from policies.access.explain import masks_of
 from policies.who import Audience
-from wire.authorization import Operation, ResourceType
+from wire.authorization import ResourceType
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -30,6 +30,10 @@ MAX_NAME_CHARS: Final = 100
 """Of a name in words; a `Deny` has 250 characters."""
 NO_RULE: Final = "none"
 OTHER: Final = "other"
+ALL_OPERATIONS: Final = -1
+"""The mask of an act, which is one operation."""
+_ByWho: TypeAlias = "dict[int, list[tuple[int, int]]]"
+"""By the number of a text of `who`: masks of operations, each with the place of its rule."""
 _NAMED: Final = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
 
 
@@ -38,43 +42,43 @@ class Denies:
 
     def __init__(self, grants: Iterable[Grant], teams: Mapping[str, Iterable[str]]) -> None:
         self._audience = Audience(teams)
-        self._places: dict[tuple[ResourceType, str], dict[tuple[int, int], int]] = {}
-        """By pattern, then by the number of a text of `who` and the operation: the first rule."""
-        self._any: dict[tuple[int, int], int] = {}
-        """The same of any topic."""
+        self._said: dict[tuple[ResourceType, str], _ByWho] = {}
+        """By pattern; of the cluster: by act."""
+        self._topics: _ByWho = {}
+        """What is said of any topics."""
         self._lengths: dict[ResourceType, set[int]] = {kind: set() for kind in _NAMED}
         for place, grant in enumerate(grants):
             if not grant.allows:
                 for number in map(self._audience.number, grant.who):
                     self._add(place, grant, number)
 
+    def numbers_of(self, peer: Peer) -> frozenset[int]:
+        """Return the numbers of a client, for `place`."""
+        return self._audience.numbers_of(peer)
+
     def place(self, who: frozenset[int], ask: Ask) -> int | None:
         """Return the place of the first rule that denies this to a client with these numbers, or None."""
         kind, name, operation, _ = ask
         if isinstance(name, bytes):  # the id of a topic, which no rule can name
             return None
-        denied = 0 if kind is ResourceType.CLUSTER else int(operation)
-        said: Iterable[Mapping[tuple[int, int], int]]
-        said = (self._any,) if name is None else self._said(kind, name)
+        bit = 1 << operation
         found = [
-            by_who[number, denied]
-            for by_who in said
-            for number in who
-            if (number, denied) in by_who
+            place
+            for by_who in self._fitting(kind, name)
+            for number in who & by_who.keys()
+            for mask, place in by_who[number]
+            if mask & bit
         ]
         return min(found, default=None)
 
-    def numbers_of(self, peer: Peer) -> frozenset[int]:
-        """Return the numbers of a client, for `place`."""
-        return self._audience.numbers_of(peer)
-
-    def _said(self, kind: ResourceType, name: str) -> Iterator[Mapping[tuple[int, int], int]]:
-        """Yield what the patterns that fit a name say."""
-        patterns = [
-            f"{name[:length]}*" for length in self._lengths.get(kind, ()) if length <= len(name)
-        ]
-        for pattern in (name, *patterns):
-            by_who = self._places.get((kind, pattern))
+    def _fitting(self, kind: ResourceType, name: str | None) -> Iterator[_ByWho]:
+        """Yield what the patterns say that fit a name, or any if it is None."""
+        if name is None:
+            yield self._topics
+            return
+        lengths = [each for each in self._lengths.get(kind, ()) if each <= len(name)]
+        for pattern in (name, *(f"{name[:length]}*" for length in lengths)):
+            by_who = self._said.get((kind, pattern))
             if by_who is not None:
                 yield by_who
 
@@ -83,19 +87,13 @@ class Denies:
             for pattern, mask in masks_of(grant, kind).items():
                 if pattern.endswith("*"):
                     self._lengths[kind].add(len(pattern) - 1)
-                for operation in Operation:
-                    if mask & 1 << operation:
-                        self._say(kind, pattern, number, operation, place)
-                        if kind is ResourceType.TOPIC:
-                            self._any.setdefault((number, operation), place)
+                by_who = self._said.setdefault((kind, pattern), {})
+                by_who.setdefault(number, []).append((mask, place))
+                if kind is ResourceType.TOPIC:
+                    self._topics.setdefault(number, []).append((mask, place))
         for act in grant.acts:
-            self._say(ResourceType.CLUSTER, act, number, 0, place)
-
-    def _say(
-        self, kind: ResourceType, pattern: str, number: int, operation: int, place: int
-    ) -> None:
-        by_who = self._places.setdefault((kind, pattern), {})
-        by_who.setdefault((number, operation), place)
+            by_who = self._said.setdefault((ResourceType.CLUSTER, act), {})
+            by_who.setdefault(number, []).append((ALL_OPERATIONS, place))
 
 
 class Refusals:
