@@ -75,9 +75,9 @@ class Found(NamedTuple):
 @with_rules
 @click.argument("file_of_cases", metavar="FILE", type=click.Path(path_type=Path))
 def run_cases(rules: AccessRules, file_of_cases: Path) -> None:
-    """Test the rules by the cases in FILE: a list of clients, requests and expectations.
+    """Test the rules by the cases in FILE.
 
-    Exit code 1: a case failed, or the file cannot be used. Each such case is named with its line.
+    It is a YAML list of clients, requests and expectations. Exit code 1: a case failed, or the file cannot be used. Each such case is named with its line.
     """
     try:
         cases, origins = read_cases(file_of_cases)

@@ -54,9 +54,9 @@ def explain(
     pattern: bool,
     creates: bool,
 ) -> None:
-    """Explain whether a client may send a request: which rule decides about each right.
+    """Explain which rule decides about a request.
 
-    Exit code 1: it may not, or only a part of it.
+    Each right that it needs has a line, and what the client sees if it is refused. Exit code 1: it may not, or only a part of it.
     """
     named = Named(topics, groups, transactions, pattern, creates)
     try:

@@ -45,16 +45,17 @@ def _with_server(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--partial", is_flag=True, help="Print rules although some ACLs cannot be said.")
 @_with_server
 def import_acls(kafka: KafkaOptions, *, listing: TextIO | None, partial: bool) -> None:
-    """Print rules that give the rights of Kafka's ACLs, of a file or of a cluster (--bootstrap).
+    """Make rules of Kafka's ACLs.
 
-    Exit code 1: some ACLs cannot be said exactly; each is named. With --partial rules are printed
-    all the same: they give less than the ACLs, unless the line says otherwise.
+    They are those of a file, or of the cluster at --bootstrap. Exit code 1: some ACLs cannot be said
+    exactly; each is named. With --partial rules are printed all the same: they give less than the
+    ACLs, unless the line says otherwise.
     """
     from proxy.cli.acl_rules import translate  # noqa: PLC0415 - start-up of other commands
     from proxy.cli.rules_text import rules_text  # noqa: PLC0415 - as above
 
-    if (listing is None) == (kafka.bootstrap is None):
-        raise click.UsageError("expected either --from-acls or --bootstrap.")
+    if listing is not None and kafka.bootstrap is not None:
+        raise click.UsageError("--from-acls and --bootstrap exclude each other.")
     acls = _asked(kafka) if listing is None else _read(listing)
     if not acls:
         click.echo("There are no ACLs.", err=True)

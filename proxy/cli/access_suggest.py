@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 )
 @click.option("--exact", is_flag=True, help="Join no names to patterns.")
 def suggest(rules: AccessRules, *, directory: Path | None, exact: bool) -> None:
-    """Print rules that give what clients were seen to need, for review.
+    """Make rules of what clients were seen to need.
 
     It reads the family `access` of the usage log. Standard error has what needs care: acts on the
     cluster, names that became a pattern, what no rule says, and lost rows.
