@@ -77,7 +77,8 @@ class Found(NamedTuple):
 def run_cases(rules: AccessRules, file_of_cases: Path) -> None:
     """Test the rules by the cases in FILE.
 
-    It is a YAML list of clients, requests and expectations. Exit code 1: a case failed, or the file cannot be used. Each such case is named with its line.
+    It is a YAML list of clients, requests and expectations. Exit code 1: a case failed, or the file
+    cannot be used. Each such case is named with its line.
     """
     try:
         cases, origins = read_cases(file_of_cases)

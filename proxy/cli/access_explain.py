@@ -56,7 +56,8 @@ def explain(
 ) -> None:
     """Explain which rule decides about a request.
 
-    Each right that it needs has a line, and what the client sees if it is refused. Exit code 1: it may not, or only a part of it.
+    Each right that it needs has a line, and what the client sees if it is refused. Exit code 1: the
+    request is refused, or a part of it.
     """
     named = Named(topics, groups, transactions, pattern, creates)
     try:
