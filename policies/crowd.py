@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from policies.requests import Peer
 
 MAX_REMEMBERED: Final = 10_000
-"""Connections whose answer a Crowd remembers; then all are forgotten."""
+"""Connections whose answer a Crowd remembers at most; then all are forgotten."""
 
 
 class Crowd:
@@ -41,6 +41,10 @@ class Crowd:
         found = not self._who.isdisjoint(self._audience.numbers_of(peer))
         self._known[peer.session_id] = peer, found
         return found
+
+    def forget(self, peer: Peer) -> None:
+        """Forget a connection that has ended: for `on_disconnect`."""
+        self._known.pop(peer.session_id, None)
 
 
 class _Users:

@@ -101,3 +101,8 @@ class Limits(Policy):
             message = f"the request has acks={request.acks}, expected {self._required}"
             return Reject(ErrorCode.INVALID_REQUIRED_ACKS, message=message)
         return FORWARD
+
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Forget the connection."""
+        if self._who is not None:
+            self._who.forget(peer)

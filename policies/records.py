@@ -98,6 +98,11 @@ class RecordRules(Policy):
                 return Reject(code, message=message)
         return FORWARD
 
+    def on_disconnect(self, peer: Peer, now_ms: int) -> None:
+        """Forget the connection."""
+        if self._who is not None:
+            self._who.forget(peer)
+
     def _broken_rule(self, head: BatchHead, now_ms: int) -> tuple[str, ErrorCode, str] | None:
         config = self._config
         if head.magic != MAGIC:

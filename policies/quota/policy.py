@@ -114,10 +114,11 @@ class Quota(Policy):
         # They lead directly to the rule: each further call costs a fifth of a request's time budget.
         self.on_request = self.rule.on_request  # type: ignore[method-assign] # see above
         self.on_response = self.rule.on_response  # type: ignore[method-assign] # see above
+        self._admins = Crowd(config.admins, config.teams)
         self._admin = QuotaAdmin(
             proxy(self),  # no cycle
             QuotaAdminSettings(
-                Crowd(config.admins, config.teams),
+                self._admins,
                 config.replicas,
                 config.forward_other_keys,
                 host.name,
@@ -166,6 +167,7 @@ class Quota(Policy):
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Remove the client's waiting request from its queue."""
+        self._admins.forget(peer)
         self.rule.on_disconnect(peer, now_ms)
 
     def on_tick(self, now_ms: int) -> None:

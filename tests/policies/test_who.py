@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies import crowd
-from policies.api import FORWARD, Peer, Reject
+from policies.api import FORWARD, Peer, Policy, Reject
 from policies.crowd import Crowd, members_of, users_of
 from policies.limits import Limits, LimitsConfig
 from policies.quota.policy import Quota
@@ -75,6 +75,25 @@ def test_what_a_crowd_remembers_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     for session_id in range(100):
         assert found.has(replace(ALICE, session_id=session_id))
         assert len(found._known) <= 10
+
+
+@pytest.mark.parametrize(
+    ("policy", "api", "settings"),
+    [
+        (Limits, "DeleteTopics", {"forbidden_apis": ["DeleteTopics"]}),
+        (RecordRules, "Produce", {"max_records": 1}),
+    ],
+)
+def test_a_connection_that_has_ended_is_forgotten(
+    policy: type[Policy], api: str, settings: dict[str, object]
+) -> None:
+    """By the policy's `on_disconnect`."""
+    bench = PolicyBench(policy, {"who": ["bob"], **settings})
+    made = bench.policy
+    made.on_request(bench.request(api), ALICE, 0)
+    assert len(made._who._known) == 1
+    made.on_disconnect(ALICE, 0)
+    assert not made._who._known
 
 
 def test_names_alone_are_judged_without_proofs() -> None:
