@@ -4,7 +4,7 @@ The method is that of `bench.in_process`. The policies decide nothing, so the fi
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 from typing import Final
@@ -14,6 +14,8 @@ from bench.harness.machine import describe, today
 from bench.harness.markdown import facts_line, table, write_section
 from bench.in_process import PRODUCE, PRODUCE_REPLY, REQUESTS, Cost, SessionLoop
 from bench.in_process import measure as measure_all
+from policies.access.config import AccessConfig, Rule
+from policies.access.policy import Access
 from policies.api import (
     FORWARD,
     Forward,
@@ -30,6 +32,7 @@ from policies.records import RecordRules, RecordRulesConfig
 from policies.testing import BenchHost
 from policies.testing.message_builder import request_body, response_body, topic_fields
 from policies.testing.record_writer import record_batch
+from proxy.core.engine import Engine
 from tests.support.core.sessions import make_engine
 from wire import codec
 from wire.apis import ApiKey, known
@@ -39,9 +42,16 @@ MAX_OTHER_US: Final = 0.15
 MAX_OPAQUE_US: Final = 0.6
 MAX_READING_US: Final = 2.0
 MAX_TOPIC_US: Final = 0.3
+MAX_RULES_US: Final = 1.0
+MAX_RULE_US: Final = 0.3
 METHOD: Final = """\
 Made by `make bench-policies`: one session in one process, without sockets or kernel; a small Produce and its reply
 unless stated otherwise, one in a read. *Added* is relative to the same requests without a policy."""
+
+RULES_METHOD: Final = """\
+Made by `make bench-policies`, as the costs of policies. The policy `access` has 10,000 rules, of which two are about
+the client, and its requests are allowed. *Added* is relative to the same requests without a policy, and for `access`
+to a policy that needs the same of them and decides nothing."""
 
 
 class _Asked(Policy):
@@ -90,11 +100,15 @@ class Case:
     api: tuple[int, int] | None = None
     """API key and version; none: the small Produce."""
     topics: int = 1
+    beside: str = ""
+    """The name of the case that is compared, if another than that without a policy."""
 
     @property
     def yardstick(self) -> str:
-        """The name of the case with the same requests and no policy; empty for these."""
-        return _yardstick(self.api, self.topics).name if self.policies else ""
+        """The name of the case with the same requests that it is compared with; empty for yardsticks."""
+        if self.beside or not self.policies:
+            return self.beside
+        return _yardstick(self.api, self.topics).name
 
 
 _NAMES: Final[Mapping[int, str]] = {
@@ -113,6 +127,32 @@ def _reading(api: tuple[int, int], topics: int) -> tuple[Case, Case]:
     most_us = MAX_READING_US + MAX_TOPIC_US * topics
     name = f"{_NAMES[api[0]]} of {topics} topics: `Need.TOPICS`"
     return _yardstick(api, topics), Case(name, (_Asked(Need.TOPICS),), most_us, api, topics)
+
+
+def _by_rules(api: tuple[int, int], topics: int) -> tuple[Case, Case, Case]:
+    """Return a policy that needs the topics, given by their ids, and beside it one that judges them by rules."""
+    plural = "s" if topics > 1 else ""
+    name = f"{_NAMES[api[0]]} of {topics} topic{plural} by id"
+    asked = Case(
+        f"{name}: `Need.TOPICS`", (_Asked(Need.TOPICS),), None, api, topics, f"{name}: no policy"
+    )
+    most_us = MAX_RULES_US + MAX_RULE_US * (topics - 1)
+    return (
+        Case(f"{name}: no policy", api=api, topics=topics),
+        asked,
+        Case(f"{name}: `access`", (_access(),), most_us, api, topics, asked.name),
+    )
+
+
+def _access() -> Policy:
+    """Return `access` with 10,000 rules, of which two are about the client."""
+    others = tuple(
+        Rule(who=(f"user-{number}",), topics={f"other-{number}.*": ("read", "write")})
+        for number in range(9_998)
+    )
+    mine = Rule(who=("ANONYMOUS",), topics={"topic-*": ("read",), "orders": ("all",)})
+    more = Rule(who=("ANONYMOUS",), topics={"topic-*": ("write",)})
+    return Access(AccessConfig((*others, mine, more)), BenchHost())
 
 
 def _records() -> Policy:
@@ -154,6 +194,19 @@ CASES: Final = (
 )
 """The cases; each yardstick stands before the cases that are compared with it."""
 
+RULE_CASES: Final = (
+    *_by_rules((ApiKey.PRODUCE, 13), 1),
+    *_by_rules((ApiKey.PRODUCE, 13), 10),
+    *_by_rules((ApiKey.FETCH, 13), 1),
+    *_by_rules((ApiKey.FETCH, 13), 10),
+    *_by_rules((ApiKey.FETCH, 13), 100),
+)
+"""The same, of `access`."""
+
+
+TOPICS: Final = {(number + 1).to_bytes(16, "big"): f"topic-{number:02}" for number in range(100)}
+"""Names by id."""
+
 
 def frames(case: Case) -> tuple[bytes, bytes]:
     """Return the request of a case and its reply, both with correlation id 1."""
@@ -162,7 +215,8 @@ def frames(case: Case) -> tuple[bytes, bytes]:
     api = known(*case.api)
     assert api is not None
     names = {f"topic-{number:02}": (0,) for number in range(case.topics)}
-    fields = topic_fields(codec.request_shape(api), names, {}, record_batch([bytes(40)]))
+    ids = {name: topic_id for topic_id, name in TOPICS.items()}
+    fields = topic_fields(codec.request_shape(api), names, ids, record_batch([bytes(40)]))
     if api.key == ApiKey.PRODUCE:
         fields["acks"] = -1
     body = request_body(api, fields)
@@ -174,28 +228,42 @@ def frames(case: Case) -> tuple[bytes, bytes]:
     )
 
 
-def measure(rounds: int = ROUNDS, requests: int = REQUESTS) -> list[Cost]:
-    """Measure every case; return the costs in the order of CASES."""
+def measure(
+    rounds: int = ROUNDS, requests: int = REQUESTS, cases: Sequence[Case] = CASES
+) -> list[Cost]:
+    """Measure these cases; return the costs in their order."""
     loops = [
         SessionLoop(
             case.name,
-            make_engine(case.policies),
+            _engine(case),
             case.yardstick,
             requests=requests // case.topics,
             batch=1,  # the general path ends a turn after a few requests
             frames=frames(case),
         )
-        for case in CASES
+        for case in cases
     ]
     return measure_all(loops, rounds)
 
 
-def section(costs: list[Cost], facts: dict[str, str]) -> str:
-    """Return the section of RESULTS.md; a limit that was not kept is marked."""
-    rows = [_row(case, cost) for case, cost in zip(CASES, costs, strict=True)]
+def _engine(case: Case) -> Engine:
+    engine = make_engine(case.policies)
+    engine.rewrites.learn(dict(TOPICS))
+    return engine
+
+
+def section(
+    costs: list[Cost],
+    facts: dict[str, str],
+    cases: Sequence[Case] = CASES,
+    title: str = "The cost of policies",
+    method: str = METHOD,
+) -> str:
+    """Return a section of RESULTS.md; a limit that was not kept is marked."""
+    rows = [_row(case, cost) for case, cost in zip(cases, costs, strict=True)]
     parts = [
-        "## The cost of policies",
-        METHOD,
+        f"## {title}",
+        method,
         table(["", "µs on the loop", "added", "limit"], rows),
         facts_line(facts),
     ]
@@ -214,15 +282,19 @@ def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
     numbers = {"rounds": ROUNDS, "requests": REQUESTS}
     given = options("bench.policy_costs", __doc__, **numbers).parse_args(arguments)
-    costs = measure(given.rounds, given.requests)
     facts = {
         "date": today(),
         "rounds": f"{given.rounds} of {given.requests:,} requests",
         **describe(),
     }
-    found = section(costs, facts)
-    print(found, end="\n\n")
-    write_section(given.out, "policies", found)
+    costs = measure(given.rounds, given.requests)
+    rules = measure(given.rounds, given.requests, RULE_CASES)
+    for name, found in (
+        ("policies", section(costs, facts)),
+        ("access", section(rules, facts, RULE_CASES, "The cost of access", RULES_METHOD)),
+    ):
+        print(found, end="\n\n")
+        write_section(given.out, name, found)
     return 0
 
 
