@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wire.codec import Message
     from wire.fetch import FetchHead, ShareFetchHead
     from wire.produce import ProduceWalker
+    from wire.request_names import RequestNames
     from wire.topic_refs import TopicRef
 
 ANONYMOUS = "ANONYMOUS"
@@ -117,6 +118,10 @@ class Request(Protocol):
 
         With Need.TOPICS that of a Fetch.
         """
+
+    @property
+    def names(self) -> RequestNames | None:
+        """All that the next ones tell, for who judges every request; None where they raise LookupError."""
 
     @property
     def topics(self) -> tuple[TopicRef, ...]:

@@ -149,15 +149,21 @@ class Access(Policy):
         if client is None or client.peer is not peer or client.rights is not books.rights:
             client = books.client(peer)
         needed = _QUICK.get(request.api_key)
-        if needed is not None:
+        names = request.names
+        if (
+            needed is not None
+            and names is not None
+            and names.topics_complete
+            and not names.transactional_ids
+            and not names.acts
+        ):
             masks = client.subject.topics
-            for topic in request.topics:
+            for topic in names.topics:
                 if not masks.get(topic.name, 0) & needed:
                     break
             else:
-                if request.topics_complete and not request.transactional_ids and not request.acts:
-                    patches = self._short_wait(request)
-                    return Forward(patches) if patches else FORWARD
+                patches = self._short_wait(request)
+                return Forward(patches) if patches else FORWARD
         return self._judge(request, client)
 
     def on_response(
@@ -264,11 +270,9 @@ class Access(Policy):
 
     def _short_wait(self, request: Request) -> tuple[Patch, ...]:
         head = request.head
-        if (
-            isinstance(head, FetchHead)
-            and head.max_wait_ms > MAX_WAIT_MS
-            and not self.host.observes
-        ):
+        if not isinstance(head, FetchHead) or head.max_wait_ms <= MAX_WAIT_MS:
+            return ()
+        if not self.host.observes:
             return (Patch(head_offsets(request.api_version).max_wait_ms, _SHORT_WAIT),)
         return ()
 
