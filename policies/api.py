@@ -75,13 +75,14 @@ class Forward:
     """Forward the request. The chain continues with the next policy.
 
     `patches` need HEAD or BODY and change fixed-width fields in place. `body` needs BODY and replaces the whole
-    body; this is the slow path, and no policy that is on by default uses it. `exempt`: see EXEMPT.
+    body; this is the slow path, and no policy that is on by default uses it. `exempt`: see EXEMPT. `denials` are parts
+    that are refused beside these changes; without changes, return the Deny itself.
     """
 
     patches: tuple[Patch, ...] = ()
     body: bytes | None = None
     exempt: bool = field(default=False, compare=False)
-    denials: tuple[Deny, ...] = ()  # of all policies, for the core; a policy returns Deny itself
+    denials: tuple[Deny, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class PolicyDecision(NamedTuple):
     def kind(self) -> str:
         """One of `reject`, `respond`, `throttle`, `hold` and `change`. A refusal of all or a part is a `reject`."""
         verdict = self._ends
-        if isinstance(verdict, Reject | Deny):
+        if isinstance(verdict, Reject) or self._denials:
             return "reject"
         if isinstance(verdict, Respond):
             return "respond"
@@ -61,15 +61,25 @@ class PolicyDecision(NamedTuple):
     def error(self) -> str:
         """Kafka's name of the error code of the refusal; empty if it does not refuse."""
         verdict = self._ends
-        if isinstance(verdict, Deny):
-            return ", ".join(sorted({error_name(code) for code in verdict.used_codes}))
-        return error_name(verdict.code) if isinstance(verdict, Reject) else ""
+        if isinstance(verdict, Reject):
+            return error_name(verdict.code)
+        codes = {code for denial in self._denials for code in denial.used_codes}
+        return ", ".join(sorted(map(error_name, codes)))
 
     @property
     def message(self) -> str:
         """The policy's reason for the refusal; empty if it gives none."""
         verdict = self._ends
-        return verdict.message if isinstance(verdict, Reject | Deny) else ""
+        if isinstance(verdict, Reject):
+            return verdict.message
+        return self._denials[0].message if self._denials else ""
+
+    @property
+    def _denials(self) -> tuple[Deny, ...]:
+        ends = self._ends
+        if isinstance(ends, Deny):
+            return (ends,)
+        return ends.denials if isinstance(ends, Forward) else ()
 
     @property
     def _ends(self) -> Verdict:
@@ -94,4 +104,6 @@ def is_no_op(verdict: Verdict) -> bool:
     """Return whether this verdict changes neither the request nor the client's timing; an exemption changes neither."""
     if isinstance(verdict, Throttle):
         return not verdict.throttle_time_ms and is_no_op(verdict.forward)
-    return isinstance(verdict, Forward) and not verdict.patches and verdict.body is None
+    if not isinstance(verdict, Forward):
+        return False
+    return not verdict.patches and not verdict.denials and verdict.body is None

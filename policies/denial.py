@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -84,6 +85,14 @@ class Deny:
             raise TypeError(f"Deny.message is not text of {MAX_MESSAGE_CHARS} characters at most")
         object.__setattr__(self, "asked", frozenset(asked))
         object.__setattr__(self, "has_partitions", has_partitions)
+
+    def named(self, policy: str) -> Deny:
+        """Return the same denial as that of this entry. Its keys are not checked again: there may be thousands."""
+        if self.policy == policy:
+            return self
+        found = copy(self)
+        object.__setattr__(found, "policy", policy)
+        return found
 
     @property
     def used_codes(self) -> set[int]:

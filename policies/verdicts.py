@@ -113,9 +113,10 @@ def check_time(found: object) -> None:
 def merge(first: Forward, second: Forward | Deny, policy: str = "") -> Forward:
     """Return the Forward that does what both do; `policy` has returned `second`. FORWARD and EXEMPT stay themselves."""
     if isinstance(second, Deny):
-        return replace(first, denials=(*first.denials, replace(second, policy=policy)))
+        return replace(first, denials=(*first.denials, second.named(policy)))
     body = first.body if second.body is None else second.body
-    patches, denials = first.patches + second.patches, first.denials + second.denials
+    named = (denial.named(denial.policy or policy) for denial in second.denials)
+    patches, denials = first.patches + second.patches, (*first.denials, *named)
     return _forward(Forward(patches, body, first.exempt or second.exempt, denials))
 
 
@@ -186,6 +187,9 @@ def _check_forward(verdict: Forward) -> None:
             raise VerdictError(f"expected a Patch in Forward.patches, got {short_repr(patch)}")
         check_int("Patch.offset", patch.offset, 0, 2_147_483_647)
         check_bytes("Patch.data", patch.data)
+    denials: object = verdict.denials
+    if type(denials) is not tuple or any(type(denial) is not Deny for denial in denials):
+        raise VerdictError(f"Forward.denials is {short_repr(denials)}, expected a tuple of Deny")
 
 
 def _check_reject(verdict: Reject) -> None:

@@ -80,6 +80,35 @@ def test_a_denial_is_reported_as_a_refusal():
     assert decision.error == "GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED"
 
 
+def test_a_change_beside_a_denial_is_reported_as_a_refusal():
+    """By the name of the entry, its codes and words; and in mode observe it is no empty verdict."""
+    verdict = Forward((Patch(0, b"x"),), denials=(Deny({"x": CODE}, "secret"),))
+    decision = PolicyDecision("a", verdict, PEER, "Metadata", 0)
+    assert (decision.kind, decision.message) == ("reject", "secret")
+    assert decision.error == "TOPIC_AUTHORIZATION_FAILED"
+    assert not is_no_op(Forward(denials=(Deny({"x": CODE}),)))
+    assert is_no_op(Forward())
+    joined, _ = ask(Entry("a", Says(verdict)), Entry("b", Says(Deny({"y": CODE}))))
+    assert [denial.policy for denial in joined.denials] == ["a", "b"]
+
+
+@pytest.mark.parametrize("denials", [[], (1,), (Forward(),), {}])
+def test_other_denials_of_a_forward_are_a_mistake(denials):
+    """They are a tuple of Deny."""
+    with pytest.raises(TypeError, match=r"Forward\.denials"):
+        check_request(Forward(denials=denials))
+
+
+def test_a_denial_is_named_without_checking_it_again():
+    """It is the same but for the name of its entry."""
+    denial = Deny({GROUP: 30, ("t", 1): CODE}, "no")
+    named = denial.named("a")
+    assert (named, named.policy, named.message) == (denial, "a", "no")
+    assert (named.asked, named.has_partitions) == (denial.asked, True)
+    assert named.code_of(Item(ResourceType.GROUP, "g")) == 30
+    assert named.named("a") is named
+
+
 def test_an_exemption_beside_a_denial_takes_nothing_from_it():
     """The denial stays when the exemption is noted and removed."""
     joined = merge(merge(FORWARD, Deny({"x": CODE})), Forward(exempt=True))
