@@ -21,7 +21,7 @@ from policies.testing.bench_request import (
     refusals,
     response_to,
 )
-from policies.testing.client_view import ClientView, client_view
+from policies.testing.client_view import ClientView, client_view, result_of
 from policies.testing.message_builder import request_body, topic_fields
 from policies.testing.record_writer import record_batch
 from policies.validation import SettingsError, try_convert
@@ -262,12 +262,9 @@ class PolicyBench:
         """Return what the chain decides; FORWARD when the policy is not interested in this API."""
         peer = request.peer = peer or self.peer
         request.hooks = self.chain.hooks(request.api_key)
-        if request.hooks.need is Need.TOPICS:
-            with suppress(WireError):  # as above
-                request.read_names(self.host.topics)
+        self.reads(request)
         if request.hooks.prepare is not None and request.names is not None:
-            for _ in request.hooks.prepare(request, peer):
-                pass
+            result_of(request.hooks.prepare(request, peer))
         on_request = request.hooks.on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
         if verdict is not FORWARD:
