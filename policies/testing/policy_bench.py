@@ -21,7 +21,7 @@ from policies.testing.bench_request import (
     refusals,
     response_to,
 )
-from policies.testing.client_view import ClientView, client_view, result_of
+from policies.testing.client_view import ClientView, client_view
 from policies.testing.message_builder import request_body, topic_fields
 from policies.testing.record_writer import record_batch
 from policies.validation import SettingsError, try_convert
@@ -264,7 +264,7 @@ class PolicyBench:
         request.hooks = self.chain.hooks(request.api_key)
         self.reads(request)
         if request.hooks.prepare is not None and request.names is not None:
-            result_of(request.hooks.prepare(request, peer))
+            list(request.hooks.prepare(request, peer))  # to its end
         on_request = request.hooks.on_request
         verdict = FORWARD if on_request is None else on_request(request, peer, self.now_ms)
         if verdict is not FORWARD:
