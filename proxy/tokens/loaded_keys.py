@@ -105,15 +105,19 @@ class LoadedKeys:
             return known
         return KeySet(content, self._algorithms)
 
-    def adopt(self, keys: KeySet) -> None:
-        """Use these keys, which were read now."""
+    def begin(self) -> None:
+        """Read the keys now, before there is an event loop; blocks. Raises FileError and KeySetError."""
+        self._adopt(self.read(), math.inf)
+
+    def _adopt(self, keys: KeySet, good_until: float) -> None:
         self._serial += keys is not self._keys
         self._keys = keys
+        self._good_until = good_until
         self.loaded_ms = int(time.time() * 1000)  # for people; what counts is monotonic
-        self._good_until = trio.current_time() + self._max_stale_s
 
     async def run(self) -> None:
         """Load the keys again and again, until cancelled."""
+        self._good_until = min(self._good_until, trio.current_time() + self._max_stale_s)
         while True:
             delay_s = self._refresh_s
             if self._in_a_row:
@@ -135,7 +139,8 @@ class LoadedKeys:
         serial = self._serial
         try:
             with trio.fail_after(TOTAL_S):
-                self.adopt(await self._in_thread(self.read))
+                keys = await self._in_thread(self.read)
+            self._adopt(keys, trio.current_time() + self._max_stale_s)
         except (KeySetError, FileError) as error:
             why = str(error)
         except trio.TooSlowError:

@@ -51,7 +51,7 @@ def keys_of(
     )
     if not asks:
         try:
-            keys.adopt(keys.read())
+            keys.begin()
         except KeySetError as error:
             raise FileError(f"{settings.jwks!r}: {error}", EXPECTED) from None
     return keys

@@ -29,6 +29,16 @@ def paths(
 
 ASKED = {**FILES, "client_ca_file": "ca"}
 BOTH = {**USERS, "mechanisms": ["SCRAM-SHA-512", "PLAIN"]}
+CHECK = {"jwks": "keys.json", "issuer": "https://idp", "audience": ["kafka"]}
+
+
+def bearer(check: dict[str, object]) -> dict[str, object]:
+    return {"mechanisms": ["OAUTHBEARER"], "oauthbearer": check}
+
+
+BEARER, UNSIGNED = bearer({**CHECK}), bearer({"accept_unsigned_tokens": True})
+OF_ANYONE = bearer({"jwks": "keys.json", "issuer": "https://idp", "accept_any_audience": True})
+BY_HTTP = bearer({**CHECK, "jwks": "http://127.0.0.1/keys"})
 TOLD: tuple[tuple[dict[str, object], dict[str, object], str, str], ...] = (
     # The default settings have no hint, and neither have settings of TLS and SASL that protect each other.
     ({}, {}, "", ""),
@@ -41,6 +51,13 @@ TOLD: tuple[tuple[dict[str, object], dict[str, object], str, str], ...] = (
     ({}, {**OPEN, "sasl": BOTH}, "", "listen.sasl.mechanisms"),
     ({}, {**OPEN, "sasl": USERS}, "", ""),
     ({}, {"sasl": BOTH}, "", ""),
+    # A token in clear text can be used by whoever reads it; one without a signature is made by anyone.
+    ({}, {**OPEN, "sasl": BEARER}, "", "listen.sasl.mechanisms"),
+    ({}, {"sasl": BEARER}, "", ""),
+    ({}, {**OPEN, "tls": FILES, "sasl": BEARER}, "", ""),
+    ({}, {"sasl": UNSIGNED}, "", "listen.sasl.oauthbearer.accept_unsigned_tokens"),
+    ({}, {"sasl": OF_ANYONE}, "", "listen.sasl.oauthbearer.accept_any_audience"),
+    ({}, {"sasl": BY_HTTP}, "", "listen.sasl.oauthbearer.jwks"),
     # With load balancers that may be anywhere, every client could write a header.
     ({}, {"proxy_protocol": {"from": ["0.0.0.0/0"]}}, "", "listen.proxy_protocol.from"),
     ({}, {"proxy_protocol": {"from": ["10.0.0.0/8"]}}, "", ""),

@@ -14,6 +14,7 @@ from proxy.core.auth.users_text import STAND_IN_KEY_BYTES, with_stand_in_key
 from proxy.preflight.security_files import findings
 from proxy.tls.contexts import CertificateFileError, client_context, server_context
 from tests.support.shell.certificates import Authority, Pair
+from tests.support.shell.token_issuer import jwks
 
 CANARY = "canary-77e1a0"
 NOW = datetime.now(UTC)
@@ -333,3 +334,39 @@ def test_a_secret_that_every_user_can_read_has_a_hint(pair: Pair, tmp_path: Path
         problems, (hint,) = found(section, settings)
         assert problems == []
         assert hint.startswith(f"{path}: every user of this machine can read '")
+
+
+BEARER = {"MECHANISMS": "OAUTHBEARER"}
+
+
+def bearer(**settings: object) -> dict[str, object]:
+    check = {"ISSUER": "https://idp", "AUDIENCE": "kafka", **settings}
+    return {**BEARER, **{f"OAUTHBEARER_{key}": value for key, value in check.items()}}
+
+
+def test_the_keys_for_tokens_are_read_as_at_a_start(tmp_path: Path, authority: Authority) -> None:
+    """A file that has no usable key would stop it. An address is not asked, but what it needs is read."""
+    file = tmp_path / "keys.json"
+    file.write_bytes(jwks("ES256", "RS256"))
+    assert found("LISTEN_SASL", bearer(JWKS=file)) == ([], [])
+    for content, words in (
+        (b"{}", "no list"),
+        (b"x", "no JSON"),
+        (b'{"keys": []}', "none of its 0"),
+    ):
+        file.write_bytes(content)
+        ((problem,), _) = found("LISTEN_SASL", bearer(JWKS=file))
+        assert problem.path == "listen.sasl.oauthbearer.jwks"
+        assert words in problem.found
+    file.write_bytes(jwks("ES384"))
+    ((problem,), _) = found("LISTEN_SASL", bearer(JWKS=file, ALGORITHMS="RS256"))
+    assert "none of its 1 keys can be used for RS256" in problem.found
+    file.unlink()
+    ((problem,), _) = found("LISTEN_SASL", bearer(JWKS=file))
+    assert problem.found == f"{str(file)!r}: No such file or directory"
+    url, token = "https://127.0.0.1:1/keys", secret(tmp_path)
+    good = {"JWKS": url, "JWKS_CA_FILE": authority.ca_file, "JWKS_TOKEN_FILE": token}
+    assert found("LISTEN_SASL", bearer(**good)) == ([], [])
+    for key in ("JWKS_CA_FILE", "JWKS_TOKEN_FILE"):
+        ((problem,), _) = found("LISTEN_SASL", bearer(**{**good, key: tmp_path / "gone"}))
+        assert problem.path == f"listen.sasl.oauthbearer.{key.lower()}"

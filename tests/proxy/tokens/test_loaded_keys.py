@@ -191,3 +191,20 @@ async def test_the_keys_are_read_in_a_thread() -> None:
     assert await keys.load() == ""
     assert seen != [threading.get_ident()]
     assert keys.loaded_ms > 1_700_000_000_000
+
+
+async def test_keys_that_were_read_before_the_start_become_too_old_like_others(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    """A file that is gone from then on is no key for ever."""
+    source = Source("ES256-a")
+    source.keys._read = lambda: jwks("ES256-a")
+    source.keys.begin()
+    assert source.keys.revision == 1
+    source.keys._read = source._read
+    source.content = FileError("x", "y")
+    nursery.start_soon(source.keys.run)
+    await trio.sleep(STALE_S - 60)
+    assert source.keys.revision == 1
+    await trio.sleep(120)
+    assert source.keys.revision == 0
