@@ -19,11 +19,13 @@ from tests.support.kafka.kafka_sasl import SCRAM_512
 from tests.support.kafka.sasl_talk import Talk
 from tests.support.kafka.security_setups import ALICE, SLUICE, Files, write_users
 from tests.support.kafka.three_libraries import COUNT, LIBRARIES, move
+from tests.support.kafka.token_security import TokenSecurity, allowing
 from tests.support.kafka.topics import Topics
-from tests.support.messages.sasl import FAILED, Scram
+from tests.support.messages.sasl import FAILED, Scram, bearer
 from tests.support.processes.sluice_process import SluiceProcess
 from tests.support.shell.certificates import Authority
 from tests.support.shell.token_endpoint import TokenEndpoint
+from tests.support.shell.token_issuer import IdentityProvider
 from tests.support.telemetry.usage_log import shown
 
 pytestmark = pytest.mark.slow
@@ -34,6 +36,7 @@ APP: Final = ("billing", "billing-secret-of-sluice")
 ANSWERED_HERE: Final = {"DescribeClientQuotas"}
 """The quotas of Sluice are shown to all; those of the brokers are not."""
 SECRET: Final = "the-client's-secret"  # noqa: S105 - a made-up secret
+ACCOUNT: Final = "token-of-the-account-of-sluice"
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +150,50 @@ def test_a_hosted_kafka(
         assert endpoint.scopes == {"kafka"}
 
     assert users(tmp_path) == {"billing"}
+
+
+def test_pods_of_kubernetes(
+    kafka_secure: KafkaCluster,
+    security_files: Files,
+    topics: Topics,
+    java: Java,
+    tmp_path: Path,
+) -> None:
+    """A pod shows the token of its service account, and the broker sees Sluice's user alone."""
+    (tmp_path / "brokers-ca.pem").write_bytes(security_files.ca.read_bytes())
+    (tmp_path / "tls.crt").write_bytes(security_files.server.cert_file.read_bytes())
+    (tmp_path / "tls.key").write_bytes(security_files.server.key_file.read_bytes())
+    (tmp_path / "password").write_text(f"{SLUICE[1]}\n")
+    (tmp_path / "token").write_text(ACCOUNT)
+    kubernetes = "https://kubernetes.default.svc.cluster.local"
+    with IdentityProvider("RS256", pair=security_files.server) as api_server:
+        api_server.bearer = ACCOUNT  # as Sluice's own account
+        variables = {
+            "SLUICE_LISTEN_ADVERTISED_HOST": "127.0.0.1",
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_JWKS": api_server.url("/openid/v1/jwks"),
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_JWKS_CA_FILE": str(security_files.ca),
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_JWKS_TOKEN_FILE": str(tmp_path / "token"),
+        }
+        bootstrap = kafka_secure.bootstrap_of(SASL_SSL)
+        sluice = example("pods.yaml", bootstrap, tmp_path, **variables)
+        pod = "system:serviceaccount:shop:orders"
+        file = tmp_path / "pod-token"
+        file.write_text(api_server.token(pod, iss=kubernetes, aud=["kafka"]))
+        security: Any = TokenSecurity(
+            api_server, pod, (("iss", kubernetes),), ca_file=security_files.ca, file=file
+        )
+        with sluice:
+            allowed = allowing(java, api_server, file)
+            move_all(LIBRARIES, allowed, sluice.bootstrap, topics, security, tmp_path)
+            context = ssl.create_default_context(cafile=str(security_files.ca))
+            with Talk(sluice.port, context=context) as talk:
+                assert talk.handshake("OAUTHBEARER") == 0
+                other = talk.token(bearer(api_server.token(pod, iss=kubernetes, aud="vault")))
+                assert other is not None
+                assert other.auth_bytes == b'{"status":"invalid_token"}'
+        assert api_server.asked.keys() == {"/openid/v1/jwks"}
+
+    assert users(tmp_path) == {"shop.orders"}
 
 
 def test_a_gateway(
