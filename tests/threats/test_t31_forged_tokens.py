@@ -148,7 +148,7 @@ def test_the_same_client_with_a_good_token_is_in() -> None:
     for kid in KIDS:
         made = gate()
         made.wire.client(sasl.handshake(1, "OAUTHBEARER"))
-        made.wire.client(sasl.authenticate(2, bearer(signed(kid).decode())))
+        made.wire.client(sasl.authenticate(2, bearer(signed(kid, iat=NOW, exp=NOW + 300).decode())))
         made.verify()
         assert made.speaker() == ("alice", "sasl")
 
