@@ -115,6 +115,8 @@ class Access(Policy):
         self._hints = tuple(config.hints())
         grants = tuple(config.grants())
         self.books = Books(Rights(grants, config.teams))
+        if host.observes:  # no reply is cut, so none is kept
+            self.response_apis = self.hears_body = frozenset()
         self._brokers_create = config.auto_create_topics_enable
         self._denied = host.counter(
             "denied_access", "Requests and items of requests that no rule allowed.", ("kind",)
