@@ -46,6 +46,7 @@ class _NamesSource(LayoutCode):
         self._act = act_of(api)
         self._loops = 0
         self._takes = "+="  # a partition is one of several
+        self._looks_at_batches = False
         # A broker reads a known tag by its own length. Only a fetched partition has some before other topics.
         is_fetch = api.key == ApiKey.FETCH and api.version >= FETCH_TAGS_SINCE
         self._spend = "spend_fetch_tags" if is_fetch else "spend_tags"
@@ -62,7 +63,10 @@ class _NamesSource(LayoutCode):
         self.add("if pos > end: raise _beyond_end(pos, end)")
         self.add("if budget < 0: raise _over_budget(0, budget)")
         code = "\n".join(self.lines)
-        start = ["topics = []"]  # a list for names that this version does not have is not made
+        start = [
+            "topics = []",
+            *(["writes = False"] if self._looks_at_batches else []),
+        ]  # a list for names that this version does not have is not made
 
         def found(mark: str, first: str, told: str, otherwise: str) -> str:
             if mark not in code:
@@ -74,7 +78,7 @@ class _NamesSource(LayoutCode):
             "tuple(topics)",
             found("groups.", "groups = []", "tuple(groups)", "()"),
             found("complete =", "complete = True", "complete", "True"),
-            found("ids.", "ids = []", "tuple(ids) if ids else ()", "()"),
+            found("ids.", "ids = []", f"tuple(ids) if {self._told()} else ()", "()"),
             found("act =", "act = False", f"{(self._act,)} if act else ()", self._sure_acts()),
             found("created.", "created = []", "tuple(created)", self._created(code)),
             found("has_pattern =", "has_pattern = False", "has_pattern", "False"),
@@ -84,6 +88,10 @@ class _NamesSource(LayoutCode):
         if self._in_turns:
             self.lines[1:1] = ["    steps = 0", "    yield"]
         return self.lines
+
+    def _told(self) -> str:
+        """Return what says whether transactional ids are told: that of a Produce if a batch is transactional."""
+        return "writes" if self._looks_at_batches else "ids"
 
     def _sure_acts(self) -> str:
         """Return the acts that each request of this version asks for, whatever it says."""
@@ -149,6 +157,10 @@ class _NamesSource(LayoutCode):
         elif kind == "u":
             self._nullable_id()
         elif kind in "sb":
+            if kind == "b" and self._looks_at_batches:
+                size_at = "compact_length" if self.flexible else "bytes_length"
+                self.add("if ids and not writes:")
+                self.add(f"    writes = may_be_transactional(buf, *{size_at}(buf, pos, end))")
             self.skip_text("skip_string" if kind == "s" else "skip_bytes")
         elif kind in "tnwgdx":
             self._name(kind)
@@ -170,15 +182,18 @@ class _NamesSource(LayoutCode):
 
     def _nullable_id(self) -> None:
         """Read a transactional id; without one the request may ask for an act in its place."""
-        if self.flexible:  # most often there is none: its size is a zero
-            self.add("id_ = None", "if not buf[pos]: pos += 1")
-            with self.block("else:"):
-                self.read_text("id_")
-        else:
-            self.read_text("id_")
-        self.add("if id_ is not None: ids.append(id_)")
+        self._looks_at_batches = self._api.key == ApiKey.PRODUCE
+        told = ["if id_ is not None: ids.append(id_)"]
         if self._act:
-            self.add("else: act = True")
+            told.append("else: act = True")
+        if self._act or not self.flexible:
+            self.read_text("id_")
+            self.add(*told)
+            return
+        self.add("if not buf[pos]: pos += 1")  # most often there is none
+        with self.block("else:"):
+            self.read_text("id_")
+            self.add(*told)
 
     def _resource(self, kind: str) -> None:
         """Read a config resource (`r`), an ACL's resource (`a`) or a coordinator's key (`k`, `q`)."""

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 ZERO_ID: Final = bytes(16)
 """The id in requests that stands for "no id"."""
+_BATCH_HEAD_BYTES: Final = 61
+_MAGIC_AT: Final = 16
+_ATTRIBUTES_END: Final = 22
+"""The lower byte of a batch's attributes."""
+_TRANSACTIONAL: Final = 0x10
 _CLUSTER_ID_TAG: Final = 0
 _REPLICA_TAG: Final = 1
 _REPLICA_BYTES: Final = 12
@@ -44,6 +49,7 @@ class RequestNames(NamedTuple):
     """Whether the request is about no other topics than these: False if it asks for all, by a pattern, or cannot be
     read in this version."""
     transactional_ids: tuple[str, ...] = ()
+    """That of a Produce only if one of its batches may be of a transaction."""
     acts: tuple[str, ...] = ()
     """The acts on the cluster that it asks for."""
     created: tuple[str, ...] = ()
@@ -202,12 +208,23 @@ def spend_replica(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, in
     return stop, budget, is_replica
 
 
+def may_be_transactional(buf: Buffer, size_bytes: int, pos: int) -> bool:
+    """Return whether records of this size at `pos` may be of a transaction: False for one whole batch that is of none.
+
+    Kafka looks at the first batch of each partition, and then refuses records that are not one batch of magic 2.
+    """
+    if size_bytes < _BATCH_HEAD_BYTES or int32_at(buf, pos + 8)[0] + 12 != size_bytes:
+        return True
+    return buf[pos + _MAGIC_AT] != 2 or buf[pos + _ATTRIBUTES_END] & _TRANSACTIONAL != 0
+
+
 TOOLS: Final[dict[str, object]] = {
     **vars(primitives),
     **vars(varint),
     **vars(topic_refs),
     "ZERO_ID": ZERO_ID,
     "spend_fetch_tags": spend_fetch_tags,
+    "may_be_transactional": may_be_transactional,
     "spend_replica": spend_replica,
     "RequestNames": RequestNames,
     "_bad_size": _bad_size,

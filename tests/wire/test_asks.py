@@ -109,6 +109,9 @@ def holds(fact: Fact, value: object, struct: object) -> bool:
             return value is None
         case "not null":
             return value is not None
+        case "not null and a batch is transactional":  # none that is drawn is one whole batch
+            partitions = [each for topic in struct.topic_data for each in topic.partition_data]  # type: ignore[attr-defined]
+            return value is not None and bool(partitions)
         case "not empty":
             return bool(value)
         case ">= 0":

@@ -6,8 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from sluice.messages import make_request
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
+from tests.support.messages.record_batches import batch
 from wire import codec, request_names
 from wire.apis import Api, ApiKey
 from wire.authorization import checks_of, is_authorized
@@ -92,6 +94,8 @@ def expected(api: Api, message: object) -> RequestNames:
                     created.extend(each.name for each in inner)
             elif field.name in IDS:
                 acts = acts or inner is None
+                if api.key == ApiKey.PRODUCE and not any(t.partition_data for t in value.topic_data):  # type: ignore[attr-defined] # fmt: skip
+                    continue
                 ids.extend([inner] if isinstance(inner, str) else inner or ())
             elif field.name in {"replica_id", "replica_state"} and api.key == ApiKey.FETCH:
                 acts = acts or getattr(inner, "replica_id", inner) >= 0
@@ -344,3 +348,47 @@ def test_a_coordinator_that_only_brokers_look_for_asks_for_their_right(key_type,
     found = read(api, bytes([key_type]) + b"\x02\x02a\x00")
     assert (found.acts, found.groups) == (acts, ())
     assert found.transactional_ids == (("a",) if key_type == 1 else ())
+
+
+def produce(version: int, transactional_id: str | None, *records: bytes) -> bytes:
+    """The body of a Produce with these records, each in a partition of its own."""
+    partitions = [{"index": at, "records": each} for at, each in enumerate(records)]
+    return codec.encode(
+        make_request(
+            api_of(ApiKey.PRODUCE, version),
+            {
+                "transactional_id": transactional_id,
+                "topic_data": [{"partition_data": partitions}],
+            },
+        )
+    )
+
+
+PLAIN = batch(1)
+SENT = PLAIN[:22] + bytes([PLAIN[22] | 0x10]) + PLAIN[23:]
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize(
+    ("records", "asks"),
+    [
+        ((PLAIN,), False),
+        ((SENT,), True),
+        ((PLAIN, SENT), True),
+        ((PLAIN, PLAIN), False),
+        ((PLAIN + SENT,), True),  # a broker looks at the first batch, and refuses a second one
+        ((PLAIN[:60],), True),
+        ((b"",), True),
+        ((batch(1, magic=1),), True),
+        ((), False),
+    ],
+)
+def test_a_produce_asks_for_its_transactional_id_if_a_batch_is_of_a_transaction(
+    version, records, asks
+):
+    """As a broker does. Records that may be read in two ways count as those of a transaction."""
+    api = api_of(ApiKey.PRODUCE, version)
+    body = produce(version, "x", *records)
+    assert read(api, body).transactional_ids == (("x",) if asks else ())
+    assert in_turns(api, body) == read(api, body) == read(api, body)  # the second time by its bytes
+    assert read(api, produce(version, None, *records)).transactional_ids == ()
