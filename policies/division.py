@@ -8,6 +8,8 @@ Rules:
   its policy means something else than the table.
 - A request of which nothing is left is forwarded all the same if its reply tells more than the items: of the group, or
   of the cluster; and in a share session, which counts its requests.
+- What the names say is denied must be found among the items, which are read by other code: else the request is
+  refused whole.
 - It pauses in a large request.
 """
 
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from wire.api_keys import ApiKey
 from wire.authorization import Ask, Check, Operation, ResourceType, Scope, checks_of
 from wire.errors import ErrorCode, WireError
-from wire.item_arrays import Item, is_divisible, item_checks
+from wire.item_arrays import Item, is_divisible, item_checks, item_layout
 from wire.large_refusals import refusing_items
 from wire.replies import empty_body
 from wire.reply_joins import Additions, add_items
@@ -99,6 +101,8 @@ def divided(
         # by the names that the policies saw
         name_of = {t.topic_id: t.name for t in names.topics if t.topic_id and t.name}
         parts = yield from dividing(api, buf, body_at, name_of, label_of)
+        if not _has_all(api, parts, refused):
+            return Division(refused[:1])
         added = yield from _additions(api, parts, words_of)
         if parts.items or tells_more(api):
             return Division(refused, parts.rest, added)
@@ -111,6 +115,15 @@ def divided(
 def tells_more(api: Api) -> bool:
     """Return whether the reply tells more than the items: of the group, of a session, or of rights on the cluster."""
     return api.key in _TELLS_MORE or (api.key == ApiKey.METADATA and api.version in _CLUSTER_RIGHTS)
+
+
+def _has_all(api: Api, parts: Parts[Label], refused: tuple[Label, ...]) -> bool:
+    """Return whether all that is denied by the names was found among the items: both read the request.
+
+    Topics of a denied group are not looked for: the group is refused.
+    """
+    found = {*parts.refused, *parts.inside}
+    return bool(found) if item_layout(api).array.items is not None else found.issuperset(refused)
 
 
 def _additions(
@@ -190,7 +203,7 @@ def _refused_whole(
 def _denied(
     checks: Iterable[Check], names: RequestNames, labels: _Labels, *, first: bool = False
 ) -> Generator[None, None, set[Label]]:
-    """Return the denials of what these checks are about: `first`: of its first item that is denied."""
+    """Return the denials of what these checks are about; with `first`, only of the first item that is denied."""
     found: set[Label] = set()
     items = chain.from_iterable(_items(check, names) for check in checks)
     for number, (item, partitions) in enumerate(items, 1):
