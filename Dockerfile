@@ -33,15 +33,16 @@ RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
 COPY . .
 RUN SLUICE_COMPILE="${COMPILE}" /opt/build/bin/python -m pip wheel --no-index --no-deps --no-build-isolation -w /wheels .
 
-# The locked libraries, Sluice, and from both the root file system of the image.
+# The locked libraries, Sluice, and from both the root file system of the image. LOCK=msk: with those of the extra `msk`.
 FROM base AS build
 ARG SOURCE_DATE_EPOCH=0
-COPY requirements/run.txt requirements/
+ARG LOCK=run
+COPY requirements/${LOCK}.txt requirements/
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf \
     --mount=type=secret,id=ca,target=/run/secrets/ca.pem \
     --mount=type=cache,target=/var/cache/pip \
     python3 -m venv /opt/sluice \
- && /opt/sluice/bin/python -m pip install --no-compile --only-binary :all: --require-hashes -r requirements/run.txt
+ && /opt/sluice/bin/python -m pip install --no-compile --only-binary :all: --require-hashes -r "requirements/${LOCK}.txt"
 COPY pyproject.toml ./
 COPY .build .build
 COPY --from=wheel /wheels /wheels

@@ -191,8 +191,8 @@ apiserver:  ## a Kubernetes control plane and Helm for tests, built by Go into .
 image: BUILDER = $(or $(shell docker info >/dev/null 2>&1 && echo docker || command -v podman || command -v buildah),$(error docker, podman or buildah is needed))
 image: EPOCH = $(shell git log -1 --format=%ct)
 image: VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is another base, COMPILE=0 makes it pure
-	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(COMPILE),--build-arg COMPILE=$(COMPILE)) --build-arg VERSION=$(VERSION) \
+image:  ## the image sluice:VERSION, by docker, podman or buildah; BASE= is another base, COMPILE=0 makes it pure, LOCK=msk has AWS's library
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BUILDER) build $(if $(BASE),--build-arg BASE=$(BASE)) $(if $(COMPILE),--build-arg COMPILE=$(COMPILE)) $(if $(LOCK),--build-arg LOCK=$(LOCK)) --build-arg VERSION=$(VERSION) \
 	  --build-arg REVISION=$(shell git rev-parse HEAD) --build-arg SOURCE_DATE_EPOCH=$(EPOCH) --tag sluice:$(VERSION) .
 
 wheel: $(STAMP)-build  ## dist/: the pure wheel, and the compiled one for this platform (needs a C compiler)
