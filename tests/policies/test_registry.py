@@ -105,7 +105,7 @@ def test_every_entry_is_judged() -> None:
     ) == [
         (
             "policies[0].use: found 'limit', expected MODULE:CLASS, or an installed policy: absent,"
-            " admission, audit, fetch_floor, limits, maintenance, quota, records, stranger, topics, wrong;"
+            " access, admission, audit, fetch_floor, limits, maintenance, quota, records, stranger, wrong;"
             " did you mean limits?"
         ),
         "policies[2].config.levle: found an unknown key, expected a key: level; did you mean level?",
