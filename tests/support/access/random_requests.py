@@ -42,6 +42,8 @@ _NO_VERSION: Final = {"AddPartitionsToTxn": range(4, 100)}
 _METADATA_BY_ID: Final = 12
 _BY_NAME: Final = 0.6
 """How many topics are named where an id would do."""
+_WRITES: Final = 0.8
+"""How often a Produce with a transactional id has batches of a transaction: else no right to the id is demanded."""
 _UNKNOWN_ID: Final = uuid.UUID(int=0x5EED)
 _CONFIGS: Final = {
     2: ((*TOPICS, "void"), "retention.ms", "100000000"),
@@ -87,7 +89,7 @@ def random_request(api: Api, chance: random.Random, topic_ids: dict[str, uuid.UU
             fields["resources"] = list(some.values())
         if api.name == "Metadata":
             _name_alike(fields.get("topics") or (), chance, api.version >= _METADATA_BY_ID)
-        if api.name == "Produce" and fields.get("transactional_id"):
+        if api.name == "Produce" and fields.get("transactional_id") and chance.random() < _WRITES:
             _make_transactional(fields)
         if not _has_doubles(fields):
             return make_request(api, fields)

@@ -65,7 +65,6 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "have the same topics (test_pages.py)",
     "patterns of KIP-848": "the broker does not know Sluice's rules: one is refused unless all topics may be described",
     "internal topics of Streams": "the broker would make them: refused without CREATE, where Kafka makes none",
-    "transactional ids of Produce": "Kafka looks at them only if a batch is transactional; Sluice always",
     "DescribeUserScramCredentials of all users": "refused, Kafka gives no answer at all (NullPointerException)",
 }
 """Each difference that is meant, and why."""
