@@ -17,14 +17,18 @@ import time
 from typing import Annotated, Any
 
 import msgspec
-from aws_msk_iam_sasl_signer import (  # type: ignore[import-untyped] # AWS's libraries have no types
-    MSKAuthTokenProvider as signer,  # noqa: N813 - a module
-)
-from botocore.credentials import CredentialProvider  # type: ignore[import-untyped] # as above
-from botocore.exceptions import NoCredentialsError  # type: ignore[import-untyped] # as above
-from botocore.session import Session  # type: ignore[import-untyped] # as above
 
 from policies.tokens import Token, TokenProvider
+
+try:
+    from aws_msk_iam_sasl_signer import (  # type: ignore[import-untyped] # AWS's libraries have no types
+        MSKAuthTokenProvider as signer,  # noqa: N813 - a module
+    )
+    from botocore.credentials import CredentialProvider  # type: ignore[import-untyped] # as above
+    from botocore.exceptions import NoCredentialsError  # type: ignore[import-untyped] # as above
+    from botocore.session import Session  # type: ignore[import-untyped] # as above
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(f"{error}; it comes with kafka-sluice[msk]") from error
 
 
 class AwsMskIamConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Tokens of MSK IAM: their signatures hold before a verifier of our own, and those that do not are refused."""
 
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -86,6 +87,16 @@ def test_settings_that_cannot_be_are_named(options: dict[str, object]) -> None:
     made = make_provider("aws-msk-iam", options, "upstream.sasl")
     assert isinstance(made, list)
     assert made[0].path.startswith("upstream.sasl.token_options.reg")
+
+
+def test_a_missing_library_is_named_with_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sluice's own requirements do not have it."""
+    monkeypatch.delitem(sys.modules, "proxy.token_providers.aws_msk_iam", raising=False)
+    monkeypatch.setitem(sys.modules, "botocore.session", None)
+    made = make_provider("aws-msk-iam", {"region": REGION}, "upstream.sasl")
+    assert isinstance(made, list)
+    assert made[0].path == "upstream.sasl.token_provider"
+    assert "it comes with kafka-sluice[msk]" in str(made[0])
 
 
 def test_a_profile_that_there_is_not_is_named_at_the_first_token() -> None:
