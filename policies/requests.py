@@ -64,7 +64,8 @@ class Peer:
     be read from the bytes)."""
     proof: str = ""
     """How the name was proved: `tls`, `sasl:SCRAM-SHA-512` (or another mechanism), `token` (checked by Sluice), `claim`
-    (of a token that the broker accepted), `config` (a fixed name); empty for a client without a name."""
+    (of a token that the broker accepted), `unsigned` (of a token that nobody has signed), `config` (a fixed name);
+    empty for a client without a name."""
     groups: frozenset[str] = frozenset()
     """The groups that its token names, if Sluice has checked the token."""
 

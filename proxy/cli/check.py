@@ -29,13 +29,18 @@ OUTSIDE = (
 
 @click.command()
 @with_settings
-@click.option("--connect", is_flag=True, help="Also connect to each bootstrap server.")
+@click.option(
+    "--connect",
+    is_flag=True,
+    help="Also connect to each bootstrap server, and to the address of the keys for tokens.",
+)
 @options.JSON
 def check(given: GivenSettings, *, connect: bool, as_json: bool) -> None:
     """Check the settings and print the memory that they may need.
 
     Makes the same checks as `run`, except whether the ports are free. Exit code 1: a setting is
-    invalid, or with --connect a bootstrap server does not answer, or a broker has no port here.
+    invalid, or with --connect a bootstrap server or the address of the keys for tokens does not
+    answer, or a broker has no port here.
     """
     from policies.validation import SettingsError  # noqa: PLC0415 - start-up of other commands
     from proxy.config.budget import budget_of  # noqa: PLC0415 - as above
@@ -115,5 +120,18 @@ def _connect(config: Config) -> None:
             f"listen.nodes: widen it, so that each broker has a port; these have none: {ids}",
             err=True,
         )
-    if outside or any(report.problem for report in reports):
+    has_keys = _ask_for_keys(config)
+    if outside or not has_keys or any(report.problem for report in reports):
         sys.exit(INVALID)
+
+
+def _ask_for_keys(config: Config) -> bool:
+    """Print what is at the address of the keys for clients' tokens; return whether there are some, if there is one."""
+    check = config.listen.sasl.oauthbearer if config.listen.sasl is not None else None
+    if check is None or "://" not in check.jwks:
+        return True
+    from proxy.preflight.token_keys import ask  # noqa: PLC0415 - only with OAUTHBEARER
+
+    line, has_keys = ask(check)
+    click.echo(escaped(line), err=not has_keys)
+    return has_keys

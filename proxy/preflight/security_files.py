@@ -169,22 +169,14 @@ def _users(sasl: ListenSasl) -> Iterator[Problem | str]:
 
 def _token_keys(settings: ListenOAuthBearer, now_s: float) -> Iterator[Problem | str]:
     """Judge the keys for tokens, if they are in a file; an address is not asked."""
-    from proxy.tokens.key_set import KeySet, KeySetError  # noqa: PLC0415 - only with OAUTHBEARER
-    from proxy.tokens.key_source import EXPECTED, is_address, read_keys  # noqa: PLC0415 - as above
+    from proxy.preflight import token_keys  # noqa: PLC0415 - only with OAUTHBEARER
 
     path = "listen.sasl.oauthbearer"
     if settings.jwks_ca_file:
         yield from _authorities(f"{path}.jwks_ca_file", settings.jwks_ca_file, now_s)
     if settings.jwks_token_file:
         yield from _secret(f"{path}.jwks_token_file", settings.jwks_token_file, "", {})
-    if not settings.jwks or is_address(settings.jwks):
-        return
-    try:
-        KeySet(read_keys(settings.jwks), settings.algorithms)
-    except FileError as error:
-        yield Problem(f"{path}.jwks", error.found, error.expected)
-    except KeySetError as error:
-        yield Problem(f"{path}.jwks", f"{settings.jwks!r}: {error}", EXPECTED)
+    yield from token_keys.file_problems(settings)
 
 
 def _upstream_sasl(sasl: UpstreamSasl, environ: Mapping[str, str]) -> Iterator[Problem | str]:

@@ -21,6 +21,7 @@ from tests.support.kafka.security_setups import CANARY, write_users
 from tests.support.messages.sasl import FAILED, Scram, bearer, plain, unsigned_token
 from tests.support.processes.canaries import Canaries, Loud, forms, loud, new_secret
 from tests.support.processes.command_line import invoke, written
+from tests.support.shell.token_issuer import AUDIENCE, ISSUER, IdentityProvider
 from wire.sasl import AuthenticateReply
 
 USER, PASSWORD = CANARY
@@ -134,6 +135,44 @@ def test_the_secrets_of_sluices_own_users_are_kept(
                 speak(made.sluice.port, made.canaries, mechanism, right=right)
         await_closed(made, 6)
         outputs = made.outputs()
+
+    assert made.canaries.found_in(outputs) == []
+    assert sum(USER.encode() in each for each in outputs.values()) >= 3
+
+
+def test_the_tokens_of_sluices_own_clients_are_kept(
+    kafka_secure: KafkaCluster, tmp_path: Path
+) -> None:
+    """Clients show tokens to Sluice: no part of a good one, a refused one or one in a broken message is written."""
+    with IdentityProvider("ES256") as provider:
+        check = {
+            "jwks": provider.url("/keys"),
+            "issuer": ISSUER,
+            "audience": [AUDIENCE],
+            "algorithms": ["ES256"],
+        }
+        sasl = {"mechanisms": [OAUTH], "oauthbearer": check}
+        made = loud(kafka_secure.bootstrap, tmp_path, listen_settings={"sasl": sasl})
+        with made.sluice:
+            for place, claims in enumerate(({}, {"aud": "x"}, {"exp": 1}, {"sub": "a\0"})):
+                token = provider.token(USER, **{"jti": new_secret(), **claims})
+                for number, part in enumerate(token.split(".")):
+                    if number:  # the header is the same in all
+                        made.canaries.add(f"part {number} of {place}", part)
+                with Talk(made.sluice.port) as talk:
+                    assert talk.handshake(OAUTH) == 0
+                    answer = talk.token(bearer(token))
+                    assert answer is not None
+                    if claims:
+                        accepted(talk.token(b"\x01"), expected=False)
+                    else:
+                        assert talk.metadata()
+            made.canaries.add("in a broken message", broken := new_secret())
+            with Talk(made.sluice.port) as talk:
+                assert talk.handshake(OAUTH) == 0
+                accepted(talk.token(f"n,,\x01auth=Bearer {broken}\x01".encode()), expected=False)
+            await_closed(made, 5)
+            outputs = made.outputs()
 
     assert made.canaries.found_in(outputs) == []
     assert sum(USER.encode() in each for each in outputs.values()) >= 3

@@ -11,6 +11,7 @@ from proxy.config import budget
 from proxy.config.container import MemoryLimit
 from tests.support.processes.command_line import invoke, written
 from tests.support.shell.certificates import Authority
+from tests.support.shell.token_issuer import IdentityProvider
 
 
 def test_check_accepts_a_file_or_names_every_error(tmp_path: Path) -> None:
@@ -89,6 +90,27 @@ def test_check_connect_fails_for_a_broker_without_a_port() -> None:
     assert result.stderr.endswith(
         "listen.nodes: widen it, so that each broker has a port; these have none: 40\n"
     )
+
+
+@pytest.mark.usefixtures("app")
+def test_check_connect_asks_for_the_keys_of_tokens() -> None:
+    """It says how many keys there are, or why there are none; that makes the exit code 1."""
+    asked = ("check", "--upstream", "a:1", "--connect", "--nodes", "0-40")
+    with IdentityProvider("ES256", "RS256") as provider:
+        url = provider.url("/keys")
+        variables = {
+            "SLUICE_LISTEN_SASL_MECHANISMS": "OAUTHBEARER",
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_JWKS": url,
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_ISSUER": "https://idp",
+            "SLUICE_LISTEN_SASL_OAUTHBEARER_AUDIENCE": "kafka",
+        }
+        result = invoke(*asked, **variables)
+        assert result.exit_code == 0
+        assert f"listen.sasl.oauthbearer.jwks: {url}: 2 keys\n" in result.stdout
+        provider.status = 404
+        result = invoke(*asked, **variables)
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f"listen.sasl.oauthbearer.jwks: {url}: HTTP status 404\n")
 
 
 def test_check_prints_the_same_problems_as_json(tmp_path: Path) -> None:

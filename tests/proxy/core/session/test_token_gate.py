@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.core.auth.sasl_server import FAILURE_DELAY_MS, MAX_TOKEN_SESSION_MS
 from proxy.core.errors import CloseReason
@@ -274,3 +276,43 @@ def test_no_token_is_in_a_text_that_may_be_logged() -> None:
     gate.wire.client(sasl.authenticate(2, first_message(token)))
     for shown in (gate.wire.session.sasl, server, *gate.checker.waiting):
         assert token.decode() not in repr(shown)
+
+
+ORDERS = [
+    sasl.handshake(1, "OAUTHBEARER"),
+    sasl.handshake(1, "PLAIN"),
+    sasl.authenticate(2, first_message(token_of())),
+    sasl.authenticate(2, first_message(token_of("bob", serial=1))),
+    sasl.authenticate(2, first_message(token_of(kid="unknown"))),
+    sasl.authenticate(2, first_message(b"forged")),
+    sasl.authenticate(2, DISMISSED),
+    sasl.authenticate(2, ALICE),
+    f.heartbeat(3),
+    f.produce(6),
+]
+
+
+@given(st.lists(st.sampled_from(ORDERS), max_size=7), st.lists(st.integers(1, 90), max_size=30))
+def test_in_any_order_and_however_cut_only_a_good_token_lets_through(
+    requests: list[bytes], cuts: list[int]
+) -> None:
+    """Nobody passes without a login, all bytes are given back, and where a read ends changes nothing."""
+    seen = []
+    for sizes in ([len(b"".join(requests))], cuts):
+        gate, at, stream = TokenGate(), 0, b"".join(requests)
+        for size in (*sizes, len(stream)):
+            gate.wire.client(stream[at : at + size])
+            at += size
+        for _ in range(3):
+            gate.verify()
+            if gate.keys.renewals:
+                gate.keys.load()
+            gate.wire.advance(FAILURE_DELAY_MS)
+        user = gate.wire.session.peer.user
+        if user == "ANONYMOUS":
+            assert gate.wire.to_broker == b""
+        gate.wire.release()
+        seen.append((gate.wire.to_client, gate.wire.to_broker, gate.reason, user))
+        assert gate.wire.held_bytes == 0
+        assert len(gate.recorder.completed) == len(gate.recorder.asked)
+    assert seen[0] == seen[1]
