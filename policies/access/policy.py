@@ -172,9 +172,7 @@ class Access(Policy):
         self, request: Request, response: Response, peer: Peer, now_ms: int
     ) -> Forward | Replace:
         """Show of a listing what the client may see."""
-        if (
-            response.body is None
-        ):  # too large: the core ends the connection, unless `on_error` is `forward`
+        if response.body is None:  # too large: without `on_error: forward` the connection ends
             return FORWARD
         client = self.books.client(peer)
         if request.api_key == ApiKey.DESCRIBE_DELEGATION_TOKEN:
