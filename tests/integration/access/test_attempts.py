@@ -4,6 +4,7 @@ The table of docs/use/access.md is written from what this test sees, with SLUICE
 """
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -12,9 +13,11 @@ import pytest
 
 from policies.messages import encode
 from tests.integration.access.conftest import USERS, Prepared
-from tests.support.access.attempts import BEGIN, END, OWN, RULES, Attempt, attempts, table
+from tests.support.access.attempts import BEGIN, END, MALLORY, OWN, RULES, Attempt, attempts, table
+from tests.support.access.differential import versions_of
 from tests.support.access.field_values import GONE, GROUPS, MEMBERS, TOPICS, TRANSACTIONS
-from tests.support.access.guarded_kafka import Speaker, direct, guarding_sluice, through
+from tests.support.access.guarded_kafka import Speaker, direct, fresh, guarding_sluice, through
+from tests.support.access.random_requests import random_request
 from tests.support.access.replies import codes, projected
 from tests.support.access.state import state_of
 from tests.support.kafka.one_kafka import since
@@ -23,6 +26,7 @@ from tests.support.processes.sluice_process import SluiceProcess
 PAGE: Final = Path(__file__).parents[3] / "docs" / "use" / "access.md"
 NAMES: Final = (*TOPICS, *GONE, *GROUPS, *MEMBERS, *TRANSACTIONS)
 LEAST: Final = 150
+RANDOM: Final = 1_000
 
 pytestmark = since(4, 4)
 
@@ -82,3 +86,21 @@ def test_no_attempt_gets_anything_and_nothing_is_changed(
         PAGE.write_text(f"{start}{table(tried)}{end}", "utf-8")
     else:
         assert f"{BEGIN}{shown}{END}" == table(tried), "SLUICE_WRITE_TABLES=1 writes the table"
+
+
+def test_random_requests_without_a_right_change_nothing(
+    prepared: Prepared, sluice: SluiceProcess
+) -> None:
+    """Of every API and version that `access` judges: the cluster is as before, and no listing names anything."""
+    chance = random.Random(38)
+    with direct(prepared.cluster, "") as root, through(sluice, MALLORY) as speaker:
+        before = state_of(root, frozenset())
+        apis = versions_of(root, speaker)
+        for serial in range(RANDOM):
+            api = apis[serial] if serial < len(apis) else chance.choice(apis)
+            body = encode(random_request(api, chance, prepared.topic_ids))
+            reply = speaker.send(api, fresh(body, serial))
+            if api.name in {"ListGroups", "ListTransactions"}:
+                assert not any(name.encode() in encode(reply) for name in NAMES), reply
+        after = state_of(root, frozenset())
+    assert {name for name in before if before[name] != after[name]} == set()
