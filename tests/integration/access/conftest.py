@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import pytest
 
 from tests.support.access.attempts import CLERK, MALLORY
-from tests.support.access.guarded_kafka import guarded_kafka, prepare
+from tests.support.access.guarded_kafka import guarded_kafka, guarding_sluice, prepare
+from tests.support.access.real_clients import Guarded
 from tests.support.kafka.java import Java
 from tests.support.kafka.kafka_cluster import KafkaCluster
 
@@ -32,3 +33,12 @@ def prepared(java: Java, work: Path) -> Iterator[Prepared]:
         yield Prepared(cluster, prepare(cluster))
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="module")
+def guarded(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    """Sluice, which refuses mallory everything at first."""
+    folder = tmp_path_factory.mktemp("clients")
+    rules = {"rules": [{"who": ["nobody"], "cluster": ["describe"]}]}
+    with guarding_sluice(prepared.cluster, folder, USERS, rules) as sluice:
+        yield Guarded(sluice)

@@ -16,9 +16,10 @@ from tests.integration.access.conftest import USERS, Prepared
 from tests.support.access.attempts import BEGIN, END, MALLORY, OWN, RULES, Attempt, attempts, table
 from tests.support.access.differential import versions_of
 from tests.support.access.field_values import GONE, GROUPS, MEMBERS, TOPICS, TRANSACTIONS
-from tests.support.access.guarded_kafka import Speaker, direct, fresh, guarding_sluice, through
+from tests.support.access.guarded_kafka import direct, fresh, guarding_sluice, through
 from tests.support.access.random_requests import random_request
 from tests.support.access.replies import codes, projected
+from tests.support.access.speaker import Speaker
 from tests.support.access.state import state_of
 from tests.support.kafka.one_kafka import since
 from tests.support.processes.sluice_process import SluiceProcess

@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from policies.messages import encode
-from tests.support.access.guarded_kafka import Speaker, fresh
+from tests.support.access.guarded_kafka import fresh
 from tests.support.access.random_requests import compared, random_request
 from tests.support.access.replies import codes, difference, meant, projected
 from tests.support.access.rule_sets import Right
+from tests.support.access.speaker import Speaker
 from tests.support.messages.kafka_messages import api_of
 from wire.apis import Api, key_named
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tests.support.access.guarded_kafka import Speaker
 from tests.support.access.replies import INTERNAL, projected
+from tests.support.access.speaker import Speaker
 from tests.support.messages.kafka_messages import structs
 
 _ANY_ACL: Final = {
