@@ -40,6 +40,9 @@ def sluice(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with guarding_sluice(prepared.cluster, folder, USERS, config, custody=True) as process:
         yield process
 
+ORDERS = ("$orders", "$both", "$transaction")
+"""The words for what names the topic `orders`."""
+
 
 def judged(speaker: Speaker, attempt: Attempt, prepared: Prepared) -> str:
     """Return the verdict as the table says it. AssertionError if the client got or learned more."""
@@ -55,7 +58,7 @@ def judged(speaker: Speaker, attempt: Attempt, prepared: Prepared) -> str:
     for own in OWN:
         told = told.replace(own.encode(), b"")
     for name in {*NAMES} - OWN:
-        is_known = name in asked or (name == "orders" and ("$orders" in asked or "$both" in asked))
+        is_known = name in asked or (name == "orders" and any(each in asked for each in ORDERS))
         assert is_known or name.encode() not in told, f"{attempt} names {name}: {reply}"
     return attempt.verdict
 

@@ -73,6 +73,12 @@ def _topic(name: str) -> dict[str, Any]:
 
 _WORDS: Final[Mapping[str, Any]] = {
     "$orders": [_topic("orders")],
+    "$transaction": [
+        {
+            **_topic("orders"),
+            "partition_data": [{**_PART, "records": random_batch(transactional=True)}],
+        }
+    ],
     "$rich": [_topic("orders.rich")],
     "$both": [_topic("orders.rich"), _topic("orders")],
     "$new": [_topic("made-by-mallory")],
