@@ -23,6 +23,7 @@ from policies.requests import ANONYMOUS as ANONYMOUS  # noqa: PLC0414 - re-expor
 from policies.requests import Peer as Peer  # noqa: PLC0414, TC001 - as above
 from policies.requests import Request as Request  # noqa: PLC0414, TC001 - as above
 from policies.requests import UnreadableRequestError as UnreadableRequestError  # noqa: PLC0414 - as above
+from policies.responses import InTurns as InTurns  # noqa: PLC0414 - as above
 from policies.responses import PolicyRefusal as PolicyRefusal  # noqa: PLC0414 - as above
 from policies.responses import Replace as Replace  # noqa: PLC0414 - as above
 from policies.responses import Response as Response  # noqa: PLC0414 - as above
@@ -350,7 +351,7 @@ class Policy:
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
-    ) -> Forward | Throttle | Replace:
+    ) -> Forward | Throttle | Replace | InTurns:
         """Judge a reply just before it is sent: the broker's reply, or one that Sluice made."""
         return FORWARD
 

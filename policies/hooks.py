@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from policies.api import Outcome, Peer, QuotaViolation, Verdict
     from policies.client_gate import ClientGate
     from policies.entry_tools import EntryTools
-    from policies.responses import Replace, Result
+    from policies.responses import InTurns, Replace, Result
 
     OnResponse = Callable[
-        ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace
+        ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace | InTurns
     ]
     OpenGate = Callable[[int, int | None, Peer], ClientGate | None]
     """(API key, acks, client) -> its gate, or None. Raises PolicyFault."""

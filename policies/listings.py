@@ -4,17 +4,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from policies.api import FORWARD, Forward, Replace
 from wire.errors import ErrorCode, WireError
 from wire.listing_cuts import FILTERED as FILTERED  # noqa: PLC0414 - re-exported: used with the functions below
 from wire.listing_cuts import LISTED as LISTED  # noqa: PLC0414
-from wire.listing_cuts import cut, nothing
+from wire.listing_cuts import cut, cutting, nothing
 from wire.listing_view import View
 
+LARGE_BYTES: Final = 16 << 10
+"""A larger reply is worth several turns."""
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from policies.api import Request, Response
     from policies.policy_log import PolicyLog
@@ -48,12 +51,6 @@ def without(
 
     Raises LookupError without the body, so unless the API is in `hears_body`, and for an API that is not in LISTED.
     """
-    if response.body is None:
-        raise LookupError(
-            f"the {request.api.name} reply has no body here, expected its API in hears_body"
-        )
-    if request.api_key not in LISTED:
-        raise LookupError(f"{request.api.name} is not in LISTED, the APIs whose replies can be cut")
     view = View(
         allows,
         mask,
@@ -62,13 +59,47 @@ def without(
         next_topic or _same_name,
         asks_by_id,
     )
+    return shown(request, response, view, log)
+
+
+def shown(
+    request: Request, response: Response, view: View, log: PolicyLog | None = None
+) -> Forward | Replace:
+    """Do as `without`."""
+    body = _body(request, response)
     try:
-        body = cut(request.api, response.body, view)
+        changed = cut(request.api, body, view)
     except WireError as error:
-        if log is not None:
-            log.warning("a listing cannot be read", api=request.api.name, error=str(error))
-        return Replace(nothing(request.api, ErrorCode.UNKNOWN_SERVER_ERROR))
-    return FORWARD if body is None else Replace(body)
+        return _nothing(request, error, log)
+    return FORWARD if changed is None else Replace(changed)
+
+
+def showing(
+    request: Request, response: Response, view: View, log: PolicyLog | None = None
+) -> Generator[None, None, Forward | Replace]:
+    """Do as `shown`, with a pause after some hundred names: for a verdict InTurns."""
+    body = _body(request, response)
+    try:
+        changed = yield from cutting(request.api, body, view)
+    except WireError as error:
+        return _nothing(request, error, log)
+    return FORWARD if changed is None else Replace(changed)
+
+
+def _body(request: Request, response: Response) -> bytes:
+    if response.body is None:
+        raise LookupError(
+            f"the {request.api.name} reply has no body here, expected its API in hears_body"
+        )
+    if request.api_key not in LISTED:
+        raise LookupError(f"{request.api.name} is not in LISTED, the APIs whose replies can be cut")
+    return response.body
+
+
+def _nothing(request: Request, error: WireError, log: PolicyLog | None) -> Replace:
+    if log is not None:
+        log.warning("a listing cannot be read", api=request.api.name, error=str(error))
+    return Replace(nothing(request.api, ErrorCode.UNKNOWN_SERVER_ERROR))
 
 
 def _no_name(_: bytes) -> None:

@@ -4,6 +4,7 @@ Rules:
 - An entry that never judged the request, because one above it refused, hears neither.
 - Of several throttles the largest counts. A body that replaces the reply's is what the entries above see.
 - In mode `observe` a Throttle or a Replace is only reported.
+- Where an entry takes a reply in turns, so does the chain: it pauses with the entry, and goes on from there.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.api import FORWARD, Throttle
 from policies.hooks import COMPLETED
-from policies.reply_verdicts import check_response, replacement
+from policies.reply_verdicts import check_response, check_turns, replacement
+from policies.responses import InTurns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from policies.api import Forward, Outcome, Peer, Verdict
     from policies.hook_runner import HookRunner
@@ -30,7 +32,7 @@ class ResponseHook(NamedTuple):
 
     entry: Entry
     place: int
-    on_response: Callable[..., Forward | Throttle | Replace]
+    on_response: Callable[..., Forward | Throttle | Replace | InTurns]
     hears_body: bool
 
 
@@ -53,14 +55,30 @@ def join_responses(
 
     def on_response(
         request: ChainRequest, response: ChainResponse, peer: Peer, now_ms: int
-    ) -> Forward | Throttle | Replace:
+    ) -> Forward | Throttle | Replace | InTurns:
+        steps = judging(request, response, peer, now_ms)
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Forward | Throttle | Replace = end.value
+            return found
+        return InTurns(steps)
+
+    def judging(
+        request: ChainRequest, response: ChainResponse, peer: Peer, now_ms: int
+    ) -> Generator[None, None, Forward | Throttle | Replace]:
         longest: Throttle | None = None
         newest: Replace | None = None
         for entry, place, call, hears_body in hooks:
             if place >= request.asked_up_to:
                 continue  # the request was refused before this entry judged it
             try:
-                verdict = call(request, response, peer, now_ms)
+                found = call(request, response, peer, now_ms)
+                if not isinstance(found, InTurns):
+                    verdict = found
+                else:
+                    check_turns(hears_body=hears_body)
+                    verdict = yield from found.steps
                 if verdict is FORWARD:
                     continue
                 check_response(verdict, hears_body=hears_body)
@@ -68,6 +86,8 @@ def join_responses(
                 if new is not None and entry.mode == "enforce":
                     response.replace(new.body)
                     newest = new
+            except GeneratorExit:  # the session has ended meanwhile
+                raise
             except BaseException as error:
                 fault = hook_runner.fault(entry.name, "on_response", error)
                 if not entry.forwards_on_error:

@@ -27,6 +27,12 @@ def check_response(verdict: object, *, hears_body: bool = True) -> None:
         raise VerdictError(f"expected FORWARD, a Throttle or a Replace, got {short_repr(ends)}")
 
 
+def check_turns(*, hears_body: bool) -> None:
+    """Raise VerdictError unless `on_response` may take the reply in turns."""
+    if not hears_body:
+        raise VerdictError("an InTurns needs the API in hears_body")
+
+
 def replacement(verdict: Verdict) -> Replace | None:
     """Return the Replace that a checked verdict of `on_response` is, or has; None if there is none."""
     ends = verdict.forward if isinstance(verdict, Throttle) else verdict

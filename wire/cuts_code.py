@@ -38,6 +38,8 @@ _RESOURCES: Final = {
     "A": ((2, "TOPIC"), (3, "GROUP"), (5, "TRANSACTIONAL_ID")),
 }
 """The numbers of kinds among config resources, and among the resources of ACLs."""
+_STEP_ELEMENTS: Final = 512
+"""Elements between two pauses, a power of two: about a millisecond."""
 _LISTS_ALL: Final = frozenset({ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS})
 """Their requests name no groups and no transactional ids."""
 _MESSAGES: Final = {
@@ -48,9 +50,12 @@ _MESSAGES: Final = {
 """Of a group that is refused for one of its topics, as Kafka words it."""
 
 
-def source(api: Api, layout: tuple[Part, ...]) -> str:
-    """Return the code of a function `cut(buf, end, view)`. It uses `listing_cuts.TOOLS`."""
-    return "\n".join(_CutsSource(api).body(layout))
+def source(api: Api, layout: tuple[Part, ...], *, in_turns: bool = False) -> str:
+    """Return the code of a function `cut(buf, end, view)`. It uses `listing_cuts.TOOLS`.
+
+    `in_turns`: that of a generator, which pauses after each _STEP_ELEMENTS elements and returns the same.
+    """
+    return "\n".join(_CutsSource(api, in_turns=in_turns).body(layout))
 
 
 class _Item(NamedTuple):
@@ -64,14 +69,17 @@ class _Item(NamedTuple):
 class _CutsSource(LayoutCode):
     """Writes the code of one cutter."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, in_turns: bool) -> None:
         super().__init__("def cut(buf, end, view):", flexible=api.flexible)
         self._api = api
+        self._in_turns = in_turns
         self._loops = 0
 
     def body(self, layout: tuple[Part, ...]) -> list[str]:
         """Return the lines of the function."""
         self.add("pos = since = 0", "pieces, is_cut = [], False", "allows = view.allows")
+        if self._in_turns:
+            self.add("steps = 0")
         if self._api.key == ApiKey.DESCRIBE_TOPIC_PARTITIONS:
             self.add("last = None")
         if _has(layout, "m"):
@@ -258,6 +266,7 @@ class _CutsSource(LayoutCode):
             self._cut_array(part, _Item(n, name))
         else:
             with self.block(f"for _ in range(count{n}):"):
+                self._count_step()
                 inner = _Item(n, name) if name else item
                 (self._fields if part.kind == "[" else self._struct)(part.parts, inner)
 
@@ -268,6 +277,7 @@ class _CutsSource(LayoutCode):
             self.add(f"pieces += buf[since:count_at{n}], buf[count_at{n}:pos]", "since = pos")
             self.add(f"place{n}, left{n} = len(pieces) - 1, count{n}")
         with self.block(f"for _ in range(count{n}):"):
+            self._count_step()
             self.add(f"start{n}, since{n}, pieces{n} = pos, since, len(pieces)", f"hide{n} = 0")
             self._struct(part.parts, item)
             with self.block(f"if hide{n}:"):
@@ -286,6 +296,10 @@ class _CutsSource(LayoutCode):
                 self._keep_last(item)
         if not is_asked:
             self.add(f"if left{n} != count{n}: pieces[place{n}] = {encode}(left{n})")
+
+    def _count_step(self) -> None:
+        if self._in_turns:
+            self.add("steps += 1", f"if not steps & {_STEP_ELEMENTS - 1}: yield")
 
     def _keep_last(self, item: _Item) -> None:
         name = f"name{item.number}"

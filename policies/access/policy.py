@@ -32,7 +32,6 @@ from policies.access.config import AccessConfig
 from policies.access.creation import (
     FIRST_WITH_FLAG,
     forbidden_creations,
-    refused_creations,
     without_creation,
 )
 from policies.access.judgement import all_refusals, judge, judging
@@ -53,7 +52,6 @@ from policies.api import (
     Respond,
 )
 from policies.denial import Deny
-from policies.responses import Replace
 from policies.verdicts import short_repr
 from wire.apis import OFFERED, ApiKey
 from wire.authorization import (
@@ -74,6 +72,7 @@ if TYPE_CHECKING:
     from policies.access.books import Client
     from policies.api import Host, Peer, Request, Response, Verdict
     from policies.denial import DenyKey
+    from policies.responses import InTurns, Replace
     from wire.authorization import Ask
 
 MAX_WAIT_MS: Final = 1_000
@@ -170,7 +169,7 @@ class Access(Policy):
 
     def on_response(
         self, request: Request, response: Response, peer: Peer, now_ms: int
-    ) -> Forward | Replace:
+    ) -> Forward | Replace | InTurns:
         """Show of a listing what the client may see."""
         if response.body is None:  # too large: without `on_error: forward` the connection ends
             return FORWARD
@@ -179,13 +178,8 @@ class Access(Policy):
             if "tokens" in client.subject.acts:
                 return FORWARD
             return own_tokens(request, response, peer.user)
-        creations, by_id = client.asked.pop(request.id, NOTHING)
-        verdict = shown(request, response, client.subject, self.host, asks_by_id=by_id)
-        if not creations:
-            return verdict
-        body = verdict.body if isinstance(verdict, Replace) else response.body
-        refused = refused_creations(request.api, body, creations)
-        return verdict if refused is None else Replace(refused)
+        asked = client.asked.pop(request.id, NOTHING)
+        return shown(request, response, client.subject, self.host, asked)
 
     def on_disconnect(self, peer: Peer, now_ms: int) -> None:
         """Forget the client."""

@@ -12,30 +12,59 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from policies import listings
+from policies.access.creation import refused_creations
+from policies.responses import InTurns, Replace
 from wire.apis import OFFERED, ApiKey, known
 from wire.authorization import AUTHORIZED, Operation, ResourceType, checks_of
+from wire.listing_view import View
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from policies.access.books import Asked
     from policies.access.rights import Subject
-    from policies.api import Forward, Host, Replace, Request, Response
+    from policies.api import Forward, Host, Request, Response
 
 _DESCRIBE: Final = "describe"
 
 
 def shown(
-    request: Request, response: Response, subject: Subject, host: Host, *, asks_by_id: bool
+    request: Request, response: Response, subject: Subject, host: Host, asked: Asked
+) -> Forward | Replace | InTurns:
+    """Return a Replace without what the client may not see; FORWARD if it may see all. A large reply takes turns."""
+    view = _view(request, subject, host, asked)
+    if response.size_bytes > listings.LARGE_BYTES:
+        return InTurns(_showing(request, response, view, host, asked))
+    verdict = listings.shown(request, response, view, host.log)
+    return _without_creations(request, response, verdict, asked)
+
+
+def _showing(
+    request: Request, response: Response, view: View, host: Host, asked: Asked
+) -> Generator[None, None, Forward | Replace]:
+    verdict = yield from listings.showing(request, response, view, host.log)
+    return _without_creations(request, response, verdict, asked)
+
+
+def _without_creations(
+    request: Request, response: Response, verdict: Forward | Replace, asked: Asked
 ) -> Forward | Replace:
-    """Return a Replace without what the client may not see; FORWARD if it may see all."""
-    return listings.without(
-        request,
-        response,
-        allows=partial(_allows, subject, request.api_key),
-        mask=subject.mask,
-        cluster_mask=cluster_mask(subject),
-        topic_name=host.topic_name,
-        next_topic=subject.next_topic,
-        asks_by_id=asks_by_id,
-        log=host.log,
+    """Return the verdict on a reply in which topics that the client may not create are refused."""
+    if not asked.creations:
+        return verdict
+    body = verdict.body if isinstance(verdict, Replace) else response.body
+    refused = refused_creations(request.api, body or b"", asked.creations)
+    return verdict if refused is None else Replace(refused)
+
+
+def _view(request: Request, subject: Subject, host: Host, asked: Asked) -> View:
+    return View(
+        partial(_allows, subject, request.api_key),
+        subject.mask,
+        cluster_mask(subject),
+        host.topic_name,
+        subject.next_topic,
+        asked.by_id,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Throttle
 from policies.chain import Chain, Entry
 from policies.hooks import adopt_metrics, retire
-from policies.responses import Replace, Result
+from policies.responses import InTurns, Replace, Result
 from policies.testing.bench_host import BenchHost, BenchReporter, BenchThreads
 from policies.testing.bench_request import (
     BENCH_PEER,
@@ -297,7 +297,8 @@ class PolicyBench:
         response.throttle_time_ms = throttle_time_ms
         verdict: Forward | Throttle | Replace = FORWARD
         if hooks.on_response is not None:
-            verdict = hooks.on_response(request, response, peer or self.peer, self.now_ms)
+            found = hooks.on_response(request, response, peer or self.peer, self.now_ms)
+            verdict = found.verdict() if isinstance(found, InTurns) else found
         self.complete(request, Outcome.REPLIED, response)
         return verdict
 

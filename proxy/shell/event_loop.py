@@ -441,6 +441,8 @@ class EventLoop(Steppable):
         if session.paced and not (end.closed or session.ended):
             session.resume()
             self._take(end, 0, now_ms)
+        if session.hears_in_turns and not (end.other.closed or session.ended):
+            self._take(end.other, 0, now_ms)
         for each in (end, end.other):
             if each.pending is not None:
                 self._receive_pending(each, now_ms)

@@ -117,7 +117,7 @@ def _look(link: Link, now_ms: int) -> None:
     if link.ended:
         return
     unread_bytes = link.client.unsent_bytes  # before anything is answered here
-    if link.broker.muted & Mute.OUT_OF_MEMORY:  # its reply waits for memory, so it is not silent
+    if link.broker.muted & (Mute.OUT_OF_MEMORY | Mute.HEARING):  # its reply waits here
         link.excuse_broker(now_ms)
         link.node.heard_ms = now_ms
     expire(link, now_ms)
@@ -194,7 +194,8 @@ def due_ms(link: Link, exchange: Exchange) -> int:
 
 def _is_passing(link: Link, exchange: Exchange, place: int) -> bool:
     """Return whether the request at `place` is being answered, or has not gone out yet."""
-    return bool(place == 0 and link.reply_left) or exchange is link.half_sent
+    is_here = link.reply_left or link.broker.muted & Mute.HEARING
+    return bool(place == 0 and is_here) or exchange is link.half_sent
 
 
 # -- answering here --------------------------------------------------------------------------------

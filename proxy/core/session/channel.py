@@ -37,6 +37,8 @@ class Mute:
     IN_FLIGHT: Final = 128
     PACED: Final = 256
     UPSTREAM_REAUTH: Final = 512
+    HEARING: Final = 1024
+    """Of the broker's side: policies take its reply in turns."""
 
 
 STOPS_PARSING = (

@@ -245,6 +245,11 @@ class Link(ScheduledSession):
         """Whether bytes already read wait for the session's next turn (`resume`)."""
         return bool(self.client.muted & Mute.PACED)
 
+    @property
+    def hears_in_turns(self) -> bool:
+        """Whether policies take a reply in turns; the next step is the next `from_broker`, maybe with no more bytes."""
+        return bool(self.broker.muted & Mute.HEARING)
+
     def pace(self, unread: bytes) -> None:
         """End this turn: `unread` is kept, counted, until the next; requests of other clients wait for turns too."""
         self.shared.turns.labour_bytes = 0

@@ -7,11 +7,17 @@ from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 
 
+@cython.locals(plan=Plan)
+cpdef on_reply(
+    Link link, ObservedExchange exchange, long long size, bytearray buf, long long pos, long long end,
+    long long now_ms,
+)
+
 @cython.locals(
     plan=Plan, until_ms=cython.longlong, known_ms=cython.longlong, own_ms=cython.longlong,
     said_ms=cython.longlong,
 )
-cpdef on_reply(
-    Link link, ObservedExchange exchange, long long size, bytearray buf, long long pos, long long end,
+cdef _stamp(
+    Link link, ObservedExchange exchange, verdict, bytearray buf, long long pos, long long end,
     long long now_ms,
 )

@@ -55,30 +55,69 @@ def on_reply(
     if a policy has replaced the body; else None. Raises PolicyFault; WireError if the field cannot be found.
     """
     plan = exchange.plan
-    until_ms = known_ms = exchange.throttle_until_ms
-    why = changed = None
     if plan.streamed is not None:
-        verdict, changed = link.calls.hear_body(
-            exchange, Reply(plan.api, size, buf, pos, end, link.shared.rewrites.topics), now_ms
-        )
-        if verdict is not None:
-            until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
-            why = verdict.why
-        if changed is not None:
-            buf, pos, end = changed, 0, len(changed)
-    elif plan.hooks.on_response is not None:
+        return _result(hearing(link, exchange, size, buf, pos, end, now_ms))
+    verdict = None
+    if plan.hooks.on_response is not None:
         reply = Reply(plan.api, size, buf, pos, end)
         verdict = link.calls.on_response(exchange, reply, now_ms)
-        if verdict is not None:
-            until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
-            why = verdict.why
+    _stamp(link, exchange, verdict, buf, pos, end, now_ms)
+    return None
+
+
+def hearing(
+    link: Link,
+    exchange: ObservedExchange,
+    size: int,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> Generator[None, None, bytearray | None]:
+    """Do as `on_reply`, for a reply whose body policies hear; pause where one of them takes it in turns.
+
+    Meanwhile nobody may change `buf`.
+    """
+    reply = Reply(exchange.plan.api, size, buf, pos, end, link.shared.rewrites.topics)
+    verdict, changed = yield from link.calls.hearing(exchange, reply, now_ms)
+    if changed is not None:
+        buf, pos, end = changed, 0, len(changed)
+    _stamp(link, exchange, verdict, buf, pos, end, link.shared.now_ms)
+    return changed
+
+
+def _result(steps: Generator[None, None, bytearray | None]) -> bytearray | None:
+    """Return what a generator returns, after all of its steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            changed: bytearray | None = end.value
+            return changed
+
+
+def _stamp(
+    link: Link,
+    exchange: ObservedExchange,
+    verdict: Throttle | None,
+    buf: bytearray,
+    pos: int,
+    end: int,
+    now_ms: int,
+) -> None:
+    """Write the throttle time into a reply that the policies have heard, and throttle its client."""
+    plan = exchange.plan
+    until_ms = known_ms = exchange.throttle_until_ms
+    why = None
+    if verdict is not None:
+        until_ms = max(until_ms, now_ms + verdict.throttle_time_ms)
+        why = verdict.why
     if until_ms > now_ms:
         own_ms = 0 if plan.api.key == _UNTOLD else until_ms - now_ms
         said_ms = plan.stamp(buf, pos, end, own_ms)
         until_ms = max(until_ms, now_ms + min(said_ms, MAX_BROKER_MS))
         if until_ms > known_ms:  # else the client is throttled until then already
             mutes.throttle(link, exchange, until_ms, now_ms, why)
-    return changed
 
 
 def frame_of(

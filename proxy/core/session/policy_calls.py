@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from policies.api import FORWARD, Forward, Outcome, Throttle
 from policies.chain import COMPLETED, PolicyFault
 from policies.reply_verdicts import check_response
-from policies.responses import UNKNOWN, Result
+from policies.responses import UNKNOWN, InTurns, Result
 from policies.verdicts import VerdictError, check_request, without_exemption
 from proxy.core.errors import ORDINARY, BrokerProtocolError
 from proxy.core.session.exchange import ObservedExchange, observed
@@ -22,7 +22,7 @@ from proxy.core.session.reply import Reply
 from proxy.core.session.traces import finish_trace, trace_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from policies.api import Verdict
     from proxy.core.errors import CloseReason
@@ -114,14 +114,31 @@ class PolicyCalls:
             exchange.seen.on_response(reply, verdict, now_ms)
         return verdict if isinstance(verdict, Throttle) else None
 
-    def hear_body(
+    def hearing(
         self, exchange: ObservedExchange, reply: Reply, now_ms: int
-    ) -> tuple[Throttle | None, bytearray | None]:
+    ) -> Generator[None, None, tuple[Throttle | None, bytearray | None]]:
         """Do as `on_response`, for a reply whose body policies hear. Return its frame, too, if they have changed it.
 
-        `on_complete` gets the errors of the reply as the client gets it.
+        It pauses where a policy takes the reply in turns. `on_complete` gets the errors of the reply as the client
+        gets it.
         """
-        verdict = self.on_response(exchange, reply, now_ms)
+        on_response = exchange.plan.hooks.on_response
+        verdict: Throttle | None = None
+        if on_response is not None:
+            try:
+                found = on_response(exchange, reply, exchange.plan.peer, now_ms)
+                if type(found) is InTurns:
+                    found = yield from found.steps
+                if found is not FORWARD:
+                    check_response(found)
+            except GeneratorExit:  # the session has ended meanwhile
+                raise
+            except BaseException as error:
+                api_key = exchange.plan.api.key
+                raise self._shared.chain.attribute_fault(api_key, "on_response", error) from error
+            if exchange.seen is not None:
+                exchange.seen.on_response(reply, found, self._shared.now_ms)
+            verdict = found if isinstance(found, Throttle) else None
         reply.end_hook()
         if exchange.plan.hooks.on_complete is not None:
             before = exchange.result or UNKNOWN

@@ -22,7 +22,8 @@ cdef _complete(Link link, Exchange exchange, long long now_ms)
 
 
 cdef class ReplyStream:
-    cdef public object _kept, _walker
+    cdef public object _hearing, _kept, _walker
+    cdef public bytearray _heard
     cdef public Link _link
     cdef public bint _dropped, _keeps_tail
 

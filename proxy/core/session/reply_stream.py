@@ -8,6 +8,7 @@ Rules:
 - A reply with broker addresses (or API ranges) is rewritten in place if they are in its first part, and that is here
   (`lead`). Else it is kept, counted and rewritten: the part that has them, or all of it (`kept_replies`). One whose
   body a policy hears is kept whole. All other replies stream.
+- While policies take a reply in turns (`hearing`), nothing is read of the broker; what was read behind it is kept.
 - A Fetch may name brokers after its records. It streams all the same, and only its last tags are kept, if it has any:
   its size has left by then, so they are rewritten to as many bytes (`wire.node_endpoints.fitted`).
 - A fault (in the broker's bytes, or in what a policy says of them) takes nothing from the replies before it: they
@@ -23,7 +24,7 @@ from proxy.core.errors import BrokerProtocolError
 from proxy.core.protocol_sniffer import guess_protocol
 from proxy.core.session import broker_waits, paths
 from proxy.core.session.body_walk import feed_reply, maybe_names_walker, on_walked
-from proxy.core.session.channel import ATTENTION, Settled
+from proxy.core.session.channel import ATTENTION, Mute, Settled
 from proxy.core.session.exchange import (
     MAX_PROXY_REPLY_BYTES,
     Exchange,
@@ -41,13 +42,15 @@ from proxy.core.session.kept_replies import (
     rewritten,
 )
 from proxy.core.session.lead import LEFT_ALONE, Lead
-from proxy.core.session.local_replies import on_reply, send_answers
+from proxy.core.session.local_replies import hearing, on_reply, send_answers
 from proxy.core.session.reply_walk import begin_walk, read_along
 from proxy.core.session.traces import trace_of
 from proxy.core.stats.histogram import BUCKET, bucket_of
 from wire.node_endpoints import fitted
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from proxy.core.session.link import Link
     from proxy.core.session.plan import Plan
     from proxy.core.session.shared_state import SharedState
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
 _REPLY = Struct(">ii").unpack_from
 _ANSWERED = (Exchange, SwallowedExchange, ProxyExchange)
 """Written in place, a union of types is made by each call."""
+HEARD_AT_ONCE_BYTES = 16 << 10
+"""A larger reply is kept for policies that hear it, as they may take it in turns."""
 HEAD_BYTES = 64
 """Enough of a reply to find its first field: header, a tag section, throttle_time_ms."""
 
@@ -136,7 +141,7 @@ def _complete(link: Link, exchange: Exchange, now_ms: int) -> None:
 class ReplyStream:
     """The reply that passes, unless it only streams."""
 
-    __slots__ = ("_dropped", "_keeps_tail", "_kept", "_link", "_walker")
+    __slots__ = ("_dropped", "_heard", "_hearing", "_keeps_tail", "_kept", "_link", "_walker")
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -148,15 +153,23 @@ class ReplyStream:
             self._walker = link.reply_topics.take_walker()
             link.reply_topics = None
         self._dropped = False  # it belongs to a request that was answered here
+        self._hearing: Generator[None, None, bytearray | None] | None = None
+        self._heard = bytearray()  # the frame that it is about
 
     @property
-    def is_plain(self) -> bool:
-        """Whether the bytes of this reply are forwarded as they arrive."""
-        return self._kept is None and self._walker is None and not self._dropped
+    def is_over(self) -> bool:
+        """Whether no reply is here, or the bytes of this one are forwarded as they arrive."""
+        if self._hearing is not None:
+            return False
+        is_plain = self._kept is None and self._walker is None and not self._dropped
+        return is_plain or not self._link.reply_left
 
     def release(self) -> None:
         """Release the memory of a kept reply, because the session ends."""
         kept, self._kept = self._kept, None
+        hearing, self._hearing = self._hearing, None
+        if hearing is not None:
+            hearing.close()
         if kept is not None:
             kept.drop()
 
@@ -166,7 +179,12 @@ class ReplyStream:
         """Take buf[settled.stop:end]. Returns as `from_broker` does; if it raises, `settled` may be forwarded."""
         link = self._link
         start, pos = settled.start, settled.stop  # buf[settled.start:pos] is forwarded as it is
+        if self._hearing is not None and self._has_heard():
+            finish(link, now_ms)
         while pos < end:
+            if self._hearing is not None:
+                link.broker.keep(bytes(memoryview(buf)[pos:end]))
+                break
             if link.reply_left:
                 pos = self._take_body(buf, settled, pos, end, now_ms)
                 continue
@@ -187,7 +205,7 @@ class ReplyStream:
                 settled.start = pos
                 link.reply_left, self._dropped = 4 + size, True
                 continue
-            if stop > end:
+            if stop > end or (size > HEARD_AT_ONCE_BYTES and not is_led and _is_heard(exchange)):
                 if not self._begin(exchange, buf, pos, end, now_ms, is_led=is_led):
                     break
                 continue
@@ -316,7 +334,8 @@ class ReplyStream:
                 self._settle_tail(self._kept)
             elif self._kept is not None:
                 self._settle_whole(self._kept, now_ms)
-            finish(link, now_ms)
+            if self._hearing is None:
+                finish(link, now_ms)
         return pos
 
     def _settle_in_place(
@@ -339,9 +358,21 @@ class ReplyStream:
     def _settle_whole(self, kept: KeptReply, now_ms: int) -> None:
         """Rewrite a reply that was kept whole, or pass it to its ProxyExchange."""
         link, frame = self._link, kept.frame
+        head = link.queue[0]
+        if _is_heard(head):
+            assert isinstance(head, ObservedExchange)  # noqa: S101 - others are not heard
+            if head.plan.counts_fetched:
+                head.plan.topics.fetched(frame, 0, len(frame))  # type: ignore[union-attr] # as above
+            if head.plan.rewrite is not None:
+                changed = rewritten(head, head.plan.rewrite, frame, 0, len(frame), spend=True)
+                frame = frame if changed is None else changed
+                link.reply_bytes = len(frame) - 4
+            self._heard = frame
+            self._hearing = hearing(link, head, len(frame) - 4, frame, 0, len(frame), now_ms)
+            self._has_heard()
+            return
         self._kept = None
         counted_bytes = kept.take()
-        head = link.queue[0]
         try:
             if isinstance(head, ProxyExchange):
                 head.on_reply(bytes(frame))
@@ -359,6 +390,26 @@ class ReplyStream:
             raise
         link.client.put(frame, counted_bytes)
         link.uses_outboxes = True
+
+    def _has_heard(self) -> bool:
+        """Let the policies go on with the kept reply. Return whether they have heard it: then it is sent."""
+        link, frame = self._link, self._heard
+        try:
+            next(self._hearing)  # type: ignore[arg-type] # the caller has looked
+        except StopIteration as end:
+            if end.value is not None:
+                frame = end.value
+                link.reply_bytes = len(frame) - 4
+        else:
+            link.broker.mute(Mute.HEARING)
+            link.ask_for_turn()
+            return False
+        self._hearing, self._heard = None, bytearray()
+        kept, self._kept = self._kept, None
+        link.broker.unmute(Mute.HEARING)
+        link.client.put(frame, kept.take())  # type: ignore[union-attr] # it is kept until now
+        link.uses_outboxes = True
+        return True
 
     def _keep_tail(self, size_bytes: int) -> KeptReply:
         """Keep the last tags of the reply, which have so many bytes."""
@@ -435,6 +486,11 @@ class ReplyStream:
         raise BrokerProtocolError(
             f"a reply of {size} bytes with correlation id {correlation_id}; {expected}{hint}"
         )
+
+
+def _is_heard(exchange: object) -> bool:
+    """Return whether policies hear the body of the reply to this exchange."""
+    return isinstance(exchange, ObservedExchange) and exchange.plan.streamed is not None
 
 
 def count_reply(shared: SharedState, exchange: Exchange, size_bytes: int) -> Exchange:

@@ -146,7 +146,7 @@ class Session(Link):
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, Settled(start, self.settled))
         pos = self.settled
-        if pos != end or self.uses_outboxes:
+        if pos != end or self.uses_outboxes or self.replies is not None:
             pos = self._rest_of_replies(buf, Settled(start, pos), end, now_ms)
         if self.in_flight is not None:
             crowding.on_replies(self, self.in_flight)
@@ -161,7 +161,7 @@ class Session(Link):
             pos = replies.take(buf, settled, end, now_ms)
         except Exception as fault:  # noqa: BLE001 - it costs this session only
             return self._fault_at_reply(fault, buf, settled)
-        if not self.reply_left or replies.is_plain:
+        if replies.is_over:
             self.replies = None
         return pos
 

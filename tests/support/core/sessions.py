@@ -247,8 +247,15 @@ class Wire:
             if isinstance(wire := session.handle, Wire):
                 wire.given_turns += 1
                 wire.settle()
+                wire.hear()
                 wire.proceed()
             turns.end(session, 0)
+
+    def hear(self) -> None:
+        """Let the policies go on with a reply that they take in turns, as in a turn of the event loop."""
+        session = self.session
+        if session.hears_in_turns and not session.ended:
+            self._read(session.broker, session.from_broker, b"", "to_client")
 
     def take_turn(self, data: bytes = b"") -> None:
         """Take one turn, in which these bytes are read."""
