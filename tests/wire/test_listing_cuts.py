@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import fields
-from itertools import product
+from itertools import count, product
 
 import pytest
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ from wire import codec
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
 from wire.authorization import Operation, ResourceType
 from wire.errors import ErrorCode, WireError
-from wire.listing_cuts import LISTED, cut, layout_of_reply, nothing
+from wire.listing_cuts import LISTED, cut, cutting, layout_of_reply, nothing
 from wire.listing_view import View
 from wire.request_layouts import names_anything
 from wire.schema import Shape
@@ -69,6 +69,17 @@ def test_every_version_has_a_layout() -> None:
     }  # fmt: skip
 
 
+def in_turns(api: Api, body: bytes, view: View) -> tuple[bytes | None, int]:
+    """Return what `cutting` returns, and how often it paused."""
+    steps = cutting(api, body, view)
+    for number in count():
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, number
+    raise AssertionError
+
+
 @for_each(READ, examples=20)
 def test_a_reply_is_shown_as_the_message_would_be(api: Api, data: st.DataObject) -> None:
     """For any reply: in every version, with counts of any size, and nothing else changes."""
@@ -78,6 +89,7 @@ def test_a_reply_is_shown_as_the_message_would_be(api: Api, data: st.DataObject)
     after = cut(api, body, view)
     wanted = shown(api, message, view)
     assert (body if after is None else after) == codec.encode(wanted)
+    assert in_turns(api, body, view)[0] == after
 
 
 @for_each(READ, examples=20)
@@ -96,19 +108,20 @@ NONE = View(lambda *_: False, name_of=lambda _: "name")
 
 
 @for_each([*product([1, 8, 9, 12, 13], [1, 126, 127, 128]), (12, 20_000)])
-def test_long_lists_are_counted_again(version: int, count: int) -> None:
-    """A compact count has one byte up to 126, then more."""
+def test_long_lists_are_counted_again(version: int, size: int) -> None:
+    """A compact count has one byte up to 126, then more. A list of many elements is cut with pauses."""
     api = api_of(ApiKey.METADATA, version)
-    topics = [
-        {"name": f"t{n}", "partitions": [{"replica_nodes": [1, 2]}] * 2} for n in range(count)
-    ]
+    topics = [{"name": f"t{n}", "partitions": [{"replica_nodes": [1, 2]}] * 2} for n in range(size)]
     body = messages.encode(messages.make_response(api, {"topics": topics}))
     assert cut(api, body, ALL) is None
     none = messages.encode(messages.make_response(api, {"topics": []}))
     assert cut(api, body, NONE) == none
     first = cut(api, body, VIEW._replace(allows=lambda _, name, __: name == "t0"))
     wanted = messages.encode(messages.make_response(api, {"topics": topics[:1]}))
-    assert first == (None if count == 1 else wanted)
+    assert first == (None if size == 1 else wanted)
+    cut_, pauses = in_turns(api, body, NONE)
+    assert cut_ == none
+    assert pauses >= size // 512
 
 
 @pytest.mark.parametrize(
