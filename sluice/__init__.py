@@ -59,6 +59,7 @@ from wire.errors import ErrorCode, WireError
 from wire.fetch import FetchHead, ShareFetchHead
 from wire.produce import ProduceWalker
 from wire.reply_errors import ReplyErrors
+from wire.request_names import RequestNames
 from wire.topic_refs import TopicRef
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "Replace",
     "ReplyErrors",
     "Request",
+    "RequestNames",
     "ResourceType",
     "Respond",
     "Response",
