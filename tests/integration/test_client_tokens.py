@@ -226,6 +226,50 @@ def test_a_new_key_counts_from_its_first_token_on(
         provider.kids = kids
 
 
+def test_a_group_of_the_token_is_a_team_of_the_rules(
+    kafka_one: KafkaCluster, provider: IdentityProvider, topics_one: Topics, tmp_path: Path
+) -> None:
+    """What the provider says of a user is what the user may do; the proof counts, too."""
+    topic = topics_one.make()
+    check = {
+        "jwks": provider.url("/keys"),
+        "issuer": ISSUER,
+        "audience": [AUDIENCE],
+        "groups_claim": "groups",
+    }
+    rules = [
+        {"who": ["team:writers"], "topics": {topic: ["write"]}},
+        {"who": ["token:bob"], "topics": {topic: ["write"]}},
+        {"who": ["sasl:carol", "tls:carol"], "topics": {topic: ["write"]}},
+    ]
+    sluice = SluiceProcess(
+        kafka_one.bootstrap,
+        tmp_path,
+        listen_settings={"sasl": {"mechanisms": [OAUTH], "oauthbearer": check}},
+        settings={"policies": [{"use": "access", "config": {"rules": rules}}]},
+    )
+    with sluice:
+        said = {
+            (user, groups): written_to(sluice, topic, TokenSecurity(provider, user, groups))
+            for user in ("alice", "bob", "carol")
+            for groups in ((), (("groups", "writers"),))
+        }
+    denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert [said[user, ()] for user in ("alice", "bob", "carol")] == [denied, None, denied]
+    assert {code for (_, groups), code in said.items() if groups} == {None}
+
+
+def written_to(sluice: SluiceProcess, topic: str, security: TokenSecurity) -> int | None:
+    """Write one record; return the error's code, None if it was stored."""
+    codes: list[int | None] = []
+    settings = {"bootstrap.servers": sluice.bootstrap, "enable.idempotence": False}
+    producer = Producer({**settings, **security.librdkafka()})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: codes.append(error and error.code()))
+    producer.flush(WAIT_SECONDS)
+    (code,) = codes
+    return code
+
+
 def login(witnessed: Witnessed, token: str) -> int:
     """Return the error code of a login by this token, after its reason was dismissed."""
     with Talk(witnessed.sluice.port) as talk:
