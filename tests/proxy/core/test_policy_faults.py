@@ -205,6 +205,7 @@ def test_an_exception_in_an_alarm_ends_nothing():
 
     class Services:
         wake = reconsider = review_throttles = topic_name = load = read = save = None
+        speaks_as_itself = None
 
         def arm(self, at_ms, call):
             return engine.timers.arm(at_ms, call)
