@@ -45,8 +45,9 @@ def test_a_fetch_of_many_partitions_passes_or_is_refused_in_words(
     access: str, kafka_one: KafkaCluster, topic: str, tmp_path: Path
 ) -> None:
     """Each request names all partitions; the connection is not cut, so no client reconnects for ever."""
-    rules = [{"topics": ["*"], "groups": ["*"], "access": [access]}]  # either may see the topic
-    policies = [{"use": "topics", "config": {"rules": rules, "default": "deny"}}]
+    every = {"*": [access]}  # either may see the topic
+    rules = [{"who": ["ANONYMOUS"], "topics": every, "groups": {"*": ["all"]}}]
+    policies = [{"use": "access", "config": {"rules": rules}}]
     variables = {"SLUICE_POLICIES": json.dumps(policies)}
     with SluiceProcess(kafka_one.bootstrap, tmp_path, variables=variables) as sluice:
         settings = {

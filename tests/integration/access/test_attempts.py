@@ -40,6 +40,7 @@ def sluice(prepared: Prepared, tmp_path_factory: pytest.TempPathFactory) -> Iter
     with guarding_sluice(prepared.cluster, folder, USERS, config, custody=True) as process:
         yield process
 
+
 ORDERS = ("$orders", "$both", "$transaction")
 """The words for what names the topic `orders`."""
 

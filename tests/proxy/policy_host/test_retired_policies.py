@@ -37,12 +37,12 @@ def settings(n: int, folder: Path) -> dict[str, object]:
     """Every kind of setting that a reload applies: each differs from reload to reload."""
     (folder / "pauses.yaml").write_text(f"pauses: [{{user: user-{n % 7}}}]")
     limits = {"quotas": [{"user": "alice", "request_rate": 100 + n, "producer_byte_rate": 1e6}]}
-    rule = {"effect": "allow", "user": "alice", "topics": [f"orders-{n}"], "access": ["read"]}
+    rule = {"who": ["alice"], "topics": {f"orders-{n}": ["read"]}}
     others: list[tuple[str, str, dict[str, object]]] = [
         ("quota", "kafka", {"enforcement": "channel", **limits}),
         ("admission", "admission", {"max_in_flight_requests_per_node": 100 + n}),
         ("fetch_floor", f"floor {n}", {}),  # another entry each time
-        ("topics", "topics", {"rules": [rule]}),
+        ("access", "access", {"rules": [rule]}),
         ("maintenance", "maintenance", {"file": str(folder / "pauses.yaml"), "hold_ms": 1 + n}),
         ("records", "records", {}),
         ("limits", "limits", {}),

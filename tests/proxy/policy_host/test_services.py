@@ -3,9 +3,13 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from policies.entry_host import EntryHost, NullServices
+from policies.hook_runner import HookRunner
 from policies.registry import PolicyEntry, build
+from proxy.config.upstream import UpstreamSettings
 from proxy.policy_host.services import PolicyServices
 from tests.support.core.sessions import make_engine
 
@@ -58,6 +62,28 @@ def test_topics_have_the_names_that_replies_gave_them() -> None:
 
     assert services.topic_name(b"i" * 16) == "orders"
     assert services.topic_name(b"j" * 16) is None
+
+
+@pytest.mark.parametrize(
+    ("upstream", "expected"),
+    [
+        ({}, False),
+        ({"tls": {}}, False),
+        ({"tls": {"cert_file": "c", "key_file": "k"}}, True),
+        ({"sasl": {"mechanism": "PLAIN", "username": "u", "password_file": "p"}}, True),
+    ],
+)
+def test_policies_know_whether_the_brokers_judge_sluice(
+    upstream: dict[str, object], *, expected: bool
+) -> None:
+    """By a login or a certificate of its own; before they are connected they take it for granted."""
+    found = msgspec.convert({"bootstrap_servers": ["h:1"], **upstream}, UpstreamSettings)
+    services = PolicyServices(has_credentials=found.has_credentials)
+    assert services.speaks_as_itself() == expected
+    host = EntryHost("mine", "enforce", NullServices(), {})
+    assert host.speaks_as_itself()
+    host.connect(services, HookRunner(NullServices()))  # type: ignore[arg-type]
+    assert host.speaks_as_itself() == expected
 
 
 def test_state_is_saved_and_read(tmp_path: Path) -> None:

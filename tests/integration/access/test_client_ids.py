@@ -1,4 +1,4 @@
-"""`topics` before a real Kafka: attempts of two client families, with and without a rule that allows them."""
+"""`access` by client ids before a real Kafka: attempts of two client families, with and without a right."""
 
 from collections.abc import Callable, Iterator
 
@@ -16,10 +16,11 @@ GOOD, BAD = "good-1", "bad-1"
 """Client ids. The rules allow the first everything below `t-`; the second may read it in no group."""
 SOME = "some-1"
 """It may use some groups."""
+ALL = {"*": ["all"]}
 RULES = [
-    {"client_id": "good-*", "topics": ["*"], "groups": ["*"]},
-    {"client_id": "bad-*", "topics": ["*"], "access": ["read"]},
-    {"client_id": "some-*", "topics": ["*"], "groups": ["mine-*"]},
+    {"who": ["client:good-*"], "topics": ALL, "groups": ALL},
+    {"who": ["client:bad-*"], "topics": {"*": ["read"]}, "cluster": ["idempotent-write"]},
+    {"who": ["client:some-*"], "topics": ALL, "groups": {"mine-*": ["all"]}},
 ]
 LONG_SECONDS = 60
 Attempt = Callable[[str, str, str], str]
@@ -31,8 +32,8 @@ def guarded(
     kafka_one: KafkaCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SluiceProcess]:
     """A Sluice with the rules."""
-    settings: dict[str, object] = {"policies": [{"use": "topics", "config": {"rules": RULES}}]}
-    folder = tmp_path_factory.mktemp("topics")
+    settings: dict[str, object] = {"policies": [{"use": "access", "config": {"rules": RULES}}]}
+    folder = tmp_path_factory.mktemp("client_ids")
     with SluiceProcess(kafka_one.bootstrap, folder, settings=settings) as sluice:
         yield sluice
 
