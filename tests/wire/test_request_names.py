@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from sluice.messages import make_request
+from policies.messages import make_request
 from tests.support.messages.every_case import for_each
 from tests.support.messages.kafka_messages import api_of, apis_known, messages_of
 from tests.support.messages.record_batches import batch
