@@ -140,8 +140,9 @@ class Access(Policy):
         client = self.books.client(peer)
         if request.api_key in RESOURCE_APIS and is_authorized(request.api):
             client.prepared = None
+            rights = client.rights  # a reply may be judged by newer ones between two steps
             judgement = yield from judging(request, client.subject)
-            client.prepared = request.id, client.rights, judgement
+            client.prepared = request.id, rights, judgement
 
     def on_request(self, request: Request, peer: Peer, now_ms: int) -> Verdict:
         """Refuse what the client may not do."""
@@ -284,7 +285,7 @@ class Access(Policy):
             session.epoch,
             (name for name in names if name not in denied),
             lambda name: bool(subject.topic(name) & reads),
-            client.rights,
+            subject,
         )
         if session.max_wait_ms <= MAX_WAIT_MS:
             return code, ()

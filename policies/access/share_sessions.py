@@ -3,9 +3,9 @@
 Rules:
 - A session belongs to a connection, a group and a member. It holds the topics that the client has named since its
   first ShareFetch, if it might read them. Topics that it forgets stay until its end.
-- When the rules change, each session is judged once more at its next request. If it holds a topic that the client may
-  not read any more, it ends with SHARE_SESSION_NOT_FOUND: the client opens a new one, and the denied topic, which it
-  names then, is refused by its own code.
+- When the rules change, or what is known of the client (the groups of its next token), each session is judged once more
+  at its next request. If it holds a topic that the client may not read any more, it ends with SHARE_SESSION_NOT_FOUND:
+  the client opens a new one, and the denied topic, which it names then, is refused by its own code.
 - A session that is not known here ends in the same way: one that was opened before Sluice started, or elsewhere.
 - At most MAX_TOPICS topics of all sessions are kept; beyond them a new session is refused by
   SHARE_SESSION_LIMIT_REACHED.
@@ -26,13 +26,13 @@ MAX_SESSIONS: Final = 100
 
 
 class _Session:
-    """The names of its topics, and the revision of the rules by which they were judged."""
+    """The names of its topics, and the rights by which they were judged."""
 
-    __slots__ = ("revision", "topics")
+    __slots__ = ("rights", "topics")
 
     def __init__(self) -> None:
         self.topics: set[str] = set()
-        self.revision: object = None
+        self.rights: object = None
 
 
 class ShareSessions:
@@ -51,12 +51,12 @@ class ShareSessions:
         epoch: int,
         names: Iterable[str],
         allows: Callable[[str], bool],
-        revision: object,
+        rights: object,
     ) -> ErrorCode:
         """Return NONE, or the code that ends the session.
 
         `names`: the topics that the request names and the client may read. `allows` judges those of a session that was
-        judged by another revision of the rules.
+        judged by other rights than these.
         """
         known = self._sessions.setdefault(connection, {})
         if epoch < 0:
@@ -68,17 +68,17 @@ class ShareSessions:
             if len(known) >= MAX_SESSIONS:
                 return ErrorCode.SHARE_SESSION_LIMIT_REACHED
             session = known[member] = _Session()
-            session.revision = revision
+            session.rights = rights
         elif member not in known:
             self._end(connection, member)
             return ErrorCode.SHARE_SESSION_NOT_FOUND
         else:
             session = known[member]
-        if session.revision is not revision:
+        if session.rights is not rights:
             if not all(map(allows, session.topics)):
                 self._end(connection, member)
                 return ErrorCode.SHARE_SESSION_NOT_FOUND
-            session.revision = revision
+            session.rights = rights
         before = len(session.topics)
         session.topics.update(names)
         self.topics += len(session.topics) - before

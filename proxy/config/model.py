@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _AUDIT = frozenset({"audit", "policies.audit:Audit"})
+_ACCESS = frozenset({"access", "policies.access.policy:Access"})
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -99,6 +100,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """Yield the problems that only several sections together show."""
         yield from self._known_apis()
         yield from self._guarded_apis()
+        yield from self._apis_beside_access()
         yield from self._reserved_names()
         yield from self._overlapping_ports()
         yield from self._upstream_loops()
@@ -126,6 +128,16 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
                     f"{value!r}, which only brokers use ({name_of(key)})",
                     "no such API, because Sluice brings its own credentials",
                 )
+
+    def _apis_beside_access(self) -> Iterator[Problem]:
+        """They would pass whoever asks: no policy knows what they do."""
+        judges = any(each.use in _ACCESS and each.mode == "enforce" for each in self.policies)
+        for place, value in enumerate(self.pass_unknown_apis if judges else ()):
+            yield Problem(
+                f"pass_unknown_apis[{place}]",
+                repr(value),
+                "no such API beside the policy access, which refuses what it does not know",
+            )
 
     def _reserved_names(self) -> Iterator[Problem]:
         """An entry of this name would take the guard's place in logs and metrics."""

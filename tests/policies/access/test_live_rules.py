@@ -1,5 +1,7 @@
 """access: a right that a reload takes away ends with the next request, and what it had opened ends with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from policies.access.policy import Access
@@ -67,6 +69,22 @@ def test_a_revoked_group_ends_its_sessions() -> None:
     assert refused(bench, fetch(bench, 0, "a")) is None
     bench.reload(bob_may(topics={"a": ["read"]}))
     assert refused(bench, fetch(bench, 1)) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+
+
+def test_a_share_session_ends_when_the_client_logs_in_again_without_a_group_of_its_token() -> None:
+    """The rules are the same, and the connection too; what the session holds is judged by the groups of now."""
+    rules = [
+        {"who": ["bob"], "topics": {"a": ["read"]}, "groups": GROUP},
+        {"who": ["team:secret"], "topics": {"b": ["read"]}},
+    ]
+    bench = PolicyBench(Access, {"rules": rules})
+    member = replace(BOB, proof="token", groups=frozenset({"secret"}))
+    assert refused(bench, fetch(bench, 0, "a", "b"), member) is None
+    assert refused(bench, fetch(bench, 1), replace(member)) is None
+    expelled = replace(member, groups=frozenset())
+    assert refused(bench, fetch(bench, 2), expelled) == GONE
+    assert refused(bench, fetch(bench, 0, "a", "b"), expelled) == {"b": TOPIC}
+    assert refused(bench, fetch(bench, 1), expelled) is None
 
 
 def test_a_session_that_is_not_known_is_none() -> None:

@@ -67,6 +67,23 @@ def test_rules_that_change_between_two_steps_decide(topics: dict[str, list[str]]
     assert (verdict is FORWARD) == ("a*" in topics)
 
 
+def test_a_reply_between_two_steps_makes_no_old_judgement_new() -> None:
+    """It is judged by the new rules, and the client is known by them; the steps go on by the old ones."""
+    bench = PolicyBench(Access, bob_may(topics={"a*": ["read"]}))
+    listing = bench.request("Metadata", 9, fields={"topics": None})
+    bench.ask(listing, BOB)
+    request = large(bench, *[f"a{n}" for n in range(MANY)])
+    steps_left = steps(bench, request)
+    next(steps_left)
+    bench.reload(bob_may(topics={"b*": ["read"]}))
+    bench.reply(listing, fields={"topics": [{"name": "b"}]}, peer=BOB)
+    for _ in steps_left:
+        pass
+    verdict = bench.policy.on_request(request, BOB, 0)
+    assert isinstance(verdict, Deny)
+    assert len(verdict.codes) == MANY
+
+
 def test_a_judgement_that_was_prepared_is_for_its_request_alone() -> None:
     """The next one is judged by what it names."""
     bench = PolicyBench(Access, bob_may(topics={"a*": ["read"]}))

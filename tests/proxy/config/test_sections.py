@@ -177,6 +177,19 @@ def test_no_api_of_brokers_passes_unread_by_the_credentials_of_sluice() -> None:
     )
 
 
+def test_no_api_passes_unread_beside_access() -> None:
+    """Nobody would judge it. Where `access` only observes nothing is refused, this neither."""
+    rules = {"rules": [{"who": ["bob"], "topics": {"t": ["read"]}}]}
+    entry = {"use": "access", "config": rules}
+    (found,) = problems_of(policies=[entry], pass_unknown_apis=[1234])
+    assert found == (
+        "pass_unknown_apis[0]: found 1234, expected no such API beside the policy access, which refuses what it does "
+        "not know"
+    )
+    assert problems_of(policies=[entry | {"mode": "observe"}], pass_unknown_apis=[1234]) == []
+    assert problems_of(policies=[entry]) == []
+
+
 def test_by_default_nothing_is_exported_or_written() -> None:
     """No port is opened and no disk is filled. The admin socket is in a private folder of the user."""
     admin, traces, usage_log = AdminSettings(), TracesSettings(), UsageLogSettings()
