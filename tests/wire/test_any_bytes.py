@@ -26,7 +26,7 @@ from wire import (
     produce_partitions,
     sasl,
 )
-from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
+from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey, find
 from wire.batch_heads import read_batch_heads
 from wire.config_resources import altered_kinds
 from wire.errors import WireError
@@ -109,6 +109,17 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
             b, 0, len(b), v
         )
 
+    for version in range(4, 14):
+        found[f"unknown topics {version}"] = lambda b, v=version: metadata.unknown_topics(
+            find(ApiKey.METADATA, v), b, {"a"}
+        )
+    for api in versions_of(ApiKey.CREATE_DELEGATION_TOKEN):
+        found[f"owner in {name(api)}"] = partial(delegation_tokens.owner_asked_for, api)
+    for api in versions_of(ApiKey.DESCRIBE_DELEGATION_TOKEN):
+        found[f"own of {name(api)}"] = lambda b, a=api: delegation_tokens.tokens_of(
+            a, bytes(b), ("User", "a")
+        )
+    found["share session"] = fetch.read_share_session
     for version in range(18):
         found[f"fetch head {version}"] = lambda b, v=version: fetch.read_head(b, 0, len(b), v)
         found[f"fetch topics {version}"] = lambda b, v=version: FetchTopics(v).feed(b, 0, len(b))
