@@ -58,7 +58,6 @@ def test_an_application_runs_with_the_rights_of_the_example_and_not_without(
     guarded: Guarded, streams_jars: Path, tmp_path: Path, protocol: str
 ) -> None:
     """Without its group, its input or its own topics, it ends with the exception that says so."""
-
     serial = itertools.count(1)
 
     def told(*rules: Rule) -> str:
