@@ -23,7 +23,6 @@ from policies.requests import ANONYMOUS as ANONYMOUS  # noqa: PLC0414 - re-expor
 from policies.requests import Peer as Peer  # noqa: PLC0414, TC001 - as above
 from policies.requests import Request as Request  # noqa: PLC0414, TC001 - as above
 from policies.requests import UnreadableRequestError as UnreadableRequestError  # noqa: PLC0414 - as above
-from policies.responses import InTurns as InTurns  # noqa: PLC0414 - as above
 from policies.responses import PolicyRefusal as PolicyRefusal  # noqa: PLC0414 - as above
 from policies.responses import Replace as Replace  # noqa: PLC0414 - as above
 from policies.responses import Response as Response  # noqa: PLC0414 - as above
@@ -31,7 +30,7 @@ from policies.responses import Result as Result  # noqa: PLC0414 - as above
 from wire.errors import RETRIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping
+    from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
     from typing import Self
 
 
@@ -188,6 +187,28 @@ class Hold:
     throttles: bool = False
     """Whether the wait is due to a quota: then it counts as throttle time, not as purgatory."""
     why: QuotaViolation | None = field(default=None, compare=False)
+
+
+class InTurns:
+    """A verdict of `on_response` on a large reply, in several steps: other clients have their turns between them.
+
+    `steps` pauses after each, and returns the verdict. The request and the reply stay valid until then. Only for a
+    reply whose body the policy hears.
+    """
+
+    __slots__ = ("steps",)
+
+    def __init__(self, steps: Generator[None, None, Forward | Throttle | Replace]) -> None:
+        self.steps = steps
+
+    def verdict(self) -> Forward | Throttle | Replace:
+        """Return the verdict, after all steps that are left."""
+        while True:
+            try:
+                next(self.steps)
+            except StopIteration as end:
+                found: Forward | Throttle | Replace = end.value
+                return found
 
 
 Gate: TypeAlias = "Callable[[int, int], bool]"

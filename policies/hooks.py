@@ -11,10 +11,10 @@ from policies.responses import Response
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from policies.api import Outcome, Peer, QuotaViolation, Verdict
+    from policies.api import InTurns, Outcome, Peer, QuotaViolation, Verdict
     from policies.client_gate import ClientGate
     from policies.entry_tools import EntryTools
-    from policies.responses import InTurns, Replace, Result
+    from policies.responses import Replace, Result
 
     OnResponse = Callable[
         ["ChainRequest", "ChainResponse", Peer, int], Forward | Throttle | Replace | InTurns

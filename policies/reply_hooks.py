@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.api import FORWARD, Throttle
+from policies.api import FORWARD, InTurns, Throttle
 from policies.hooks import COMPLETED
 from policies.reply_verdicts import check_response, check_turns, replacement
-from policies.responses import InTurns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from policies.api import Forward, Throttle
     from wire.reply_errors import ReplyErrors
 
 MAX_REPLACED_BYTES: Final = 128 << 20
@@ -47,28 +44,6 @@ class Replace:
     """
 
     body: bytes
-
-
-class InTurns:
-    """A verdict of `on_response` on a large reply, in several steps: other clients have their turns between them.
-
-    `steps` pauses after each, and returns the verdict. The request and the reply stay valid until then. Only for a
-    reply whose body the policy hears.
-    """
-
-    __slots__ = ("steps",)
-
-    def __init__(self, steps: Generator[None, None, Forward | Throttle | Replace]) -> None:
-        self.steps = steps
-
-    def verdict(self) -> Forward | Throttle | Replace:
-        """Return the verdict, after all steps that are left."""
-        while True:
-            try:
-                next(self.steps)
-            except StopIteration as end:
-                found: Forward | Throttle | Replace = end.value
-                return found
 
 
 class PolicyRefusal(NamedTuple):

@@ -70,9 +70,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterable, Mapping
 
     from policies.access.books import Client
-    from policies.api import Host, Peer, Request, Response, Verdict
+    from policies.api import Host, InTurns, Peer, Request, Response, Verdict
     from policies.denial import DenyKey
-    from policies.responses import InTurns, Replace
+    from policies.responses import Replace
     from wire.authorization import Ask
 
 MAX_WAIT_MS: Final = 1_000

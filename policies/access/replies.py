@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from policies import listings
 from policies.access.creation import refused_creations
-from policies.responses import InTurns, Replace
+from policies.api import InTurns
+from policies.responses import Replace
 from wire.apis import OFFERED, ApiKey, known
 from wire.authorization import AUTHORIZED, Operation, ResourceType, checks_of
 from wire.listing_view import View

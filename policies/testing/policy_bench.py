@@ -8,10 +8,10 @@ from hashlib import blake2b
 from heapq import heappop
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from policies.api import FORWARD, Forward, Hold, Need, Outcome, Peer, Policy, Throttle
+from policies.api import FORWARD, Forward, Hold, InTurns, Need, Outcome, Peer, Policy, Throttle
 from policies.chain import Chain, Entry
 from policies.hooks import adopt_metrics, retire
-from policies.responses import InTurns, Replace, Result
+from policies.responses import Replace, Result
 from policies.testing.bench_host import BenchHost, BenchReporter, BenchThreads
 from policies.testing.bench_request import (
     BENCH_PEER,
@@ -252,11 +252,10 @@ class PolicyBench:
         """Return whether the body has what the policies need; without it the core ends the connection."""
         if self.chain.hooks(request.api_key).need is not Need.TOPICS:
             return True
-        try:
+        with suppress(WireError):
             request.read_names(self.host.topics)
-        except WireError:
-            return False
-        return True
+            return True
+        return False
 
     def ask(self, request: BenchRequest, peer: Peer | None = None) -> Verdict:
         """Return what the chain decides; FORWARD when the policy is not interested in this API."""

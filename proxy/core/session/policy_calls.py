@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from policies.api import FORWARD, Forward, Outcome, Throttle
+from policies.api import FORWARD, Forward, InTurns, Outcome, Throttle
 from policies.chain import COMPLETED, PolicyFault
 from policies.reply_verdicts import check_response
-from policies.responses import UNKNOWN, InTurns, Result
+from policies.responses import UNKNOWN, Result
 from policies.verdicts import VerdictError, check_request, without_exemption
 from proxy.core.errors import ORDINARY, BrokerProtocolError
 from proxy.core.session.exchange import ObservedExchange, observed

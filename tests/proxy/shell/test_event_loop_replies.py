@@ -4,7 +4,8 @@ import struct
 from collections.abc import Callable, Iterator
 from select import select
 
-from policies.responses import InTurns, Replace
+from policies.api import InTurns
+from policies.responses import Replace
 from proxy.core.engine import Engine
 from proxy.shell.event_loop import STEP_US
 from tests.support.core.hearing import Hearer

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.api import FORWARD, Outcome, Throttle
-from policies.responses import InTurns, Replace
+from policies.api import FORWARD, InTurns, Outcome, Throttle
+from policies.responses import Replace
 from proxy.core.errors import CloseReason
 from tests.support.core.hearing import Hearer
 from tests.support.core.sessions import Wire, make_engine
