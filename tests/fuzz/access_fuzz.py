@@ -70,6 +70,9 @@ _NOT_ASKED: Final = frozenset(
 )
 """Parts of a request that ask for nothing, as in Kafka."""
 _HEAD: Final = struct.Struct(">ihhi")
+_ATTRIBUTES_AT: Final = 21
+"""Of a record batch: its int16."""
+_TRANSACTIONAL: Final = 0x10
 _SHARE_KEYS: Final = 6
 """The first FindCoordinator that knows the keys of share groups."""
 MAX_REQUESTS: Final = 50
@@ -166,7 +169,21 @@ def _said(api: Api, frame: bytes) -> frozenset[str]:
         return frozenset()
     if getattr(request, "key_type", 0) not in range(3 if api.version >= _SHARE_KEYS else 2):
         return frozenset()  # FindCoordinator of nothing that Kafka knows
-    return frozenset(name for _, name in _named(request))
+    leaves_out = set() if _is_transactional(request) else {"transactional_id"}
+    return frozenset(name for field, name in _named(request) if field not in leaves_out)
+
+
+def _is_transactional(request: Any) -> bool:
+    """Return False for a Produce without a transactional batch: Kafka does not look at its transactional id."""
+    batches = [
+        part.records or b""
+        for topic in getattr(request, "topic_data", ())
+        for part in topic.partition_data
+    ]
+    return not hasattr(request, "topic_data") or any(
+        len(each) > _ATTRIBUTES_AT + 1 and each[_ATTRIBUTES_AT + 1] & _TRANSACTIONAL
+        for each in batches
+    )
 
 
 def _named(message: Any, parent: str = "") -> Iterator[tuple[str, str]]:
