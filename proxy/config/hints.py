@@ -26,6 +26,7 @@ _USERS: Final = frozenset({"user", "who"})
 """The users in a quota's lines that hold for clients without a name."""
 
 QUOTA: Final = frozenset({"quota", "policies.quota.policy:Quota"})
+_ACCESS: Final = frozenset({"access", "policies.access.policy:Access"})
 _RIGHTS: Final = (
     "Sluice's user at the brokers needs the rights of its clients on topics, groups and transactional ids, and on the "
     "cluster Describe at most: not ClusterAction, Alter or AlterConfigs. It should be no super user."
@@ -46,6 +47,7 @@ def hints(config: Config) -> Iterator[str]:
         )
     yield from _unknown_apis(config)
     yield from _unlimited_logins(config)
+    yield from _answered_above_access(config)
 
 
 def _upstream(config: Config) -> Iterator[str]:
@@ -136,6 +138,17 @@ def _unlimited_logins(config: Config) -> Iterator[str]:
             yield (
                 f"policies[{place}].config.quotas: {key} holds for named users and not for {UNKNOWN}, the clients "
                 "whose login tells no name (a delegation token, GSSAPI); give it to <default> or to this user"
+            )
+
+
+def _answered_above_access(config: Config) -> Iterator[str]:
+    """Yield the entries that answer requests before `access` is asked."""
+    places = [place for place, entry in enumerate(config.policies) if entry.use in _ACCESS]
+    for place, entry in enumerate(config.policies):
+        if entry.use in QUOTA and any(place < each for each in places):
+            yield (
+                f"policies[{place}]: {entry.name} stands above access, so it tells everyone all quotas, whatever the "
+                "rules say; let access stand above it"
             )
 
 

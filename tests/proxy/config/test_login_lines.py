@@ -107,6 +107,16 @@ def test_an_unknown_api_that_passes_by_the_credentials_of_sluice_is_told() -> No
     assert told.startswith("pass_unknown_apis[0]: the brokers judge 1234 by Sluice's own")
 
 
+def test_quotas_that_are_told_before_access_is_asked_are_told() -> None:
+    """The first entry that answers a request ends the chain."""
+    quota = {"use": "quota", "config": {"quotas": [{"user": "<default>", "request_rate": 1}]}}
+    rules = {"rules": [{"who": ["bob"], "topics": {"t": ["read"]}}]}
+    access = {"use": "access", "config": rules}
+    assert list(hints(config_of(policies=[access, quota], identity={"user": "u"}))) == []
+    (told,) = hints(config_of(policies=[quota, access], identity={"user": "u"}))
+    assert told.startswith("policies[0]: quota stands above access")
+
+
 def test_a_certificate_that_is_lent_to_everyone_is_told() -> None:
     """As a login is."""
     upstream = {**SERVERS, "tls": {"cert_file": "c", "key_file": "k"}}
