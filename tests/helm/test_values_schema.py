@@ -14,6 +14,7 @@ from tests.support.kubernetes.charts import LIBRARY
 OPEN = {
     "/global",
     "/PolicyEntry/config",  # the settings of a policy that is not built in; those of the others are closed
+    "/UpstreamSasl/token_options",  # the settings of a plug-in of tokens
     # Kubernetes' own objects
     *(
         "/extraEnv",
