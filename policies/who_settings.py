@@ -14,7 +14,7 @@ import msgspec
 from policies.crowd import members_of
 from policies.type_names import describe_value, nearest
 from policies.validation import Problem
-from policies.who import parted
+from policies.who import PROOFS, parted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,10 +22,23 @@ if TYPE_CHECKING:
 _TEXT: Final = "a user, the beginning of names and *, or one of them after tls:, sasl:, token:, team: or client:"
 
 
+_WAYS: Final = (*PROOFS, "team", "client")
+
+
 def _check_who(value: object) -> tuple[str, str] | None:
     way, name = parted(str(value))
+    if not way and (meant := _meant(name)):  # a deny that is about nobody denies nothing
+        return _TEXT, meant
     good = name and "*" not in name[:-1] and not (way == "team" and name.endswith("*"))
     return None if good else (_TEXT, "")
+
+
+def _meant(text: str) -> str:
+    """Return what is meant by Kafka's `User:alice`, or by a proof in other letters; "" for a user's name."""
+    kind, colon, name = text.partition(":")
+    if kind == "User":
+        return name
+    return f"{kind.lower()}:{name}" if colon and kind.lower() in _WAYS else ""
 
 
 def _check_member(value: object) -> tuple[str, str] | None:

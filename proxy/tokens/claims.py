@@ -5,7 +5,8 @@ Rules:
 - The user is a claim, through rules as those of certificates (`listen.tls.principal.rules`). A name that no rule
   matches, with control characters or of another type refuses the token; it never becomes another user.
 - Groups are texts in a list, or one text. A list with anything else, or too many, refuses the token: a rule that denies
-  something to a group must not be evaded by a group that was left out. Without the claim there are none.
+  something to a group must not be evaded by a group that was left out. Without the claim there are none; a token that
+  says that its groups are told elsewhere is refused (OpenID Connect Core, 5.6.2; Microsoft Entra's "overage").
 - A claim is named as it stands in the token, or by a path of names (JSON pointer, RFC 6901) if it begins with `/`.
 - Times are not judged here: the caller knows what time it is.
 """
@@ -68,12 +69,18 @@ class ClaimRules(NamedTuple):
     def _groups_of(self, claims: dict[str, object]) -> frozenset[str] | None:
         found = claim_of(claims, self.groups_claim) if self.groups_claim else None
         if found is None:
-            return frozenset()
+            return None if self._tells_groups_elsewhere(claims) else frozenset()
         names = [found] if isinstance(found, str) else found
         if not isinstance(names, list) or len(names) > MAX_GROUPS:
             return None
         groups = [each for each in names if isinstance(each, str) and _is_group(each)]
         return frozenset(groups) if len(groups) == len(names) else None
+
+    def _tells_groups_elsewhere(self, claims: dict[str, object]) -> bool:
+        """Return whether the claim is too large for the token, so that it names a place to ask instead."""
+        elsewhere = claims.get("_claim_names")
+        is_there = isinstance(elsewhere, dict) and self.groups_claim.strip("/") in elsewhere
+        return bool(self.groups_claim) and (is_there or claims.get("hasgroups") is True)
 
 
 def claim_of(claims: dict[str, object], name: str) -> object:

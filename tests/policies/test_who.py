@@ -155,6 +155,17 @@ def test_a_wrong_text_is_named_by_its_path(config: type) -> None:
     assert [each.path for each in problems] == ["who[1]", "teams.t[0]", "teams.t[1]", "teams.ops*"]
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"), [("User:eve", "eve"), ("TLS:eve", "tls:eve"), ("Team:ops", "team:ops")]
+)
+def test_a_text_that_would_be_about_nobody_is_wrong(text: str, meant: str) -> None:
+    """A rule that denies something to nobody denies nothing. Kafka writes principals so."""
+    _, (problem,) = try_convert(LimitsConfig, {"who": [text]})
+    assert problem.nearest == meant
+    _, problems = try_convert(LimitsConfig, {"who": ["user:eve", "User", "system:pod:a"]})
+    assert not problems
+
+
 def test_quotas_ask_admins_for_their_proof_and_exempt_by_name() -> None:
     """An admin who must show a certificate alters nothing without; exempt is a user however proved."""
     config, _ = try_convert(

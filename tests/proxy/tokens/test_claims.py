@@ -94,6 +94,23 @@ def test_a_claim_that_is_missing_refuses_the_token(missing: str) -> None:
     assert isinstance(found, TokenFault)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "https://x"}}},
+        {"hasgroups": True},
+    ],
+    ids=["distributed", "hasgroups"],
+)
+def test_groups_that_are_told_elsewhere_refuse_the_token(told: dict[str, object]) -> None:
+    """Of a user with very many groups a provider lists none: a rule that denies one would not be about them."""
+    assert isinstance(rules().judge(CLAIMS | told), TokenFault)
+    assert isinstance(rules(groups="/groups").judge(CLAIMS | told), TokenFault)
+    assert isinstance(rules(groups="").judge(CLAIMS | told), TokenFacts)
+    assert isinstance(rules().judge(CLAIMS | told | {"groups": ["ops"]}), TokenFacts)
+    assert isinstance(rules().judge(CLAIMS | {"_claim_names": {"roles": "src1"}}), TokenFacts)
+
+
 def test_the_user_comes_through_rules_and_none_is_made_without_one() -> None:
     """A pod's account becomes a user; one of another namespace becomes nobody."""
     pods = rules(mapping=("RULE:^system:serviceaccount:shop:([^:]+)$/shop.$1/",))
