@@ -69,8 +69,10 @@ class Audience:
             for way in PROOFS:
                 if peer.proof.partition(":")[0] == way or (way, peer.proof) == ("token", "claim"):
                     found.update(self._named(way, user))
-            for group in peer.groups:
-                found.update(self._named("team", group))
+            for group in peer.groups:  # a token may have a thousand; teams have no patterns
+                number = self._exact.get(("team", group))
+                if number is not None:
+                    found.add(number)
         for number in tuple(found):
             found.update(self._teams.get(number, ()))
         return frozenset(found)

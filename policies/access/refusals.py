@@ -102,10 +102,12 @@ class Refusals:
     def __init__(self, denies: Denies, counter: PolicyCounter) -> None:
         self._denies = denies
         self._counter = counter
+        self._last: tuple[Peer | None, frozenset[int]] = (None, frozenset())
+        """The last client, and its numbers: most often the same one is refused again."""
 
     def count(self, peer: Peer, asks: Collection[Ask]) -> None:
         """Count what a client asked for and may not do."""
-        who = self._denies.numbers_of(peer)
+        who = self._numbers_of(peer)
         rules = Counter(self._rule(who, ask) for ask in islice(asks, MAX_NAMED))
         rules[OTHER] += len(asks) - rules.total()
         for rule, count in rules.items():
@@ -114,13 +116,20 @@ class Refusals:
 
     def words(self, peer: Peer, ask: Ask) -> str:
         """Return the right, and which rule refuses it."""
-        rule = self._rule(self._denies.numbers_of(peer), ask)
+        rule = self._rule(self._numbers_of(peer), ask)
         why = "no rule allows it" if rule == NO_RULE else f"{rule} denies it"
         name = ask.name.hex() if isinstance(ask.name, bytes) else ask.name
         kind = ask.kind.name.lower()
         return (
             f"{ask.operation.name} {kind} {'*' if name is None else name[:MAX_NAME_CHARS]}: {why}"
         )
+
+    def _numbers_of(self, peer: Peer) -> frozenset[int]:
+        known, who = self._last
+        if known is not peer:
+            who = self._denies.numbers_of(peer)
+            self._last = peer, who
+        return who
 
     def _rule(self, who: frozenset[int], ask: Ask) -> str:
         place = self._denies.place(who, ask)

@@ -1,5 +1,6 @@
 """access: what is refused is counted by user and rule; in mode `observe` all of it is told, and nothing is done."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from policies.access.judgement import MAX_REFUSALS
@@ -25,6 +26,26 @@ METRIC = "denied_access_by_rule"
 def counts(bench: PolicyBench) -> dict[tuple[str, ...], float]:
     """Return the counts by user and rule."""
     return dict(bench.host.metrics.by_name[METRIC].series)
+
+
+class Groups(frozenset[str]):
+    """Groups of a token that count how often they are gone through."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        type(self).looks += 1
+        return super().__iter__()
+
+
+def test_a_client_with_very_many_groups_is_looked_up_once_however_often_it_is_refused() -> None:
+    """A token may have a thousand: to go through them for each refusal would keep others waiting."""
+    bench = PolicyBench(Access, RULES)
+    member = replace(BOB, proof="token", groups=Groups(f"g{number}" for number in range(1_000)))
+    for _ in range(20):
+        bench.ask(bench.request("Fetch", topics=["x"]), member)
+    assert counts(bench) == {("bob", "none"): 20}
+    assert Groups.looks == 2  # for the rights, and for the rules that deny
 
 
 def test_refusals_are_counted_by_user_and_rule() -> None:
