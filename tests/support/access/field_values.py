@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from collections.abc import Callable
 from functools import cache
@@ -70,7 +71,7 @@ def random_batch(*, transactional: bool = False) -> bytes:
         producer_epoch=0 if transactional else -1,
         base_sequence=0 if transactional else -1,
     )
-    builder.append(timestamp=1_700_000_000_000, key=None, value=b"v")
+    builder.append(timestamp=int(time.time() * 1000), key=None, value=b"v")  # an old one is deleted
     builder.close()
     return bytes(builder.buffer())
 

@@ -62,7 +62,7 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
     "ShareFetch of an unknown id": "Kafka's bug: -1 for the whole request; Sluice answers 100 at the partition",
     "Metadata by ids and names at once": "Kafka forgets the names; Sluice refuses them. No client asks so",
     "pages of DescribeTopicPartitions": "Sluice cuts the broker's page, so a page may be shorter; all pages together "
-    "have the same topics (test_pages.py)",
+    "have the same topics (test_access_listings.py)",
     "patterns of KIP-848": "the broker does not know Sluice's rules: one is refused unless all topics may be described",
     "internal topics of Streams": "the broker would make them: refused without CREATE, where Kafka makes none",
     "DescribeUserScramCredentials of all users": "refused, Kafka gives no answer at all (NullPointerException)",
