@@ -118,6 +118,19 @@ def test_python_can_be_read_and_imported() -> None:
     assert [each for each in named if not importlib.util.find_spec(each[1])] == []
 
 
+def test_what_pages_include_of_files_is_said_as_the_site_reads_it() -> None:
+    """In a block of `python` the formatter would take the words for an expression, and the site would show them."""
+    told = [
+        (page.name, line)
+        for page in PAGES
+        for line in page.read_text().splitlines()
+        if "--8" in line
+    ]
+
+    assert told
+    assert not [each for each in told if not re.fullmatch(r' *--8<-- "[\w./-]+"', each[1])]
+
+
 def test_the_clients_take_the_settings_that_are_shown() -> None:
     """Each keyword and setting given to a Kafka client in the documents is one it knows."""
     from confluent_kafka import Producer as Confluent  # noqa: PLC0415 - loads a native library
