@@ -102,11 +102,12 @@ class Deny:
     def code_of(self, item: Item, partition: int | None = None) -> int | None:
         """Return the code with which an item of a request, or one of its partitions, is refused; None if it is not.
 
-        A topic without a name and an id: all topics, by a pattern.
+        Of a topic with both, what is said of the id stands before what is said of the name. A topic without a name and
+        an id: all topics, by a pattern.
         """
         kind, name, topic_id = item
         found = self._items
-        for key in (name, topic_id):
+        for key in (topic_id, name):
             if key is not None:
                 code = found.get((kind, key))
                 if code is None and kind is _TOPIC:

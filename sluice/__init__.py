@@ -51,6 +51,7 @@ from policies.host_tools import TooManyCallsError
 from policies.live_changes import TakesLiveChanges
 from policies.policy_log import PolicyLog
 from policies.tokens import Token, TokenProvider
+from policies.topics_question import TopicsQuestion
 from policies.who_settings import Teams, Who
 from wire.apis import Api, ApiKey
 from wire.authorization import RESOURCE_APIS, Ask, Operation, ResourceType
@@ -60,6 +61,7 @@ from wire.fetch import FetchHead, ShareFetchHead
 from wire.produce import ProduceWalker
 from wire.reply_errors import ReplyErrors
 from wire.request_names import RequestNames
+from wire.topic_existence import ExistingTopic
 from wire.topic_refs import TopicRef
 
 __all__ = [
@@ -78,6 +80,7 @@ __all__ = [
     "Deny",
     "EffectiveQuota",
     "ErrorCode",
+    "ExistingTopic",
     "FetchHead",
     "Forward",
     "Gate",
@@ -114,6 +117,7 @@ __all__ = [
     "TokenProvider",
     "TooManyCallsError",
     "TopicRef",
+    "TopicsQuestion",
     "UnreadableRequestError",
     "Verdict",
     "Who",

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey
-from wire.errors import ErrorCode, WireError
+from wire.errors import WireError
 from wire.primitives import (
     REPLY_ELEMENT_BUDGET,
     Buffer,
@@ -25,7 +25,6 @@ from wire.primitives import (
     encode_compact_count,
     encode_count,
     encode_string,
-    int16_at,
     int32_at,
     skip,
     skip_compact,
@@ -38,7 +37,7 @@ from wire.primitives import (
 from wire.topic_names import PARTITION_FIXED_BYTES, partition_shape, topic_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 CLIENT_ID: Final = b"sluice"
 REQUEST_VERSION: Final = 1
@@ -172,54 +171,6 @@ def topic_names(buf: Buffer, body_start: int, body_end: int, api: Api) -> dict[b
         pos, budget = after_partitions(buf, pos, end, partitions, budget)
         pos, budget = spend_tags(buf, skip(pos, 4, end), end, budget)  # authorized operations
     return names
-
-
-def unknown_topics(api: Api, body: Buffer, names: Collection[str]) -> list[int]:
-    """Return where a Metadata reply (v4+) has UNKNOWN_TOPIC_OR_PARTITION for one of these topics: offsets of the codes.
-
-    Raises `WireError` for malformed bytes, and `BudgetError` beyond the element budget of a reply.
-    """
-    end, is_flexible, version = len(body), api.flexible, api.version
-    counted = compact_count if is_flexible else array_count
-    skip_text = skip_compact if is_flexible else skip_string
-    count, pos = counted(body, 4, end, 10)
-    budget = spend(REPLY_ELEMENT_BUDGET, count)
-    for _ in range(count):
-        pos = skip_text(body, skip(skip_text(body, pos + 4, end), 4, end), end)  # host, port, rack
-        if is_flexible:
-            pos, budget = spend_tags(body, pos, end, budget)
-    pos = skip(skip_text(body, pos, end), 4, end)  # cluster id, controller id
-    count, pos = counted(body, pos, end, 9)
-    budget = spend(budget, count)
-    found: list[int] = []
-    for _ in range(count):
-        code_at, at = pos, skip(pos, 2, end)
-        name_end = skip_text(body, at, end)
-        if int16_at(body, code_at)[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            length, at = (compact_length if is_flexible else string_length)(body, at, end)
-            if length >= 0 and topic_name(bytes(body[at:name_end])) in names:
-                found.append(code_at)
-        pos = skip(name_end, (_TOPIC_ID_BYTES if version >= 10 else 0) + 1, end)
-        partitions, pos = counted(body, pos, end, _MIN_PARTITION_BYTES)
-        budget = spend(budget, partitions)
-        if is_flexible:
-            pos, budget = after_partitions(body, pos, end, partitions, budget)
-        else:
-            for _ in range(max(partitions, 0)):
-                pos = _after_classic_partition(body, pos, end, version)
-        pos = skip(pos, 4 if version >= 8 else 0, end)  # authorized operations
-        if is_flexible:
-            pos, budget = spend_tags(body, pos, end, budget)
-    return found
-
-
-def _after_classic_partition(body: Buffer, pos: int, end: int, version: int) -> int:
-    """Return the offset after a partition of a Metadata below v9."""
-    pos = skip(pos, 2 + 4 + 4 + (4 if version >= 7 else 0), end)
-    for _ in range(3 if version >= 5 else 2):
-        count, pos = array_count(body, pos, end, 4)
-        pos = skip(pos, 4 * max(count, 0), end)
-    return pos
 
 
 def after_partitions(buf: Buffer, pos: int, end: int, count: int, budget: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policies.access.judgement import Judgement
     from policies.access.rights import Rights, Subject
     from policies.requests import Peer, Request
+    from policies.topics_question import TopicsQuestion
 
 MAX_ASKED: Final = 100
 """Metadata requests in flight of one client of which it is noted what they ask for. In the replies to others, topics
@@ -40,7 +41,7 @@ NOTHING: Final = Asked((), by_id=False)
 class Client:
     """What is known of one connection."""
 
-    __slots__ = ("asked", "named", "peer", "prepared", "rights", "subject")
+    __slots__ = ("asked", "named", "peer", "prepared", "question", "rights", "subject")
 
     peer: Peer
     rights: Rights
@@ -54,6 +55,8 @@ class Client:
         """By Metadata request in flight."""
         self.named = 0
         """The last request for which Sluice has asked for the names of topics."""
+        self.question: tuple[int, TopicsQuestion] | None = None
+        """The last request before whose refusal the broker is asked which topics exist."""
         self.prepared: tuple[int, Rights, Judgement] | None = None
         """The judgement of a large request, by the rules of that time."""
 
@@ -63,6 +66,11 @@ class Client:
         if prepared is None or prepared[0] != request.id or prepared[1] is not self.rights:
             return None
         return prepared[2]
+
+    def answer_to(self, request: Request) -> TopicsQuestion | None:
+        """Return the question that this request has waited for, and forget it; None if it has not waited."""
+        asked, self.question = self.question, None
+        return asked[1] if asked is not None and asked[0] == request.id else None
 
     def ask(self, request_id: int, creations: Collection[str], *, by_id: bool) -> None:
         """Note what a Metadata asks for, if its reply must be changed for it."""

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from policies.api import Patch
 from wire.authorization import Operation
 from wire.errors import ErrorCode
-from wire.metadata import auto_creation_at, unknown_topics
+from wire.metadata import auto_creation_at
 from wire.primitives import INT16
+from wire.topic_existence import unknown_topics
 
 if TYPE_CHECKING:
     from collections.abc import Collection

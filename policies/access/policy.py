@@ -34,7 +34,8 @@ from policies.access.creation import (
     forbidden_creations,
     without_creation,
 )
-from policies.access.judgement import all_refusals, judge, judging
+from policies.access.existence import question_of, with_missing
+from policies.access.judgement import Judgement, all_refusals, judge, judging
 from policies.access.refusals import Denies, Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights
@@ -87,6 +88,8 @@ _ASKS_NAMES: Final = Hold(
     5_000, TOPIC_NAMES, Reject(ErrorCode.UNKNOWN_TOPIC_ID, message="no broker names the topic")
 )
 """Forbidden ids are told from those that no topic has."""
+_MAX_DELAY_MS: Final = 5_000
+"""How long a refusal waits for the broker to say which topics exist."""
 _WORDS: Final = "no rule allows it"
 _CREATES: Final = "Metadata below v4 would create the topic, which no rule allows"
 _SHORT_WAIT: Final = INT32.pack(MAX_WAIT_MS)
@@ -212,13 +215,22 @@ class Access(Policy):
         if self._needs_names(request, client):
             client.prepared = None
             return _ASKS_NAMES
+        answer = client.answer_to(request)
         whole, refused = client.take_prepared(request) or judge(request, subject)
         if whole is not None:
             self.on_refusal(peer, (whole,))
             return _refusal(request, whole)
-        if refused:
-            self.on_refusal(peer, refused.values())
         codes: dict[DenyKey, int] = {key: ask.code for key, ask in refused.items()}
+        if answer is not None:  # what is refused was counted before
+            codes = with_missing(request, subject, codes, answer.found) if codes else codes
+        elif refused:
+            self.on_refusal(peer, refused.values())
+            question = question_of(request, subject, refused)
+            if question is not None:
+                client.question = request.id, question
+                client.prepared = request.id, client.rights, Judgement(None, refused)
+                deny = Deny(codes, _WORDS, self.host.name)
+                return Hold(_MAX_DELAY_MS, question, Forward(denials=(deny,)))
         words = _WORDS
         patches: tuple[Patch, ...] = ()
         if key == ApiKey.METADATA:

@@ -25,6 +25,7 @@ from wire import (
     metadata,
     produce_partitions,
     sasl,
+    topic_existence,
 )
 from wire.apis import BY_KEY_AND_VERSION, Api, ApiKey, find
 from wire.batch_heads import read_batch_heads
@@ -110,8 +111,12 @@ def readers() -> dict[str, Callable[[bytearray], object]]:
         )
 
     for version in range(4, 14):
-        found[f"unknown topics {version}"] = lambda b, v=version: metadata.unknown_topics(
+        found[f"unknown topics {version}"] = lambda b, v=version: topic_existence.unknown_topics(
             find(ApiKey.METADATA, v), b, {"a"}
+        )
+    for with_ids in (False, True):
+        found[f"existence {with_ids}"] = lambda b, w=with_ids: topic_existence.read_existence(
+            framed(b), with_ids=w
         )
     for api in versions_of(ApiKey.CREATE_DELEGATION_TOKEN):
         found[f"owner in {name(api)}"] = partial(delegation_tokens.owner_asked_for, api)

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 
 from policies.api import Hold, Outcome
 from policies.chain import ChainPosition, PolicyFault
+from policies.topics_question import TopicsQuestion
 from proxy.core.errors import CloseReason
 from proxy.core.purgatory.purgatory import DelayedOperation
 from proxy.core.purgatory.watch_keys import held_key, text_of
 from proxy.core.session import mutes
 from proxy.core.session.buffered_request import hide, show_again
 from proxy.core.session.channel import Mute
+from proxy.core.session.names_question import ask_existence
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.traces import add_stage
 from proxy.core.stats.request_trace import Stage
@@ -193,3 +195,5 @@ def _wait(held: HeldRequest, verdict: Hold, now_ms: int) -> None:
     holds = link.shared.holds
     key = held_key(verdict.watch, held)
     holds.try_complete_else_watch(held, (key,), now_ms + verdict.max_delay_ms, now_ms)
+    if isinstance(verdict.watch, TopicsQuestion):
+        ask_existence(link, verdict.watch)

@@ -65,7 +65,7 @@ def judging(
         hide(exchange)
         hold(link, exchange, verdict, now_ms)
         if ids:
-            ask_names(link, exchange, ids)
+            ask_names(link, ids)
         return True
     if isinstance(verdict, Throttle):
         mutes.throttle_request(link, exchange, verdict.throttle_time_ms, now_ms, verdict.why)

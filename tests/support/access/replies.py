@@ -52,9 +52,6 @@ INTERNAL: Final = "__"
 EXCEPTIONS: Final[Mapping[str, str]] = {
     "internal topics": "`*` in a rule gives no internal topic (`__consumer_offsets`); in Kafka it does",
     "topics without partitions": "a topic without partitions is in some of Kafka's replies, in others not",
-    "topics that are nowhere": "Sluice does not know which topics exist: beside a refused topic of AddPartitionsToTxn "
-    "they get 55 as the others, and DeleteTopics without the right to it gets 29, "
-    "also by the id of a topic that was deleted",
     "ids and names of refused topics": "Sluice repeats what the request says; Kafka also tells the id in "
     "AlterShareGroupOffsets, which is a leak, and in DeleteTopics the name if it may be described",
     "lists of a refusal": "a refused ListPartitionReassignments and DescribeUserScramCredentials list what was asked, "
@@ -70,8 +67,9 @@ EXCEPTIONS: Final[Mapping[str, str]] = {
 """Each difference that is meant, and why."""
 _LISTS: Final = frozenset({"ListPartitionReassignments", "DescribeUserScramCredentials"})
 _CLUSTER_REFUSED: Final = 31
-_REFUSED, _NOWHERE, _NOT_ATTEMPTED, _UNKNOWN = 29, 3, 55, -1
+_UNKNOWN: Final = -1
 _PARTITIONS: Final = ("partitions", "topics", "partition_responses", "results_by_partition")
+_JOINED: Final = ("partitions", "results_by_partition")
 _NAMES: Final = ("name", "topic", "topic_name", "resource_name")
 
 
@@ -96,14 +94,18 @@ def projected(message: Any, ids: Mapping[uuid.UUID, str]) -> Any:
 
 
 def _merged(items: list[Any]) -> list[Any]:
-    """Return the items with those of one topic joined: Kafka's Fetch may name a topic several times."""
+    """Return the items with those of one topic joined: Kafka's Fetch may name a topic several times, and Sluice one of
+    whose partitions some are missing.
+    """
     found: dict[str, Any] = {}
     for item in items:
-        if not (isinstance(item, dict) and isinstance(item.get("partitions"), list)):
+        held = item if isinstance(item, dict) else {}
+        array = next((name for name in _JOINED if isinstance(held.get(name), list)), None)
+        if array is None:
             return items
-        key = json.dumps({**item, "partitions": None}, sort_keys=True)
-        there = found.setdefault(key, {**item, "partitions": []})
-        there["partitions"] = _sorted([*there["partitions"], *item["partitions"]])
+        key = json.dumps({**item, array: None}, sort_keys=True)
+        there = found.setdefault(key, {**item, array: []})
+        there[array] = _sorted([*there[array], *item[array]])
     return list(found.values())
 
 
@@ -143,15 +145,6 @@ def meant(api: Api, kafka: Any, sluice: Any) -> Any:
         kafka = _as_asked(kafka, sluice)
     if api.name in _LISTS and kafka["error_code"] == sluice["error_code"] == _CLUSTER_REFUSED:
         return {**kafka, **{name: [] for name in ("results", "topics") if name in kafka}}
-    if api.name == "AddPartitionsToTxn" and _REFUSED in codes(kafka):
-        return _replaced(kafka, _NOWHERE, _NOT_ATTEMPTED)
-    if api.name == "DeleteTopics" and kafka != sluice:
-        refused = [item for item in sluice["responses"] if item["error_code"] == _REFUSED]
-        items = [
-            gone if (gone := {**item, "error_code": _REFUSED}) in refused else item
-            for item in kafka["responses"]
-        ]
-        return {**kafka, "responses": _sorted(items)}
     return kafka
 
 
@@ -163,19 +156,6 @@ def _as_asked(kafka: Any, sluice: Any) -> Any:
         without = [{**item, name: None} for name in ("name", "topic_id") if name in item]
         found.append(next((each for each in without if each in ours and item not in ours), item))
     return {**kafka, "responses": _sorted(found)}
-
-
-def _replaced(projection: Any, code: int, by: int) -> Any:
-    if isinstance(projection, dict):
-        return {
-            name: by
-            if name.endswith("error_code") and value == code
-            else _replaced(value, code, by)
-            for name, value in projection.items()
-        }
-    if isinstance(projection, list):
-        return _sorted([_replaced(item, code, by) for item in projection])
-    return projection
 
 
 def difference(left: Any, right: Any, path: str = "") -> str:

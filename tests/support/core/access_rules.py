@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from policies.access.policy import Access
-from policies.api import Forward, Peer, Reject, Respond, Verdict
+from policies.api import Forward, Hold, Peer, Reject, Respond, Verdict
 from policies.denial import Deny
 from policies.testing import BenchHost, BenchRequest, PolicyBench
 from policies.validation import try_convert
@@ -44,7 +44,9 @@ def refused(bench: PolicyBench, request: BenchRequest, peer: Peer = BOB) -> obje
 
 
 def refusal_of(verdict: Verdict) -> object:
-    """Return the same of a verdict."""
+    """Return the same of a verdict; of a Hold what comes without the broker's answer."""
+    if isinstance(verdict, Hold):
+        verdict = verdict.then
     if isinstance(verdict, Respond):
         assert verdict.refuses is not None
         return int(verdict.refuses.code)
