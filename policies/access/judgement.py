@@ -7,7 +7,8 @@ Rules:
 - Topics that a request names are all judged. A request about topics that it does not name, or whose names were not
   read, is refused, unless its reply is filtered, or its session was judged before.
 - Kafka's own topics never take part in a transaction, whoever asks.
-- A pattern of topics needs DESCRIBE on every topic: the broker does not know these rules.
+- A pattern of topics needs DESCRIBE on every topic: the broker does not know these rules (and
+  `policies.access.subscription`).
 """
 
 from __future__ import annotations

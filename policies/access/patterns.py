@@ -85,6 +85,14 @@ def of_all(tables: Iterable[Table]) -> int:
     return left(said)
 
 
+def of_internal(tables: Iterable[Table]) -> int:
+    """Return what may be done with every name that begins with `__`: allowed by `__*`, and denied for no name."""
+    said = 0
+    for table in tables:
+        said |= table.prefixes.get(INTERNAL, 0) & _ALLOWED | table.any & ~_ALLOWED
+    return left(said)
+
+
 def of_any(tables: tuple[Table, ...], mask: int) -> bool:
     """Return whether `mask` is allowed for any name: by a pattern that no denied one covers.
 

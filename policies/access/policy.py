@@ -39,6 +39,7 @@ from policies.access.judgement import Judgement, all_refusals, judge, judging
 from policies.access.refusals import Denies, Refusals
 from policies.access.replies import shown
 from policies.access.rights import Rights
+from policies.access.subscription import REFUSED, WORDS, has_pattern, shown_body
 from policies.access.tokens import TOKEN_APIS, is_for_itself, own_tokens
 from policies.api import (
     FORWARD,
@@ -243,6 +244,8 @@ class Access(Policy):
                 patches = without_creation(request) if creations and not cannot_say else ()
                 by_id = any(topic.topic_id is not None for topic in request.topics)
                 client.ask(request.id, creations if self._brokers_create else (), by_id=by_id)
+        elif has_pattern(request):
+            return self._subscribe(request, client)
         elif key == ApiKey.FETCH:
             patches = self._short_wait(request)
         elif key == ApiKey.SHARE_FETCH:
@@ -254,9 +257,18 @@ class Access(Policy):
         deny = Deny(codes, words, self.host.name)
         return Forward(patches, denials=(deny,)) if patches else deny
 
+    def _subscribe(self, request: Request, client: Client) -> Verdict:
+        body = shown_body(request, client.subject)
+        if body is None:
+            self.on_refusal(client.peer, (REFUSED,))
+            return Reject(REFUSED.code, message=WORDS)
+        return FORWARD if body == request.body else Forward(body=body)
+
     def _observed(self, request: Request, client: Client) -> Verdict:
         """Return what is only reported: all that the client may not do, and why the first."""
         asks = all_refusals(request, client.subject)
+        if not asks and has_pattern(request) and shown_body(request, client.subject) is None:
+            asks = (REFUSED,)
         if not asks:
             return FORWARD
         self.on_refusal(client.peer, asks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from policies.access.edges import next_shown
-from policies.access.patterns import Table, edges, left, of_all, of_any
+from policies.access.patterns import Table, edges, left, of_all, of_any, of_internal
 from policies.who import Audience
 from wire.authorization import Operation, ResourceType
 
@@ -140,8 +140,12 @@ class Subject:
         found = ids.get(name)
         return self._find(self._id_tables, ids, name) if found is None else found
 
+    def internal_topics(self) -> int:
+        """Return the mask of what may be done with every topic whose name begins with `__`."""
+        return of_internal(self._topic_tables)
+
     def all_topics(self) -> int:
-        """Return the mask of what may be done with every topic, whatever its name."""
+        """Return the mask of what may be done with every topic, but those whose names begin with `__`."""
         if self._all_topics is None:
             self._all_topics = of_all(self._topic_tables)
         return self._all_topics

@@ -15,6 +15,7 @@ from wire import codec
 from wire.errors import ErrorCode
 from wire.fetch import head_offsets, read_share_session
 from wire.primitives import INT32
+from wire.topic_patterns import pattern_at
 
 TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 READS = bob_may(topics={"a*": ["read"], "w": ["write"]}, groups={"g": ["read"]})
@@ -101,6 +102,27 @@ def test_a_pattern_needs_every_topic() -> None:
     denied = {"who": ["bob"], "effect": "deny", "topics": {"pii.*": ["describe"]}}
     bench = PolicyBench(Access, {"rules": [*every["rules"], denied]})  # type: ignore[misc]
     assert refused(bench, bench.request("ConsumerGroupHeartbeat", 1, fields=fields)) == TOPIC
+
+
+def test_a_pattern_selects_no_internal_topic() -> None:
+    """The broker gets one without them; what may select them is refused to whoever may not describe them all."""
+    fields = {"group_id": "g", "subscribed_topic_regex": "^.*", "subscribed_topic_names": None}
+    every = {"topics": {"*": ["describe"]}, "groups": {"g": ["read"]}}
+
+    def said(pattern: str, **more: object) -> object:
+        rules = {**every, "topics": {**every["topics"], **more}}
+        bench = PolicyBench(Access, bob_may(**rules))
+        named = {**fields, "subscribed_topic_regex": pattern}
+        verdict = bench.ask(bench.request("ConsumerGroupHeartbeat", 1, fields=named), BOB)
+        if isinstance(verdict, Forward) and verdict.body is not None:
+            return pattern_at(verdict.body)[0]
+        return refusal_of(verdict)
+
+    assert said("^.*") == "[^_].*|_[^_].*|_"
+    assert said("orders.*") is None
+    assert said("__.*") == said("[^a].*") == TOPIC
+    assert said("__.*", **{"__*": ["describe"]}) is None
+    assert said("__.*", **{"__c*": ["describe"]}) == TOPIC
 
 
 def test_a_streams_application_needs_to_create_its_internal_topics() -> None:
