@@ -1,7 +1,6 @@
 """Keys from a file and from an address, which may be slow, large, wrong or hostile."""
 
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -117,11 +116,10 @@ def test_an_answer_is_bounded_in_size(hostile: Hostile) -> None:
 def test_an_answer_is_bounded_in_time(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that trickles is noticed, and so is one that never comes."""
     monkeypatch.setattr(key_source, "TOTAL_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(key_source, "TIMEOUT_S", 0.2)
-    hostile.pieces, hostile.pause_s = [b"x"] * 50, 0.05
-    began = time.monotonic()
+    monkeypatch.setattr(key_source, "TIMEOUT_S", 60)
+    hostile.pieces, hostile.pause_s = [b"x"] * 10_000, 0.05
     assert why(hostile) == "the answer is too slow"
-    assert time.monotonic() - began < 2
+    monkeypatch.setattr(key_source, "TIMEOUT_S", 0.2)
     hostile.pause_s = 1.0
     assert "Timeout" in why(hostile) or "ConnectionError" in why(hostile)
 
