@@ -17,12 +17,14 @@ from proxy.telemetry.metrics.names import ALL
 from proxy.telemetry.metrics.push import MetricPush
 from tests.support.core.holding import Holding
 from tests.support.core.sessions import Wire, make_engine
+from tests.support.core.token_logins import Keys, bearer_tokens
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.load import await_that
 from tests.support.kafka.python_clients import CLIENTS
 from tests.support.kafka.topics import Topics
 from tests.support.messages import frames as f
 from tests.support.processes.sluice_process import SluiceProcess
+from tests.support.shell.sasl_service import sasl_server
 from tests.support.telemetry.collectors import rotel_agent
 from tests.support.telemetry.metrics_collector import Heard, attributes, listening
 from tests.support.telemetry.metrics_page import FakeFactsSource, hear, page_of
@@ -85,6 +87,9 @@ def lively(push: MetricPush | None = None) -> MetricsObserver:
     assert removed is not None
     metrics.on_removed_version(decision.peer, removed)
     Wire(engine).release()
+    server, checker = sasl_server()
+    server.tokens = bearer_tokens(Keys("a"), checker)
+    engine.authenticate_clients(server)
     wire.advance(1000)
     return metrics
 

@@ -105,6 +105,7 @@ BASE = {
     "client.port": 40000,
     "user.name": "ANONYMOUS",
     "sluice.principal.source": "none",
+    "sluice.principal.proof": "",
     "sluice.session": 1,
     "sluice.node": "2",
 }
