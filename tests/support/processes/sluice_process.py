@@ -21,6 +21,8 @@ START_TIMEOUT_SECONDS: Final = 240.0
 STOP_TIMEOUT_SECONDS: Final = 240.0
 COMMAND: Final = Path(sys.executable).with_name("sluice")
 NODES: Final = 8
+DEFAULT_NODES: Final = 32
+"""Of a configuration that does not say which (`listen.nodes`)."""
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ class SluiceProcess:
     starts: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        self.port = free_ports(self.address, 1 + NODES)
+        self.port = free_ports(self.address, 1 + (NODES if self.config is None else DEFAULT_NODES))
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def __enter__(self) -> Self:
