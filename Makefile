@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration integration-security integration-rest other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -38,7 +38,7 @@ PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)
 # once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy. The longest and the last
 # have no `nice`: all wait for them.
 # The output of a suite is printed at its end.
-SUITES := check pipeline integration processes unit-rest $(if $(ALL),,unit-compiled) unit-core
+SUITES := check pipeline integration-rest processes unit-rest integration-security $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
 	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
@@ -91,13 +91,21 @@ unit-compiled: $(STAMP)-test  ## the compiled build beside the source; without a
 processes: $(STAMP)-test $(STAMP)-tools  ## a real Sluice before brokers that the tests play: faults, fuzz, threats, demo, docs
 	$(PYTEST) $(PROCESSES)
 
-integration: $(STAMP)-test $(STAMP)-tools  ## a real Apache Kafka, real clients
-	$(PYTEST) tests/integration
+integration: integration-security integration-rest  ## a real Apache Kafka, real clients
+
+# Logins and rights: they have brokers of their own.
+SECURITY := tests/integration/access $(wildcard $(patsubst %,tests/integration/test_%*.py,access client_tokens custody \
+  denied expired gssapi no_ partial_denial publisher_security reauth sasl security tls token_logins))
+integration-security: $(STAMP)-test $(STAMP)-tools
+	$(PYTEST) $(SECURITY)
+
+integration-rest: $(STAMP)-test $(STAMP)-tools
+	$(PYTEST) tests/integration $(addprefix --ignore ,$(SECURITY))
 
 # The integration tests whose outcome depends on the release: brokers' answers, logins, Kafka's clients and tools.
-BY_RELEASE := $(patsubst %,tests/integration/test_%.py,admin api_versions custody groups heard_replies java_clients \
-  max_versions partial_denial produce_consume quota_admin reauthentication refusals sasl token_logins topic_listings \
-  topics transactions wrong_broker)
+BY_RELEASE := $(patsubst %,tests/integration/test_%.py,access_listings admin api_versions custody groups heard_replies java_clients \
+  max_versions partial_denial produce_consume quota_admin reauthentication refusals sasl token_logins \
+  transactions wrong_broker)
 other-kafkas: $(STAMP)-test  ## what depends on Kafka's release, on the older ones that are tested
 	KAFKA=3.9.2 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
 	KAFKA=4.3.1 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
