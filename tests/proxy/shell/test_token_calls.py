@@ -92,7 +92,7 @@ async def test_calls_that_never_return_keep_a_bounded_number_of_threads(
     shared = FetchedTokens(SETTING, calls.fetch)
     try:
         while len(begun) < MAX_CALLS:  # a call that was given up may not have begun yet
-            with pytest.raises(TokenError, match="no answer within|have not returned"):
+            with pytest.raises(TokenError, match=r"no answer within|have not returned"):
                 await shared.token()
         monkeypatch.setattr(tokens, "TOTAL_TIMEOUT_S", 600.0)
         for _ in range(3):
