@@ -23,15 +23,12 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipeline.histograms import merged
 from pipeline.schema import FAMILIES
-from pipeline.table_files import ALL_TIME, chunks_of
+from pipeline.whatif.client_rows import chunks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from numpy.typing import NDArray
-
-    from pipeline.table_files import RowSource
-    from pipeline.tables import TimeRange
 
     Ints = NDArray[np.int64]
     Finish: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -82,10 +79,12 @@ class Addition(NamedTuple):
                 fields[name] = pa.field(name, kind if pa.types.is_list(kind) else pa.int64())
         return pa.schema(list(fields.values()))
 
-    def parts_of(self, rows: Mapping[str, RowSource], span: TimeRange = ALL_TIME) -> DataFrame:
+    def parts_of(self, rows: Mapping[str, DataFrame]) -> DataFrame:
         """Return rows of groups, from rows of some of the families; a group may have several rows."""
         found = [
-            rows[part.family].mapped(self.columns(part), self.job(part), text_of(self.schema), span)
+            rows[part.family]
+            .select(*self.columns(part))
+            .mapInArrow(self.job(part), text_of(self.schema))
             for part in self.parts
             if part.family in rows
         ]

@@ -96,12 +96,6 @@ class TimeRange(NamedTuple):
             rows = rows.where(sf.col("dt") <= _day(self.end_ms))
         return rows
 
-    def overlaps(self, first_ms: int, last_ms: int) -> bool:
-        """Return whether a row between these times, both included, may be of the span."""
-        return (self.first_ms is None or last_ms >= self.first_ms) and (
-            self.end_ms is None or first_ms < self.end_ms
-        )
-
 
 def _day(ms: int) -> date:
     return datetime.fromtimestamp(ms / 1000, UTC).date()

@@ -30,7 +30,6 @@ from pipeline.added_rows import Addition, FamilyPart
 from pipeline.errors import PipelineError
 from pipeline.histograms import Histograms
 from pipeline.schema import STAGES
-from pipeline.table_files import GivenRows, TableFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -96,12 +95,12 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
     A family whose table does not exist is left out. PipelineError if there is none at all.
     """
     families = families_for(by)
-    opened = {family: TableFiles.maybe_open(spark, uri, family) for family in families}
-    found = {family: table for family, table in opened.items() if table is not None}
+    opened = {family: tables.maybe_read(spark, uri, family) for family in families}
+    found = {family: span.of(table) for family, table in opened.items() if table is not None}
     if not found:
         tables.read(spark, uri, families[0])  # it raises
     addition = _addition(found, by)
-    return _usage(addition, addition.parts_of(found, span))
+    return _usage(addition, addition.parts_of(found))
 
 
 def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
@@ -110,9 +109,8 @@ def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     A column for each of `by`, then the figures. Durations end with their unit, shares are 0 to 1; null where nothing
     was recorded.
     """
-    given = {family: GivenRows(each) for family, each in rows.items()}
-    addition = _addition(given, by)
-    return _usage(addition, addition.parts_of(given))
+    addition = _addition(rows, by)
+    return _usage(addition, addition.parts_of(rows))
 
 
 def _addition(families: Iterable[str], by: Sequence[str]) -> Addition:

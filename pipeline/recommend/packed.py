@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql import functions as sf
 
-from pipeline.added_rows import Addition, FamilyPart
 from pipeline.whatif.client_rows import NAMES as CLIENT
 from pipeline.whatif.client_rows import binary_of, pack, record_of, records_of
 from pipeline.whatif.demand import ENTITY
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
-
-    from pipeline.table_files import RowSource
 
 MAX_LOST: Final = 0.95
 OTHER: Final = "(other)"
@@ -74,7 +71,7 @@ class Names(NamedTuple):
         return cls(numbers, found.dictionary)
 
 
-def packed(entity: RowSource) -> DataFrame:
+def packed(entity: DataFrame) -> DataFrame:
     """Return the demand of the clients of the family `entity`; columns: SCHEMA. A client may have several rows."""
     named = reduce(
         and_,
@@ -84,24 +81,19 @@ def packed(entity: RowSource) -> DataFrame:
         ),
     )
     names = {name: sf.when(named, sf.col(name)).otherwise(OTHER).alias(name) for name in NAMES[1:]}
-    return entity.mapped(COLUMNS, _pack, SCHEMA).withColumns(names)
+    return entity.select(*COLUMNS).mapInArrow(_pack, SCHEMA).withColumns(names)
 
 
-def with_uses(demand: DataFrame, api: RowSource | None) -> DataFrame:
+def with_uses(demand: DataFrame, api: DataFrame | None) -> DataFrame:
     """Return the demand with columns `produces` and `fetches`: whether the client sends or reads records.
 
     `api` are the rows of that family; without them every client may have sent both.
     """
     if api is None:
         return demand.withColumns({"produces": sf.lit(1), "fetches": sf.lit(1)})
-    uses = (
-        Addition((*NAMES[1:], "api_key"), (FamilyPart("api", {}),))
-        .parts_of({"api": api})
-        .groupBy(*NAMES[1:])
-        .agg(
-            sf.max((sf.col("api_key").isin(*RECORDS_IN_REQUESTS)).cast("int")).alias("produces"),
-            sf.max((sf.col("api_key").isin(*RECORDS_IN_REPLIES)).cast("int")).alias("fetches"),
-        )
+    uses = api.groupBy(*NAMES[1:]).agg(
+        sf.max((sf.col("api_key").isin(*RECORDS_IN_REQUESTS)).cast("int")).alias("produces"),
+        sf.max((sf.col("api_key").isin(*RECORDS_IN_REPLIES)).cast("int")).alias("fetches"),
     )
     return demand.join(uses, list(NAMES[1:]), "left").na.fill(0, ["produces", "fetches"])
 

@@ -21,7 +21,6 @@ from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
 from pipeline.recommend.packed import COLUMNS, OTHER, packed, with_uses
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
-from pipeline.table_files import TableFiles
 from pipeline.tables import TimeRange
 from pipeline.whatif.client_rows import packed_clients
 from policies.api import ANONYMOUS
@@ -83,7 +82,7 @@ class Recommendation(NamedTuple):
 
 def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
     """Return quotas for the clients whose rows are in the tables at `uri`. Raises PipelineError if there are none."""
-    clients = TableFiles.open(spark, uri, "entity")
+    clients = tables.read(spark, uri, "entity")
     demand = packed(clients).persist()
     try:
         return _recommend(spark, uri, clients, demand, wishes)
@@ -92,7 +91,7 @@ def recommend(spark: SparkSession, uri: str, wishes: Wishes) -> Recommendation:
 
 
 def _recommend(
-    spark: SparkSession, uri: str, clients: TableFiles, demand: DataFrame, wishes: Wishes
+    spark: SparkSession, uri: str, clients: DataFrame, demand: DataFrame, wishes: Wishes
 ) -> Recommendation:
     requests = sf.col("requests")
     found = demand.agg(
@@ -121,7 +120,7 @@ def _recommend(
     shuffled = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     parts = max(2 * spark.sparkContext.defaultParallelism, shuffled)
     has_bytes = len(wishes.limits) > 1
-    api = TableFiles.maybe_open(spark, uri, "api") if has_bytes else None
+    api = tables.maybe_read(spark, uri, "api") if has_bytes else None
     all_needs = needs(with_uses(demand, api), question, parts).persist()
     try:
         measured = _measured(all_needs, wishes.limits, wishes.sizing)
@@ -132,7 +131,7 @@ def _recommend(
     ]
     shares: Shares = {}
     if wishes.tests:
-        later = packed_clients(clients, COLUMNS, TimeRange(fit_until_s * 1000))
+        later = packed_clients(TimeRange(fit_until_s * 1000).of(clients), COLUMNS)
         shares = backtest(later, rules, wishes.enforcement)
     source = {
         "tables": uri,

@@ -33,7 +33,6 @@ from pipeline.report.usage_facts import (
     with_limits,
 )
 from pipeline.report.wait_facts import by_api, by_client, pools_of, quality_of, stages_of, waits_of
-from pipeline.table_files import TableFiles
 from pipeline.traces.findings import requests_of, slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.whatif.jobs import read_quota_file, whatif_capture, whatif_tables
@@ -138,7 +137,7 @@ class ReportJob:
     def _needs(
         self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
     ) -> tuple[EntityNeed, ...]:
-        demand = packed(TableFiles.open(self._spark, self._uri, "entity"))
+        demand = packed(tables.read(self._spark, self._uri, "entity"))
         question = Question(
             level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
         )

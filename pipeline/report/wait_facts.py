@@ -14,7 +14,6 @@ from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, DataQuality, PoolUse, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, bin_length_ms, of_clients
 from pipeline.schema import STAGES
-from pipeline.table_files import GivenRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,7 +82,7 @@ def _figures(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
     """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
     addition = Addition(keys, (FamilyPart("api", {}, stages=stages),))
-    parts = addition.parts_of({"api": GivenRows(api)})
+    parts = addition.parts_of({"api": api})
     groups = addition.whole(parts, lambda added: added, addition.schema)
     found = groups.toArrow().combine_chunks()
     names = list(zip(*(found.column(key).to_pylist() for key in keys), strict=True))

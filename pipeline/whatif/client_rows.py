@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
 
-from pipeline.table_files import ALL_TIME, chunks_of
 from pipeline.whatif.demand import CHANNEL, ENTITY, NO_QUOTA
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import DataFrame
 
-    from pipeline.table_files import RowSource
-    from pipeline.tables import TimeRange
-
     Ints = NDArray[np.int64]
 
 NAMES: Final = ("instance", "boot", "user", "client_id")
+CHUNK_ROWS: Final = 1 << 20
+"""So many rows are packed at a time: Spark's own batches are much smaller."""
 SCHEMA: Final = ", ".join((*(f"{name} string" for name in NAMES), "rows binary"))
 _RECORDED: Final = {"enforcement": "recorded", "quota_rate": "recorded_rate"}
 """The quota that a row was recorded under has names of its own in a simulation."""
@@ -46,17 +44,29 @@ class ClientRows:
     columns: dict[str, NDArray[np.generic]]
 
 
-def packed_clients(
-    rows: RowSource, columns: Sequence[str], span: TimeRange = ALL_TIME
-) -> DataFrame:
+def packed_clients(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """Return rows of the family `entity` packed by client, with these columns; NAMES are among them."""
-    return rows.mapped(columns, pack, SCHEMA, span)
+    return rows.select(*columns).mapInArrow(pack, SCHEMA)
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the family `entity` in `batches` as packed rows (SCHEMA), some batches at a time."""
     for rows in chunks_of(batches):
         yield pack_rows(rows)
+
+
+def chunks_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Yield the rows of the batches as tables of at least CHUNK_ROWS rows, the last one with what is left."""
+    some: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        some.append(batch)
+        count += batch.num_rows
+        if count >= CHUNK_ROWS:
+            yield pa.Table.from_batches(some)
+            some, count = [], 0
+    if count:
+        yield pa.Table.from_batches(some)
 
 
 def pack_rows(rows: pa.Table) -> pa.RecordBatch:

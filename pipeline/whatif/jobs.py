@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipeline import tables
 from pipeline.errors import PipelineError
 from pipeline.hadoop import FileSystem
-from pipeline.table_files import TableFiles
 from pipeline.whatif.capture import ReplayCheck, compare
 from pipeline.whatif.client_rows import packed_clients, unpack_rows
 from pipeline.whatif.from_capture import config_of, predict_capture
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.table_files import RowSource
     from pipeline.whatif.predict import Candidate
     from policies.quota.quota_file import QuotaFile
 
@@ -61,10 +60,10 @@ def whatif_tables(spark: SparkSession, uri: str, candidate: Candidate) -> DataFr
 
     Raises PipelineError if the tables have no rows.
     """
-    return whatif(TableFiles.open(spark, uri, "entity"), candidate)
+    return whatif(tables.read(spark, uri, "entity"), candidate)
 
 
-def whatif(entity: RowSource, candidate: Candidate) -> DataFrame:
+def whatif(entity: DataFrame, candidate: Candidate) -> DataFrame:
     """Return the predictions for the clients of these rows (family `entity`); the columns of `RESULT`."""
     columns = candidate.columns()
     return whatif_packed(packed_clients(entity, columns), columns, candidate)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipeline import table_files
 from pipeline.added_rows import HOUR_MS, Addition, FamilyPart
 from pipeline.schema import FAMILIES
+from pipeline.whatif import client_rows
 from tests.support.telemetry.usage_rows import START_MS, Row, usage_row
 
 ADDITION = Addition(
@@ -89,7 +89,7 @@ def test_groups_are_the_sums_of_their_rows(
     made: list[tuple[str, Row]], rows_each: int, chunk_rows: int, *, encodes: bool
 ) -> None:
     """For all sizes of batches and chunks, sorted or not, and also if texts come as dictionaries."""
-    with mock.patch.object(table_files, "BATCH_ROWS", chunk_rows):
+    with mock.patch.object(client_rows, "CHUNK_ROWS", chunk_rows):
         parts = []
         for part in ADDITION.parts:
             given_rows = batches_of(made, part.family, rows_each)

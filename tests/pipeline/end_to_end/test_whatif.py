@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline.ingest.job import Ingest
-from pipeline.table_files import GivenRows
 from pipeline.tables import read
 from pipeline.whatif.jobs import check_capture, whatif, whatif_capture
 from pipeline.whatif.predict import Candidate
@@ -171,7 +170,7 @@ def test_rates_predicted_from_rows_are_those_of_a_second_run(
     """Recorded without a quota, under a smaller one, or by the other enforcement: the median error is small."""
     candidate = RUNS[run]
     assert candidate is not None
-    predicted = by_client(whatif(GivenRows(rows_of(spark, tables, "entity", recorded)), candidate))
+    predicted = by_client(whatif(rows_of(spark, tables, "entity", recorded), candidate))
     actual = measured(spark, tables, run)
     for kind in ("steady", "bursty"):
         errors = []

@@ -5,7 +5,6 @@ from pyspark.sql import SparkSession
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.packed import COLUMNS
 from pipeline.recommend.rules import QuotaRule, RecordedNeed
-from pipeline.table_files import GivenRows
 from pipeline.whatif.client_rows import packed_clients
 from policies.quota.entity import DEFAULT_NAME, REQUEST_RATE, QuotaEntity
 from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
@@ -40,7 +39,7 @@ def test_a_rule_has_the_share_of_the_clients_that_it_is_for(spark: SparkSession)
         rule(QuotaEntity("carol"), 10),
         rule(QuotaEntity("dave"), None),
     ]
-    clients = packed_clients(GivenRows(frame(spark, "entity", rows)), COLUMNS)
+    clients = packed_clients(frame(spark, "entity", rows), COLUMNS)
     for enforcement in ("entity", "channel"):
         shares = backtest(clients, rules, enforcement)  # type: ignore[arg-type] # one of the two
         assert shares.keys() == {
@@ -55,5 +54,5 @@ def test_a_rule_has_the_share_of_the_clients_that_it_is_for(spark: SparkSession)
 
 def test_without_fitted_rules_nothing_is_tried(spark: SparkSession) -> None:
     """No job is started."""
-    clients = packed_clients(GivenRows(frame(spark, "entity", [])), COLUMNS)
+    clients = packed_clients(frame(spark, "entity", []), COLUMNS)
     assert backtest(clients, [rule(QuotaEntity("a"), None)], "entity") == {}

@@ -18,7 +18,6 @@ from pipeline.recommend.packed import (
     demand_rows,
     packed,
 )
-from pipeline.table_files import GivenRows
 from pipeline.whatif.client_rows import pack_rows, records_of
 from policies.quota.entity import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_RATE
 from tests.support.telemetry.usage_rows import START_MS, Row, frame, usage_row
@@ -75,7 +74,7 @@ def test_demand_is_what_a_client_would_have_sent(spark: SparkSession) -> None:
         row_of("x" * 1024),
         row_of("cut", user=OTHER),
     ]
-    done = packed(GivenRows(frame(spark, "entity", rows))).collect()
+    done = packed(frame(spark, "entity", rows)).collect()
     found = {row["client_id"]: row for row in done}
     requests: Counter[str] = Counter()
     for row in done:

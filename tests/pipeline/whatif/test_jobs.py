@@ -8,7 +8,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.errors import PipelineError
-from pipeline.table_files import GivenRows
 from pipeline.whatif.jobs import check_capture, read_quota_file, whatif, whatif_capture
 from pipeline.whatif.predict import Candidate, predict
 from pipeline.whatif.simulator import Simulation
@@ -41,7 +40,7 @@ def test_the_job_its_curve_and_its_captures(spark: SparkSession) -> None:
     ]
     lines = [QuotaLine(user="alice", request_rate=40)]
     candidate = Candidate(lines, "channel", factors=(0.5, 1.0, 8.0))
-    results = whatif(GivenRows(frame(spark, "entity", rows).repartition(5)), candidate).persist()
+    results = whatif(frame(spark, "entity", rows).repartition(5), candidate).persist()
     found = results.toArrow().to_pylist()
 
     kinds = {"quota_rate": pa.float64(), "enforcement": pa.string()}
