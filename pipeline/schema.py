@@ -49,10 +49,12 @@ def _family(*fields: Iterator[StructField]) -> StructType:
 
 STAGES: Final = ("upstream", "receive", "memory", "throttle", "purgatory")
 """Where a request waits; family `api` has a histogram of each."""
+DELAY: Final = "delay"
+"""All time by which quotas delay a client for a request: `throttle`, and the pause after it. Older rows lack it."""
 
 
 def _histograms() -> Iterator[StructField]:
-    for stage in STAGES:
+    for stage in (*STAGES, DELAY):
         yield StructField(f"{stage}_i", _INTS)
         yield StructField(f"{stage}_n", _LONGS)
 

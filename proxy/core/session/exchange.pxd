@@ -13,9 +13,8 @@ cdef class Exchange:
 
 
 cdef class ObservedExchange(Exchange):
-    cdef public long long arrived_ms, asked_up_to, began_us, exchange_id, throttle_until_ms
+    cdef public long long arrived_ms, asked_up_to, began_us, delay_ms, exchange_id, throttle_until_ms
     cdef public object body, decoded, head, held, result, seen, trace
-    cdef public bint delayed
 
 
 @cython.locals(exchange=ObservedExchange)

@@ -34,6 +34,8 @@ SESSION_SHIFT = 40
 """A session has fewer requests than 2^40: at a million per second, they take twelve days. See `ObservedExchange.id`."""
 MAX_PROXY_REPLY_BYTES = 1 << 20
 """The largest reply to a question of our own."""
+NOT_DELAYED: Final = -1
+"""The `delay_ms` of a request that no quota has delayed."""
 
 
 class Exchange:
@@ -53,7 +55,6 @@ class Exchange:
     size_bytes: int
     kept: bytearray | bytes | ProduceWalker | None
 
-    delayed = False
     throttle_until_ms = 0
     seen: Seen | None = None
     trace: RequestTrace | None = None
@@ -79,7 +80,8 @@ class ObservedExchange(Exchange, BodyReader):
 
     `arrived_us` is when its last byte was forwarded, if it took longer than one read; `began_us` when its first byte
     arrived; `arrived_ms` the time from which its deadline counts. `throttle_until_ms` is when the client may send
-    again; the reply says so.
+    again; the reply says so. `delay_ms`: by how long quotas have delayed its client because of it, before it was
+    forwarded and after; its reply is looked at from then on, so that `PolicyCalls` counts the sum.
     """
 
     __slots__ = (
@@ -88,7 +90,7 @@ class ObservedExchange(Exchange, BodyReader):
         "began_us",
         "body",
         "decoded",
-        "delayed",
+        "delay_ms",
         "exchange_id",
         "head",
         "held",
@@ -105,7 +107,7 @@ class ObservedExchange(Exchange, BodyReader):
     held: ChainPosition | None
     result: Result | None
     """Its refusals so far, and its reply if a policy hears the body, for `on_complete`."""
-    delayed: bool
+    delay_ms: int
     throttle_until_ms: int
     seen: Seen | None
     trace: RequestTrace | None
@@ -126,7 +128,7 @@ class ObservedExchange(Exchange, BodyReader):
         self.asked_up_to = ASKED_ALL
         self.head = self.body = self.held = self.kept = self.seen = self.trace = None
         self.result = None
-        self.delayed = False
+        self.delay_ms = NOT_DELAYED
         self.throttle_until_ms = 0
 
     def tell_audit(self, facts: AuditFacts) -> None:
@@ -198,7 +200,7 @@ def new_observed(
     exchange.asked_up_to = ASKED_ALL
     exchange.body = exchange.head = exchange.held = exchange.kept = None
     exchange.result = exchange.seen = exchange.trace = None
-    exchange.delayed = False
+    exchange.delay_ms = NOT_DELAYED
     exchange.throttle_until_ms = 0
     return exchange
 

@@ -24,6 +24,7 @@ from proxy.core.purgatory.watch_keys import held_key, text_of
 from proxy.core.session import mutes
 from proxy.core.session.buffered_request import hide, show_again
 from proxy.core.session.channel import Mute
+from proxy.core.session.exchange import NOT_DELAYED
 from proxy.core.session.names_question import ask_existence
 from proxy.core.session.naming_exchange import NamingExchange
 from proxy.core.session.traces import add_stage
@@ -167,8 +168,9 @@ class HeldRequest(DelayedOperation):
             kind = "throttle"
             self.throttled.blocked.change(-1, now_ms)
             waited_ms = (now_us - self.since_us) // 1000
-            self.throttled.throttle(waited_ms, 0 if exchange.delayed else 1)
-            exchange.delayed = True
+            if exchange.delay_ms == NOT_DELAYED:
+                exchange.plan = exchange.plan.watched()  # so that its end is seen, which counts it
+            mutes.count_delay(self.throttled, exchange, waited_ms)
         else:
             exchange.plan.meter.left(self.outcome, now_us - self.since_us)
         waited_for = "" if self.why else text_of(self.watched)

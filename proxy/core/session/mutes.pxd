@@ -7,6 +7,7 @@ from proxy.core.session.exchange cimport ObservedExchange
 from proxy.core.session.link cimport Link
 from proxy.core.session.plan cimport Plan
 from proxy.core.session.channel_throttle cimport ChannelThrottle
+from proxy.core.stats.usage cimport Usage
 
 cpdef mute_now(Link link, long long reason)
 cpdef mute_after_request(Link link, long long reason)
@@ -25,6 +26,8 @@ cpdef throttle_request(
 
 @cython.locals(known=ChannelThrottle, since_ms=cython.longlong)
 cpdef throttle(Link link, ObservedExchange exchange, long long until_ms, long long now_ms, why=*)
+
+cpdef count_delay(Usage usage, ObservedExchange exchange, long long delay_ms)
 
 @cython.locals(known=ChannelThrottle, until_ms=cython.longlong, plan=Plan)
 cpdef bint try_defer(

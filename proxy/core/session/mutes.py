@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING
 
 from proxy.core.session.channel import STOPS_PARSING, Mute
 from proxy.core.session.channel_throttle import ChannelThrottle
-from proxy.core.session.exchange import ObservedExchange
+from proxy.core.session.exchange import NOT_DELAYED, ObservedExchange
 from proxy.core.session.traces import trace_of
 
 if TYPE_CHECKING:
     from policies.api import QuotaViolation
     from proxy.core.session.link import Link
+    from proxy.core.stats.usage import Usage
 
 # -- reasons ---------------------------------------------------------------------------------------
 
@@ -141,8 +142,7 @@ def throttle(
         return
     begin_deferred(link, now_ms)
     since_ms = max(known.until_ms, now_ms)
-    link.usage.throttle(until_ms - since_ms, 0 if exchange.delayed else 1)
-    exchange.delayed = True
+    count_delay(link.usage, exchange, until_ms - since_ms)
     known.trace, known.by, known.until_ms = trace, why, until_ms
     link.diverted = True
     if link.is_inside_request:
@@ -153,6 +153,16 @@ def throttle(
         shared.turns.add(link)
     if not known.is_timed:  # else it is added again when it fires
         _add(link, known, until_ms)
+
+
+def count_delay(usage: Usage, exchange: ObservedExchange, delay_ms: int) -> None:
+    """Count a delay of this client by its request, the first or a further one. The sum is counted when that ends."""
+    if exchange.delay_ms == NOT_DELAYED:
+        exchange.delay_ms = delay_ms
+        usage.throttle(delay_ms, 1)
+    else:
+        exchange.delay_ms += delay_ms
+        usage.throttle(delay_ms, 0)
 
 
 def try_defer(
@@ -181,8 +191,7 @@ def try_defer(
     if not plan.silent:
         exchange.throttle_until_ms = until_ms
         exchange.plan = plan.slow_variant or plan.watched()
-    exchange.delayed = True
-    link.usage.throttle(throttle_time_ms, 1)
+    count_delay(link.usage, exchange, throttle_time_ms)
     link.usage.blocked.spent_ms += throttle_time_ms
     known.until_ms, known.by, known.is_deferred = until_ms, why, True
     return True

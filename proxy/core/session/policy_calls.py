@@ -17,9 +17,10 @@ from policies.reply_verdicts import check_response
 from policies.responses import UNKNOWN, Result
 from policies.verdicts import VerdictError, check_request, without_exemption
 from proxy.core.errors import ORDINARY, BrokerProtocolError
-from proxy.core.session.exchange import ObservedExchange, observed
+from proxy.core.session.exchange import NOT_DELAYED, ObservedExchange, observed
 from proxy.core.session.reply import Reply
 from proxy.core.session.traces import finish_trace, trace_of
+from proxy.core.stats.meters import DELAY
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -191,6 +192,8 @@ class PolicyCalls:
             on_complete = plan.hooks.on_complete
             if on_complete is None:
                 exchange.asked_up_to = COMPLETED
+            if exchange.delay_ms >= 0:
+                _count_delay(exchange)
         if outcome is not _REPLIED:
             plan.meter.outcomes[outcome] += 1
             is_abnormal = outcome is Outcome.DISCONNECTED and reason not in ORDINARY
@@ -222,6 +225,8 @@ class PolicyCalls:
             and self._shared.capture is None
         ):
             exchange.asked_up_to = COMPLETED
+            if exchange.delay_ms >= 0:
+                _count_delay(exchange)
             return
         self.complete(exchange, _REPLIED, now_ms)
 
@@ -233,6 +238,12 @@ class PolicyCalls:
         mark_exempt(exchange)
         bare = without_exemption(ends)
         return replace(verdict, forward=bare) if isinstance(verdict, Throttle) else bare
+
+
+def _count_delay(exchange: ObservedExchange) -> None:
+    """Count by how long quotas have delayed the client of a request that has ended."""
+    exchange.plan.meter.count_wait(DELAY, exchange.delay_ms * 1000)
+    exchange.delay_ms = NOT_DELAYED
 
 
 def mark_exempt(exchange: Exchange) -> None:

@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 _Key = tuple[int, str, str, int | None]
 STAGES = ("receive", "memory", "throttle", "purgatory")
 """The stages in which a request waits before it is forwarded: for its last byte, memory, a quota, or a policy."""
+DELAY = "delay"
+"""By how long quotas delay a client for one request: its waits for a quota, and the pauses that it brings."""
 
 
 class Meter:
-    """Counts requests of one kind. `waits` has a histogram for each stage in which a request has waited."""
+    """Counts requests of one kind. `waits` has a histogram for each stage in which a request has waited, and that of
+    DELAY, of requests that have ended.
+    """
 
     __slots__ = (
         "api_key",
@@ -80,7 +84,7 @@ class Meter:
         self.response_bytes += response_bytes
 
     def count_wait(self, stage: str, us: int) -> None:
-        """Count a wait of `us` microseconds in `stage`, one of STAGES."""
+        """Count a wait of `us` microseconds in `stage`, one of STAGES; or DELAY."""
         _count(self.waits, stage, us)
 
     def left(self, ending: str, us: int) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from policies.api import Outcome
 from proxy.core.stats.histogram import BUCKETS, growth, quantile_us
-from proxy.core.stats.meters import STAGES
+from proxy.core.stats.meters import DELAY, STAGES
 from proxy.telemetry.usage_log.rows import ApiRow, InstanceRow, Sequencer, cut_name
 
 if TYPE_CHECKING:
@@ -150,11 +150,11 @@ class MeterDeltas:
             growth(new.waits[stage], (old.waits.get(stage) if old else None) or _NO_TIMES)
             if stage in new.waits
             else ([], [])
-            for stage in STAGES
+            for stage in (*STAGES, DELAY)
         ]
         if not (upstream_i or any(ends) or any(places for places, _ in waited)):
             return None
-        receive, memory, throttle, purgatory = waited
+        receive, memory, throttle, purgatory, delay = waited
         replied = sum(upstream_n)
         meter = new.meter
         return ApiRow(
@@ -184,6 +184,8 @@ class MeterDeltas:
             throttle_n=throttle[1],
             purgatory_i=purgatory[0],
             purgatory_n=purgatory[1],
+            delay_i=delay[0],
+            delay_n=delay[1],
         )
 
 

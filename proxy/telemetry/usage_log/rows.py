@@ -70,6 +70,7 @@ class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
 
     `requests` is the sum of the next five columns; the bytes are those of replied requests. `X_i` and `X_n` are a
     sparse histogram of the time spent in stage X: bucket indexes and their counts (see `proxy.core.stats.histogram`).
+    `delay` has the throttled requests, and for each all that EntityRow adds to `throttle_ms` for it.
     """
 
     window_ms: int = WINDOW_MS
@@ -95,6 +96,8 @@ class ApiRow(Row, frozen=True, kw_only=True, tag_field="family", tag="api"):
     throttle_n: list[int]
     purgatory_i: list[int]
     purgatory_n: list[int]
+    delay_i: list[int]
+    delay_n: list[int]
 
 
 class InstanceRow(Row, frozen=True, kw_only=True, tag_field="family", tag="instance"):

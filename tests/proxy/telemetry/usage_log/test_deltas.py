@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from policies.api import Hold, Outcome
 from proxy.core.stats.histogram import BUCKETS, bucket_of
-from proxy.core.stats.meters import STAGES, Meter, MeterBook
+from proxy.core.stats.meters import DELAY, STAGES, Meter, MeterBook
 from proxy.core.stats.topic_usage import TopicUsage
 from proxy.telemetry.usage_log import deltas as module
 from proxy.telemetry.usage_log.deltas import (
@@ -69,6 +69,7 @@ def test_a_row_is_the_difference_of_two_readings() -> None:
     meter.upstream[bucket_of(9000)] += 3
     meter.outcomes[Outcome.EXPIRED] += 1
     meter.count_wait("throttle", 250_000)
+    meter.count_wait(DELAY, 900_000)
     meter.request_bytes += 35
     meter.response_bytes += 11
 
@@ -79,6 +80,7 @@ def test_a_row_is_the_difference_of_two_readings() -> None:
     assert (row.request_bytes, row.response_bytes) == (35, 11)
     assert (row.upstream_i, row.upstream_n) == ([bucket_of(100), bucket_of(9000)], [1, 3])
     assert (row.throttle_i, row.throttle_n) == ([bucket_of(250_000)], [1])
+    assert (row.delay_i, row.delay_n) == ([bucket_of(900_000)], [1])
     assert row.memory_i == row.purgatory_n == []
     assert row.seq == 2
 
