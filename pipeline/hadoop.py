@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
@@ -51,6 +52,11 @@ class FileSystem:
     def exists(self, uri: str) -> bool:
         """Return whether there is a file or folder."""
         return bool(self._files.exists(self._path(uri)))
+
+    def local_path(self, uri: str) -> Path | None:
+        """Return the path of a URI on this machine; None on another file system."""
+        is_local = self._files.getUri().getScheme() == "file"
+        return Path(self._path(uri).toUri().getPath()) if is_local else None
 
     def matches(self, pattern: str) -> bool:
         """Return whether there is a file or folder of this URI, which may have wildcards."""

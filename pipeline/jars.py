@@ -1,4 +1,4 @@
-"""Jars of a lock file, among them Spark's Kafka connector: found on this machine or downloaded.
+"""Jars of a lock file, among them Delta Lake and Spark's Kafka connector: found on this machine or downloaded.
 
 Rules:
 - A lock has one jar a line, `group:artifact:version[:classifier] sha256`. A jar is used only with the sha256 of the
@@ -6,8 +6,8 @@ Rules:
 - Nothing is resolved: each jar is looked for in the folder that is asked for, then in the local Maven repository, and
   only then downloaded by jgo from its default repository.
 - The jars end in one flat folder, so that a class path is `folder/*`. A file lock lets several processes share it.
-- Those of the connector are kept in `sluice/connector` below XDG_CACHE_HOME; a machine without network gets that folder
-  as a copy.
+- Those of `NAME.lock` are kept in `sluice/NAME` below XDG_CACHE_HOME; a machine without network gets that folder as a
+  copy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from pipeline.errors import PipelineError
 _THREADS: Final = 8
 _TIMEOUT_SECONDS: Final = 60
 
-LOCK: Final = "connector.lock"
+DELTA: Final = "delta"
+"""The lock of the format of the tables: every job needs it."""
+KAFKA: Final = "kafka"
+"""The lock of Spark's Kafka connector: streams over topics need it."""
 
 
 class JarsUnavailableError(PipelineError):
@@ -139,20 +142,28 @@ def _is(path: Path, sha256: str) -> bool:
         return hashlib.file_digest(file, "sha256").hexdigest() == sha256
 
 
-def connector_jars(folder: Path | None = None) -> list[Path]:
-    """Return the jars, in `folder` or in the cache of this user. Raises JarsUnavailableError with the ways out."""
-    lock = files("pipeline").joinpath(LOCK).read_text("utf-8")
-    folder = folder or _cache()
+def lock_of(name: str) -> str:
+    """Return the text of the lock DELTA or KAFKA."""
+    return files("pipeline").joinpath(f"{name}.lock").read_text("utf-8")
+
+
+def locked_jars(*names: str, folder: Path | None = None) -> list[Path]:
+    """Return the jars of the locks DELTA and KAFKA, in `folder` or in the cache of this user.
+
+    Raises JarsUnavailableError with the ways out.
+    """
+    if folder is not None:
+        return _locked_jars("".join(map(lock_of, names)), folder)
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return [jar for name in names for jar in _locked_jars(lock_of(name), base / "sluice" / name)]
+
+
+def _locked_jars(lock: str, folder: Path) -> list[Path]:
     try:
         return provide_jars(lock, folder)
     except (JarsUnavailableError, OSError) as error:
         names = ", ".join(jar.file_name for jar in read_lock(lock))
         raise JarsUnavailableError(
-            f"Spark's Kafka connector: {error}. On a machine with network run "
-            f"`sluice-pipeline package FOLDER --kafka`, and copy the jars to {folder}: {names}"
+            f"Spark's jars: {error}. On a machine with network run "
+            f"`sluice-pipeline package FOLDER --kafka`, and copy from FOLDER/jars to {folder}: {names}"
         ) from error
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "sluice" / "connector"

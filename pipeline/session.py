@@ -5,7 +5,8 @@ Rules:
 - A local master uses this Python for its workers, the loopback address and one shuffle partition per core. Spark's own
   default is `python3` of PATH, which may lack pyarrow.
 - Workers on other machines get the pipeline's code as a zip; numpy and pyarrow are part of their image.
-- Jars reach Spark before its JVM starts. Under `spark-submit` it runs already, so `--jars` must name them.
+- Jars, those of Delta Lake always, reach Spark before its JVM starts. Under `spark-submit` it runs already, so `--jars`
+  must name them.
 - All times are UTC.
 """
 
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import SparkSession
 
 from pipeline.code_zip import write_code_zip
+from pipeline.jars import DELTA, locked_jars
 from pipeline.java import find_java, java_home
 
 if TYPE_CHECKING:
@@ -37,6 +39,14 @@ _SETTINGS: Final = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.authenticate.socketTimeout": "120s",  # how long Spark waits for Python to connect; 15s by default
+}
+_DELTA_SETTINGS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Tasks that read the log of a table at each commit. Delta's default is 50, for logs of a million files.
+    "spark.databricks.delta.snapshotPartitions": "8",
+    # Files are skipped by the first columns: batch, family, v, writer, seq, time and client.
+    "spark.databricks.delta.properties.defaults.dataSkippingNumIndexedCols": "12",
 }
 _LOCAL_SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -80,9 +90,9 @@ def open_session(
 ) -> SparkSession:
     """Return a session, the present one if there is one. `settings` overrides Spark's settings of the same name.
 
-    Raises PipelineError if there is no Java.
+    Raises PipelineError if there is no Java, and JarsUnavailableError if Delta Lake cannot be had.
     """
-    chosen = dict(_SETTINGS)
+    chosen = _SETTINGS | _DELTA_SETTINGS
     if not is_submitted():
         master = master or DEFAULT_MASTER
         os.environ["JAVA_HOME"] = str(java_home(find_java()))
@@ -95,11 +105,11 @@ def open_session(
         if is_local(master):
             chosen |= _LOCAL_SETTINGS
             chosen["spark.sql.shuffle.partitions"] = str(_cores(master))
+            chosen["spark.databricks.delta.snapshotPartitions"] = "1"
             chosen["spark.sql.files.minPartitionNum"] = str(_TASKS_OF_CORE * _cores(master))
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        if jars:
-            chosen["spark.jars"] = ",".join(map(str, jars))
+        chosen["spark.jars"] = ",".join(map(str, (*locked_jars(DELTA), *jars)))
     chosen |= settings or {}
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():

@@ -1,20 +1,22 @@
-"""Reads the tables that `ingest` writes: one folder of Parquet files for each family, by day and hour.
+"""Reads the tables that `ingest` writes: a table of Delta Lake for each family, by day and hour.
 
 Rules:
 - A table has the columns of its family (`pipeline.schema`) and the partition columns `dt` and `hour`.
-- A table of a later Sluice may have more columns, which are left out. One that lacks a column, or has it with another
-  type, is refused with the column's name.
+- Columns that a later Sluice has added are left out. A column that the table of an older one lacks is null. One with
+  another type is refused with its name.
 - Every job prints one line about rows that are missing (`MissingRows`), because its figures lack them.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
+from pipeline import delta
 from pipeline.errors import PipelineError
 from pipeline.schema import FAMILIES, RECORDS
 
@@ -22,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructField, StructType
 
-
-PARTITIONS = ("dt", "hour")
+PARTITION_FIELDS: Final = (StructField("dt", DateType()), StructField("hour", IntegerType()))
+"""The day and the hour of `ts_ms`, UTC."""
+PARTITIONS: Final = tuple(field.name for field in PARTITION_FIELDS)
 
 
 def table_uri(tables: str, name: str) -> str:
@@ -47,30 +49,41 @@ def read(spark: SparkSession, tables: str, family: str) -> DataFrame:
 def maybe_read(spark: SparkSession, tables: str, name: str) -> DataFrame | None:
     """Return the table of a family or of RECORDS; None if it does not exist. Raises PipelineError as `read` does."""
     uri = table_uri(tables, name)
-    try:
+    found = delta.maybe_read(spark, uri)
+    if found is None:
+        try:
+            found = spark.read.parquet(uri)
+        except AnalysisException as error:
+            if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+                return None
+            raise
         if name in RECORDS:
             return spark.read.schema(RECORDS[name]).parquet(uri)
-        found = spark.read.parquet(uri)
-    except AnalysisException as error:
-        if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-            return None
-        raise
-    expected = FAMILIES[name]
-    check_columns(uri, found.schema, expected)
-    return found.select(*expected.fieldNames(), *PARTITIONS)
+    columns = RECORDS[name] if name in RECORDS else StructType([*FAMILIES[name], *PARTITION_FIELDS])
+    return with_columns(uri, found, columns)
 
 
-def check_columns(uri: str, found: StructType, expected: StructType) -> None:
-    """Raise PipelineError if a column of `expected` is missing in `found`, or has another type there."""
-    there: dict[str, StructField] = {field.name: field for field in found}
+def with_columns(uri: str, found: DataFrame, expected: StructType) -> DataFrame:
+    """Return the columns that are expected: null where a table of an older Sluice lacks one.
+
+    Raises PipelineError if a column has another type.
+    """
+    there = {field.name: field.dataType.simpleString() for field in found.schema}
     for field in expected:
-        actual = there.get(field.name)
-        if actual is None or actual.dataType.simpleString() != field.dataType.simpleString():
-            have = "does not have it" if actual is None else f"has {actual.dataType.simpleString()}"
+        kind = field.dataType.simpleString()
+        if there.get(field.name, kind) != kind:
             raise PipelineError(
-                f"{uri}: expected a column {field.name!r} of type {field.dataType.simpleString()}, "
-                f"the table {have}. Was it written by another version of Sluice?"
+                f"{uri}: expected a column {field.name!r} of type {kind}, "
+                f"the table has {there[field.name]}. Was it written by another version of Sluice?"
             )
+    return found.select(
+        *(
+            sf.col(field.name)
+            if field.name in there
+            else sf.lit(None).cast(field.dataType).alias(field.name)
+            for field in expected
+        )
+    )
 
 
 class TimeRange(NamedTuple):

@@ -99,11 +99,11 @@ def stream(
     if topic == "":
         raise click.UsageError(f"SOURCE: found {source!r}, expected {TOPIC}TOPIC")
 
-    from pipeline.jars import connector_jars  # noqa: PLC0415 - Spark, which --help need not wait for
+    from pipeline.jars import KAFKA, locked_jars  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.session import is_submitted, session  # noqa: PLC0415 - as above
     from pipeline.stream import queries, sources  # noqa: PLC0415 - as above
 
-    jars = connector_jars() if over_kafka and not is_submitted() else ()
+    jars = locked_jars(KAFKA) if over_kafka and not is_submitted() else ()
     with session("sluice-pipeline stream", master=master, jars=jars, settings=conf) as spark:
         properties = sources.client_properties(
             spark, kafka, kafka_config.read() if kafka_config else ""

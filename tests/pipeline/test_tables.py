@@ -8,6 +8,7 @@ from pyspark.sql.functions import lit
 
 from pipeline import tables
 from pipeline.errors import PipelineError
+from tests.support.pipeline.delta_tables import write_frame, write_rows
 from tests.support.telemetry.usage_rows import frame, numbered, usage_row
 
 
@@ -16,14 +17,22 @@ def test_a_table_is_read_with_the_columns_of_its_family(
 ) -> None:
     """Columns that a later version added are left out, and the partition columns stay."""
     rows = numbered([usage_row("entity", user="a", requests=3)])
-    added = frame(spark, "entity", rows).withColumns(
-        {"dt": lit("2025-11-21"), "hour": lit(0), "of_later": lit(1)}
-    )
-    added.write.partitionBy("dt", "hour").parquet(tables.table_uri(str(tmp_path), "entity"))
+    write_frame(frame(spark, "entity", rows).withColumn("of_later", lit(1)), tmp_path, "entity")
     found = tables.read(spark, str(tmp_path), "entity")
 
     assert found.columns == [*frame(spark, "entity", rows).columns, "dt", "hour"]
     assert [(row["user"], row["requests"]) for row in found.collect()] == [("a", 3)]
+
+
+def test_a_column_that_an_older_table_lacks_is_null(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows with the column may be added later: they have its value."""
+    older, newer = numbered([usage_row("entity", requests=each) for each in (1, 2)])
+    write_frame(frame(spark, "entity", [older]).drop("requests"), tmp_path, "entity")
+    assert tables.read(spark, str(tmp_path), "entity").select("requests").collect() == [(None,)]
+
+    write_rows(spark, tmp_path, "entity", [newer], batch=2)
+    found = tables.read(spark, str(tmp_path), "entity").orderBy("seq")
+    assert found.select("seq", "requests").collect() == [(1, None), (2, 2)]
 
 
 def test_an_absent_table_is_an_error_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
@@ -36,8 +45,7 @@ def test_an_absent_table_is_an_error_with_the_way_out(spark: SparkSession, tmp_p
 def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """The error names the column, its type and the type that is expected."""
     rows = frame(spark, "entity", numbered([usage_row("entity")]))
-    strange = rows.withColumn("requests", lit("3"))
-    strange.write.parquet(tables.table_uri(str(tmp_path), "entity"))
+    write_frame(rows.withColumn("requests", lit("3")), tmp_path, "entity")
 
     with pytest.raises(PipelineError, match=r"'requests' of type bigint, the table has string"):
         tables.read(spark, str(tmp_path), "entity")

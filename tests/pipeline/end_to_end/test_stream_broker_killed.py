@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.jars import JarsUnavailableError, connector_jars
+from pipeline.jars import KAFKA, JarsUnavailableError, locked_jars
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.pipeline import streamed_log
@@ -23,7 +23,7 @@ ROWS_OF_A_BATCH = 250
 def jars() -> None:
     """Skip where the connector cannot be had."""
     try:
-        connector_jars()
+        locked_jars(KAFKA)
     except JarsUnavailableError as error:
         pytest.skip(str(error))
 

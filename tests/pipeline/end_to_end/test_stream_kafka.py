@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline.jars import JarsUnavailableError, connector_jars
+from pipeline.jars import KAFKA, JarsUnavailableError, locked_jars
 from tests.support.kafka.counting_client import CountingClient, Counts
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
@@ -40,7 +40,7 @@ class Run:
 def jars() -> None:
     """Skip where the connector cannot be had."""
     try:
-        connector_jars()
+        locked_jars(KAFKA)
     except JarsUnavailableError as error:
         pytest.skip(str(error))
 

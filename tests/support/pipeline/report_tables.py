@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from pipeline.schema import GAPS, QUARANTINE
-from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
+from tests.support.pipeline.delta_tables import write_rows, write_table
+from tests.support.telemetry.usage_rows import START_MS, usage_row
 
 SECONDS = 60
 LIMIT = {"enforcement": "entity", "quota_entity": "user=alice", "quota_rate": 30.0}
@@ -16,13 +16,11 @@ LIMIT = {"enforcement": "entity", "quota_entity": "user=alice", "quota_rate": 30
 def write_report_tables(spark: SparkSession, folder: Path) -> None:
     """Write the families entity, api and instance, a gap and a line in quarantine."""
     for family, rows in {"entity": _entity(), "api": _api(), "instance": _instance()}.items():
-        table = frame(spark, family, rows)
-        days = table.withColumns({"dt": sf.lit("2025-11-21"), "hour": sf.lit("00")})
-        days.coalesce(1).write.partitionBy("dt", "hour").parquet(str(folder / family))
+        write_rows(spark, folder, family, rows)
     gap = spark.createDataFrame([("pod-1", "b1", "api", 3, 5, 3)], GAPS)
-    gap.coalesce(1).write.parquet(str(folder / "gaps"))
+    write_table(gap, folder, "gaps")
     line = spark.createDataFrame([("torn", "api", "f", "{", "2025-11-21")], QUARANTINE)
-    line.coalesce(1).write.partitionBy("family", "dt").parquet(str(folder / "quarantine"))
+    write_table(line, folder, "quarantine")
 
 
 def _entity() -> list[dict[str, Any]]:
