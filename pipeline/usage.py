@@ -13,8 +13,8 @@ Rules:
 - `replied_..._bytes` are the bytes of requests that the broker replied to, and of the replies.
 - Times are those of the rows: an arrival counts in its second, an end and a wait in the second of the end.
 - Waits are percentiles of merged histograms (9 % wide buckets); their totals are accurate to a few per cent.
-- `delay_s` is the sum of all throttles, also those after a reply. The stage `throttle` is the wait before a request is
-  forwarded.
+- `delay_s` is the sum of all delays by quotas (see `pipeline.stages`), of requests that arrived. The stage `throttle`
+  has the same delays, of requests that ended: `throttle_s` is that sum, but for those on their way.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from pipeline.added_rows import Addition, FamilyPart
 from pipeline.errors import PipelineError
 from pipeline.histograms import Histograms
 from pipeline.schema import STAGES
+from pipeline.stages import with_delays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -99,8 +100,7 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
     found = {family: span.of(table) for family, table in opened.items() if table is not None}
     if not found:
         tables.read(spark, uri, families[0])  # it raises
-    addition = _addition(found, by)
-    return _usage(addition, addition.parts_of(found))
+    return usage(found, by)
 
 
 def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
@@ -109,12 +109,9 @@ def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     A column for each of `by`, then the figures. Durations end with their unit, shares are 0 to 1; null where nothing
     was recorded.
     """
-    addition = _addition(rows, by)
-    return _usage(addition, addition.parts_of(rows))
-
-
-def _addition(families: Iterable[str], by: Sequence[str]) -> Addition:
-    return Addition(tuple(by), tuple(_PARTS[family] for family in families))
+    addition = Addition(tuple(by), tuple(_PARTS[family] for family in rows))
+    given = {family: with_delays(each) if family == "api" else each for family, each in rows.items()}
+    return _usage(addition, addition.parts_of(given))
 
 
 def _usage(addition: Addition, parts: DataFrame) -> DataFrame:

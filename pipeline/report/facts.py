@@ -115,7 +115,7 @@ class SweepCell(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long the requests of one user, client or API waited in one stage, those that waited at all."""
+    """How long the requests of one client or API waited in one stage, those that waited at all; `throttle`: all delays."""
 
     stage: str
     by: str
@@ -128,7 +128,7 @@ class Wait(NamedTuple):
 
 
 class StageTime(NamedTuple):
-    """The time that all requests of one API spent in one stage."""
+    """The time that all requests of one API spent in one stage; in `throttle` with the pauses after them."""
 
     api: str
     stage: str
@@ -156,6 +156,8 @@ class TracedRequest(NamedTuple):
     purgatory_ms: float
     memory_ms: float
     upstream_ms: float
+    pause_ms: float
+    """What was left of the pause when it had its reply; not in the total."""
 
 
 class DataQuality(NamedTuple):

@@ -50,7 +50,7 @@ _STEPS_S: Final = (
 )
 CLIENT: Final = ("user", "client_id")
 
-_DURATIONS = ("total_ms", "throttle_ms", "purgatory_ms", "memory_ms", "upstream_ms")
+_DURATIONS = ("total_ms", "throttle_ms", "purgatory_ms", "memory_ms", "upstream_ms", "mute_ms")
 
 
 def scope_of(entity: DataFrame, source: str, written_at: str) -> Scope:

@@ -1,6 +1,6 @@
 """The figures of waiting, of the instances' memory pools, and of the data: losses, rows that were set aside.
 
-Waits are from the histograms of the family `api`.
+Waits are from the histograms of the family `api`; those for a quota include the pauses after requests.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, DataQuality, PoolUse, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, bin_length_ms, of_clients
 from pipeline.schema import STAGES
+from pipeline.stages import with_delays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,7 +83,7 @@ def _figures(
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
     """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
     addition = Addition(keys, (FamilyPart("api", {}, stages=stages),))
-    parts = addition.parts_of({"api": api})
+    parts = addition.parts_of({"api": with_delays(api)})
     groups = addition.whole(parts, lambda added: added, addition.schema)
     found = groups.toArrow().combine_chunks()
     names = list(zip(*(found.column(key).to_pylist() for key in keys), strict=True))

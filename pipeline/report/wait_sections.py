@@ -25,9 +25,19 @@ if TYPE_CHECKING:
 _HARDLY: Final = 0.01
 """Of a pool; less is not worth a chart."""
 _WAIT_KEY: Final = (("small", "p50"), ("large", "p99"), ("tick", "longest"))
+_WAITS: Final = {
+    "throttle": (
+        "Throttle latency",
+        "Requests that quotas delayed at all: their wait before they were forwarded and the pause after them, together",
+    ),
+    "purgatory": (
+        "Purgatory latency",
+        "Requests that a policy held, before they were forwarded to the broker",
+    ),
+}
 _STAGE_WORDS: Final = {
     "upstream": "the broker had it",
-    "throttle": "waited for a quota",
+    "throttle": "delayed by a quota",
     "purgatory": "held by a policy",
     "memory": "waited for memory",
     "receive": "the client was still sending it",
@@ -36,7 +46,7 @@ _STAGE_WORDS: Final = {
 
 def waits_section(facts: ReportFacts) -> Iterator[str]:
     """Yield a section each of throttle and purgatory latency."""
-    for stage, title in (("throttle", "Throttle latency"), ("purgatory", "Purgatory latency")):
+    for stage, (title, note) in _WAITS.items():
         parts = []
         for by, words in (("client", "By client"), ("api", "By API")):
             shown = wait_charts.waits_shown(facts.waits, stage, by)
@@ -71,8 +81,7 @@ def waits_section(facts: ReportFacts) -> Iterator[str]:
         )
         yield section_of(
             f"{title}: p99 up to {duration(longest.p99_ms)} ({spoken(longest.name)})",
-            "Requests that waited at all, before they were forwarded to the broker; logarithmic. "
-            "From histograms whose buckets are 9 % wide.",
+            f"{note}; logarithmic. From histograms whose buckets are 9 % wide.",
             key_of((shape, STAGE_COLOURS[stage], words) for shape, words in _WAIT_KEY),
             *parts,
         )
@@ -89,9 +98,9 @@ def stages_section(facts: ReportFacts) -> Iterator[str]:
     total = sum(sums.values())
     yield section_of(
         f"Where time went: {percent(sums['upstream'] / total)} at the brokers,"
-        f" {percent(sums['throttle'] / total)} waiting for quotas",
-        "The time of all requests of an API, by stage; beside each name its share of all time. "
-        "A Fetch waits at the broker by design.",
+        f" {percent(sums['throttle'] / total)} delayed by quotas",
+        "The time of all requests of an API and the pauses after them, by stage; beside each name its share of all "
+        "time. A Fetch waits at the broker by design.",
         figure_of(
             partial(wait_charts.where_time_went, facts),
             "Share of each stage in the time of each API's requests",
@@ -117,7 +126,7 @@ def slowest_section(facts: ReportFacts) -> Iterator[str]:
     if not facts.slowest:
         return
     names = client_names(each.client for each in facts.slowest)
-    stages = ("throttle", "purgatory", "memory", "upstream")
+    stages = ("quota", "purgatory", "memory", "upstream", "pause after")
     columns = [
         CLIENT_COLUMN,
         TableColumn("API", "text"),
@@ -126,6 +135,7 @@ def slowest_section(facts: ReportFacts) -> Iterator[str]:
     ]
     yield section_of(
         "The slowest requests that were traced",
+        "In all: from the first byte of a request to its reply; the pause for a quota comes after it. "
         "Look a trace up by its id where your traces are kept.",
         table_of(
             "Slowest first",
@@ -142,6 +152,7 @@ def slowest_section(facts: ReportFacts) -> Iterator[str]:
                             each.purgatory_ms,
                             each.memory_ms,
                             each.upstream_ms,
+                            each.pause_ms,
                         )
                     ),
                     each.trace_id,

@@ -36,6 +36,11 @@ def made(family: str) -> list[Row]:
                 row[name] = [80 + place % 3, 100] if name.endswith("i") else [place + 1, 2]
             elif name.startswith("throttle_") and isinstance(value, list) and place % 4 == 0:
                 row[name] = [110] if name.endswith("i") else [3]
+            elif name.startswith("delay_"):
+                if place % 8 == 0:
+                    row[name] = None  # the row of an older Sluice
+                elif place % 8 in {1, 4}:  # with pauses
+                    row[name] = [90, 120] if name.endswith("i") else [5, place]
         rows.append(row)
     return numbered(rows)
 
@@ -89,12 +94,13 @@ def key_of(row: Row, by: tuple[str, ...]) -> tuple[object, ...]:
 
 
 def check_waits(figures: Row, rows: list[Row]) -> None:
-    """The waits are those of the telemetry's own histogram of the same counts."""
+    """The waits are those of the telemetry's own histogram of the same counts; of throttles with the pauses."""
     totals = {}
     for stage in ("upstream", "throttle", "purgatory"):
         counts = [0] * histogram.BUCKETS
         for row in rows:
-            for bucket, count in zip(row[f"{stage}_i"], row[f"{stage}_n"], strict=True):
+            told = "delay" if stage == "throttle" and row["delay_i"] is not None else stage
+            for bucket, count in zip(row[f"{told}_i"], row[f"{told}_n"], strict=True):
                 counts[bucket] += count
         totals[stage] = histogram.total_us(counts) / 1e6
         if any(counts):

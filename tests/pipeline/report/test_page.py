@@ -140,7 +140,7 @@ def test_names_make_no_element_and_no_attribute(names: list[tuple[str, str]]) ->
                 for client in clients
             ),
             slowest=tuple(
-                TracedRequest("0" * 32, each, each.user, 9, 8, 0, 0, 1) for each in clients
+                TracedRequest("0" * 32, each, each.user, 9, 8, 0, 0, 1, 2) for each in clients
             ),
         )
 

@@ -11,10 +11,10 @@ ALICE, BOB = ClientName("alice", "report"), ClientName("bob", "batch")
 def test_a_slow_request_has_its_parts() -> None:
     """Parts that did not happen take no time; an unknown user is empty."""
     row = {"trace_id": "ab" * 16, "user": None, "client_id": "c", "api": "Fetch", "total_ms": 9.5,
-           "throttle_ms": 8.0, "purgatory_ms": None, "memory_ms": 0.0, "upstream_ms": 1.5}  # fmt: skip
+           "throttle_ms": 8.0, "purgatory_ms": None, "memory_ms": 0.0, "upstream_ms": 1.5, "mute_ms": 4.0}  # fmt: skip
 
     assert slowest_of([row]) == (
-        TracedRequest("ab" * 16, ClientName("", "c"), "Fetch", 9.5, 8.0, 0.0, 0.0, 1.5),
+        TracedRequest("ab" * 16, ClientName("", "c"), "Fetch", 9.5, 8.0, 0.0, 0.0, 1.5, 4.0),
     )
 
 

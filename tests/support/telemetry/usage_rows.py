@@ -36,7 +36,10 @@ def usage_row(family: str, **columns: object) -> Row:
         row["window_ms"] = WINDOW_MS
     strange = columns.keys() - row.keys()
     assert not strange, f"not columns of {family}: {sorted(strange)}"
-    return row | columns
+    row |= columns
+    if "delay_i" in row and "delay_i" not in columns:  # no request was followed by a pause
+        row["delay_i"], row["delay_n"] = row["throttle_i"], row["throttle_n"]
+    return row
 
 
 def numbered(rows: Iterable[Row]) -> list[Row]:
