@@ -110,7 +110,9 @@ def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     was recorded.
     """
     addition = Addition(tuple(by), tuple(_PARTS[family] for family in rows))
-    given = {family: with_delays(each) if family == "api" else each for family, each in rows.items()}
+    given = {
+        family: with_delays(each) if family == "api" else each for family, each in rows.items()
+    }
     return _usage(addition, addition.parts_of(given))
 
 

@@ -115,7 +115,7 @@ class SweepCell(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """How long the requests of one client or API waited in one stage, those that waited at all; `throttle`: all delays."""
+    """How long the requests of one client or API waited in one stage, those that waited at all (`throttle`: delays)."""
 
     stage: str
     by: str

@@ -172,5 +172,13 @@ def _slowest() -> Iterator[TracedRequest]:
     for place, client in enumerate(CLIENTS[:4]):
         total = 4300 / (place + 1)
         yield TracedRequest(
-            f"{place + 1:032x}", client, "Produce", total, total * 0.8, 0, 12, total * 0.15, total * 0.1
+            f"{place + 1:032x}",
+            client,
+            "Produce",
+            total,
+            total * 0.8,
+            0,
+            12,
+            total * 0.15,
+            total * 0.1,
         )
