@@ -1,6 +1,9 @@
 """The pipeline's own code as a zip, which Spark ships to the workers of a cluster.
 
-A wheel would not do: `addPyFile` takes it, but workers cannot import from it.
+Rules:
+- A wheel would not do: `addPyFile` takes it, but workers cannot import from it.
+- All files of the packages travel, except what a build leaves beside the source: a new resource cannot be forgotten.
+- So code reads a resource by `importlib.resources`, never by a path beside `__file__`.
 """
 
 from __future__ import annotations
@@ -14,11 +17,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PACKAGES: Final = ("pipeline", "policies", "wire")
-_ENDINGS: Final = (".py", ".json")
+_OF_BUILDS: Final = (".pyc", ".so", ".c", ".pxd")
 
 
 def write_code_zip(path: Path) -> None:
-    """Write the packages that workers import to `path`."""
+    """Write to `path` the packages that the commands and the workers import, with their resources."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in PACKAGES:
             _add(archive, files(package), package)
@@ -29,5 +32,5 @@ def _add(archive: zipfile.ZipFile, folder: Traversable, name: str) -> None:
         inside = f"{name}/{each.name}"
         if each.is_dir():
             _add(archive, each, inside)
-        elif each.name.endswith(_ENDINGS):
+        elif not each.name.endswith(_OF_BUILDS):
             archive.writestr(inside, each.read_bytes())

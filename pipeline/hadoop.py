@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from pathlib import Path
+=======
+import re
+from contextlib import contextmanager
+>>>>>>> 9991a23a (Send every resource with the code, and keep Spark's log quiet under spark-submit)
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped] # no types
 from pyspark.errors import PySparkException
 
-from pipeline.errors import PipelineError
+from pipeline.errors import JobFailedError, PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,19 +23,63 @@ if TYPE_CHECKING:
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 """The errors that a job of Spark, or a call of Hadoop's FileSystem, raises."""
+_JAVA_ENDED: Final = (Py4JError, ConnectionError, EOFError)
 _CAUSED_BY: Final = "Caused by: "
 _RAISED: Final = ": "
 """So begins the exception in the text of a Py4JJavaError, on the line after the call."""
+HADOOP: Final = "3.5.0"
+"""The version of Hadoop that Spark 4.2 brings."""
+_HINTS: Final = {
+    r"Class org\.apache\.hadoop\.fs\.s3a\S* not found": f"org.apache.hadoop:hadoop-aws:{HADOOP}",
+    r"Class org\.apache\.hadoop\.fs\.azure\S* not found": f"org.apache.hadoop:hadoop-azure:{HADOOP}",
+    r"Class \S*\.GoogleHadoop\S* not found": "com.google.cloud.bigdataoss:gcs-connector:VERSION",
+}
+"""By the class of a file system that Spark lacks: the package that has it."""
+_GLOB: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 def cause_of(error: Exception) -> str:
-    """Return the first cause of an error of Spark, on one line: Java's last "Caused by", else the exception itself."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """Return the first cause of an error of Spark, on one line: Java's last "Caused by", else the exception itself.
+
+    Where a setting of Spark mends it, the line names the setting.
+    """
+    cause = _cause(str(error)) or type(error).__name__
+    for sign, package in _HINTS.items():
+        if re.search(sign, cause):
+            return f"{cause}. Give the option --conf spark.jars.packages={package}"
+    if "OutOfMemoryError" in cause:
+        return f"{cause}. Give Spark more memory, such as --conf spark.driver.memory=4g"
+    if 'No FileSystem for scheme "s3"' in cause:
+        return f"{cause}. Spark's scheme for S3 is s3a:"
+    return cause
+
+
+def _cause(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     for start, place in ((_CAUSED_BY, -1), (_RAISED, 0)):
         found = [line.removeprefix(start) for line in lines if line.startswith(start)]
         if found:
             return found[place]
-    return lines[0] if lines else type(error).__name__
+    return lines[0] if lines else ""
+
+
+@contextmanager
+def in_one_line(job: str) -> Iterator[None]:
+    """Raise an error of Spark, or of its end, as a JobFailedError that says so on one line."""
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        raise JobFailedError(f"{job} failed: {cause_of(error)}") from error
+    except _JAVA_ENDED as error:
+        raise JobFailedError(
+            f"{job} failed: Spark's Java process has ended, perhaps for want of memory. "
+            "Give it more, such as --conf spark.driver.memory=4g, or the machine less to do"
+        ) from error
+
+
+def literal(uri: str) -> str:
+    """Return a URI as Spark's readers take it: they would read brackets, braces, `*` and `?` as wildcards."""
+    return _GLOB.sub(r"\\\g<0>", uri)
 
 
 class FileSystem:

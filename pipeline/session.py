@@ -5,6 +5,7 @@ Rules:
 - A local master uses this Python for its workers, the loopback address and one shuffle partition per core. Spark's own
   default is `python3` of PATH, which may lack pyarrow.
 - Workers on other machines get the pipeline's code as a zip; numpy and pyarrow are part of their image.
+- Spark's log is errors only; a configuration of the user's own is left alone.
 - Jars, those of Delta Lake always, reach Spark before its JVM starts. Under `spark-submit` it runs already, so `--jars`
   must name them.
 - All times are UTC.
@@ -15,13 +16,14 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.code_zip import write_code_zip
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 DEFAULT_MASTER: Final = "local[*]"
+_LOG_PROPERTY: Final = "log4j2.configurationFile"
 _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -97,10 +100,7 @@ def open_session(
         master = master or DEFAULT_MASTER
         os.environ["JAVA_HOME"] = str(java_home(find_java()))
         chosen["spark.master"] = master
-        log_file = Path(str(files("pipeline"))) / "log4j2.properties"
-        chosen["spark.driver.defaultJavaOptions"] = (
-            f"-Dlog4j2.configurationFile={log_file.as_uri()}"
-        )
+        chosen["spark.driver.defaultJavaOptions"] = f"-D{_LOG_PROPERTY}={_log_file().as_uri()}"
         chosen["spark.ui.showConsoleProgress"] = str(sys.stderr.isatty()).lower()
         if is_local(master):
             chosen |= _LOCAL_SETTINGS
@@ -110,6 +110,8 @@ def open_session(
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         chosen["spark.jars"] = ",".join(map(str, (*locked_jars(DELTA), *jars)))
+    else:
+        _quiet_log()
     chosen |= settings or {}
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
@@ -129,6 +131,29 @@ def is_submitted() -> bool:
 def is_local(master: str) -> bool:
     """Return whether the workers are threads of this process and children of it."""
     return master == "local" or master.startswith("local[")
+
+
+@cache
+def _log_file() -> Path:
+    """Return the settings of Spark's log as a file, which the resource is not in a zip."""
+    opened = ExitStack()
+    atexit.register(opened.close)
+    return opened.enter_context(as_file(files("pipeline") / "log4j2.properties"))
+
+
+def _quiet_log() -> None:
+    """Give a Java that runs already our settings of Spark's log, unless it has some of the user's."""
+    SparkContext._ensure_initialized()  # noqa: SLF001 - before the session, which logs pages of INFO
+    jvm = SparkContext._jvm  # noqa: SLF001 - PySpark has no public way to Java
+    assert jvm is not None  # noqa: S101 - just initialized
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    if not jvm.java.lang.System.getProperty(_LOG_PROPERTY) and not loader.getResource(
+        "log4j2.properties"
+    ):
+        # Before its first line Spark would load its own settings over ours; in silence they come first.
+        jvm.org.apache.spark.deploy.SparkSubmit().initializeLogIfNecessary(False, True)
+        configurator = jvm.org.apache.logging.log4j.core.config.Configurator
+        configurator.reconfigure(jvm.java.net.URI(_log_file().as_uri()))
 
 
 @cache

@@ -1,12 +1,13 @@
 """The command `sluice-pipeline`. Each subcommand is a module of this folder, imported when it is asked for.
 
-Exit codes: 0 success; 1 the job failed; 2 invalid options or input.
+Exit codes: 0 success; 1 the job failed; 2 invalid options or input; 130 interrupted.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -28,12 +29,13 @@ COMMANDS: Final[dict[str, str]] = {
     "whatif": "whatif",
 }
 """The subcommands by name, each with its module in `pipeline.cli`."""
+INTERRUPTED: Final = 128 + signal.SIGINT
 UNWRITABLE: Final = frozenset({errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC})
 """The numbers of the errors with which a disk or a terminal takes no more output."""
 
 
 class LazyGroup(click.Group):
-    """A group that imports a subcommand when it is asked for. A PipelineError is one line and its exit code."""
+    """A group that imports a subcommand when it is asked for. An error that a user can mend is one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which they are used."""
@@ -48,12 +50,19 @@ class LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the subcommand; print a PipelineError as one line."""
+        """Run the subcommand; a PipelineError, an interrupt and the end of Python's memory are one line each."""
         try:
             return super().invoke(ctx)
         except PipelineError as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(error.exit_code)
+        except MemoryError:
+            click.echo("error: Python has no more memory", err=True)
+            sys.exit(1)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one ends it at once
+            click.echo("interrupted", err=True)
+            sys.exit(INTERRUPTED)
 
     def main(self, *args: Any, **extra: Any) -> Any:  # noqa: ANN401 - as the base class has it
         """Run the command. Standard output that cannot be written is one line and exit code 1, not a traceback."""

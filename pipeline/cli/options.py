@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -43,16 +45,29 @@ def with_spark(
     @spark_options
     @wraps(job)
     def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        from pipeline.session import session  # noqa: PLC0415 - a second, which --help need not wait
-
         master = kwargs.pop("master", None)
         conf = kwargs.pop("conf", None)
         assert master is None or isinstance(master, str)  # noqa: S101 - click's own types
         assert isinstance(conf, dict)  # noqa: S101 - as above
-        with session(f"sluice-pipeline {job.__name__}", master=master, settings=conf) as spark:
+        with spark_session(job.__name__, master=master, conf=conf) as spark:
             return job(spark, *args, **kwargs)
 
     return run
+
+
+@contextmanager
+def spark_session(
+    job: str, *, master: str | None, conf: Mapping[str, str], jars: Sequence[Path] = ()
+) -> Iterator[SparkSession]:
+    """Yield the session of a job. Raises JobFailedError, on one line, for each error of Spark."""
+    from pipeline.hadoop import in_one_line  # noqa: PLC0415 - a second, which --help need not wait
+    from pipeline.session import session  # noqa: PLC0415 - as above
+
+    with (
+        in_one_line(job),
+        session(f"sluice-pipeline {job}", master=master, jars=jars, settings=conf) as spark,
+    ):
+        yield spark
 
 
 def _parse_settings(
