@@ -117,8 +117,11 @@ def open_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    from_zip = f".zip{os.sep}" in __file__  # of `spark-submit --py-files`: the workers have it
-    if not from_zip and (is_submitted() or not is_local(chosen["spark.master"])):
+    code, of_submit, _ = __file__.rpartition(f".zip{os.sep}")
+    if of_submit:
+        # The workers have it from `spark-submit --py-files`, but those on the driver, which streams start, do not.
+        _add_to_python_path(spark.sparkContext.environment, f"{code}.zip")
+    elif is_submitted() or not is_local(chosen["spark.master"]):
         spark.sparkContext.addPyFile(str(_code_zip()))
     return spark
 
@@ -131,6 +134,12 @@ def is_submitted() -> bool:
 def is_local(master: str) -> bool:
     """Return whether the workers are threads of this process and children of it."""
     return master == "local" or master.startswith("local[")
+
+
+def _add_to_python_path(environment: dict[str, str], code: str) -> None:
+    """Let the Python processes of Spark find the code at its path on this machine, too."""
+    paths = (code, environment.get("PYTHONPATH", ""))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 @cache

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.output_files import check_output, write_output
 from pipeline.cli.recommend import as_table
-from pipeline.cli.report import PAGE, TRACES, check_output, now_ms, say, write_page
+from pipeline.cli.report import PAGE, TRACES, now_ms, say, write_page
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +34,9 @@ def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple
     from pipeline.report.report_job import ReportJob  # noqa: PLC0415 - as above
     from policies.quota.quota_file import render_quota_file  # noqa: PLC0415 - as above
 
-    page = folder / PAGE
-    check_output(page)
+    page, quotas = folder / PAGE, folder / "quotas.yaml"
+    for file in (page, quotas):
+        check_output(file)
     tables = str(folder.resolve() / "tables")
     say("ingest")
     summary = Ingest(spark, usage_log, tables, now_ms()).run()
@@ -46,8 +48,7 @@ def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple
     click.echo(as_table(found))
     for note in found.notes:
         click.echo(note)
-    quotas = folder / "quotas.yaml"
-    quotas.write_text(render_quota_file(found.file(datetime.now(UTC))), "utf-8")
+    write_output(quotas, render_quota_file(found.file(datetime.now(UTC))))
     click.echo(f"recommended quotas: {quotas.resolve()}")
     write_page(page, facts)
     if summary.unreadable:

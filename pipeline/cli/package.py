@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -24,4 +25,4 @@ def package(folder: Path, *, kafka: bool) -> None:
     program.write_text(_MAIN, "utf-8")
     jars = locked_jars(DELTA, *([KAFKA] if kafka else []), folder=folder / "jars")
     words = ["spark-submit", "--py-files", str(code), "--jars", ",".join(map(str, jars))]
-    click.echo(" ".join([*words, str(program), "COMMAND ..."]))
+    click.echo(f"{shlex.join([*words, str(program)])} COMMAND ...")

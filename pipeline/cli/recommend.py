@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.output_files import check_output, write_output
 from policies.quota.entity import KEYS, REQUEST_RATE, entity_text
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def recommend(
     from pipeline.recommend.rules import Sizing  # noqa: PLC0415 - as above
     from policies.quota.quota_file import render_quota_file  # noqa: PLC0415 - as above
 
+    if output != "-":
+        check_output(Path(output))
     sizing = Sizing(headroom, min_rate=min_rate, max_rules=max_rules)
     wishes = Wishes(
         LEVELS[level],  # type: ignore[arg-type] # the values of LEVELS are levels
@@ -117,11 +119,7 @@ def recommend(
     if output == "-":
         click.echo(text, nl=False)
     else:
-        try:
-            Path(output).write_text(text, "utf-8")
-        except OSError as error:
-            click.echo(f"error: {output} cannot be written: {error.strerror}", err=True)
-            sys.exit(1)
+        write_output(Path(output), text)
     # The table is for people; where the file itself goes to standard output it must not be in it.
     said = json.dumps(as_rows(found), indent=1) if as_json else as_table(found)
     click.echo(said, err=output == "-")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pipeline.cli.options import with_spark
-from pipeline.errors import PipelineError
+from pipeline.cli.output_files import check_output, write_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,23 +50,13 @@ def report(
     write_page(output, facts)
 
 
-def check_output(page: Path) -> None:
-    """Find out before the work whether the page can be written. Raises PipelineError."""
-    try:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        with page.open("a", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise PipelineError(f"the page {page} cannot be written: {error.strerror}") from error
-
-
 def write_page(page: Path, facts: ReportFacts) -> None:
     """Write the page, and print its findings and its path."""
     from pipeline.report.headline import findings, headline  # noqa: PLC0415 - as above
     from pipeline.report.page import html_of  # noqa: PLC0415 - as above
 
     say("charts")
-    page.write_text(html_of(facts), "utf-8")
+    write_output(page, html_of(facts))
     lines: Sequence[str] = [headline(facts), *findings(facts)]
     for line in lines:
         click.echo(line)

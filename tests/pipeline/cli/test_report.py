@@ -36,5 +36,5 @@ def test_a_page_that_cannot_be_written_is_found_before_the_work(tmp_path: Path) 
     ran = CliRunner().invoke(main, ["report", str(tmp_path), "--output", str(page)])
 
     assert ran.exit_code == 2
-    assert ran.stderr.startswith(f"error: the page {page} cannot be written: ")
+    assert ran.stderr.startswith(f"error: {page} cannot be written: ")
     assert "..." not in ran.stderr

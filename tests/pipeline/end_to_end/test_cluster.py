@@ -1,4 +1,4 @@
-"""Every command on a standalone Spark master with two workers that do not have the project installed."""
+"""Every command by spark-submit, on a standalone master with two workers; only the package has the project's code."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli.main import COMMANDS
 from tests.support.pipeline import streamed_log
-from tests.support.pipeline.cluster_jobs import Ended, Told, run_on_cluster
+from tests.support.pipeline.cluster_jobs import Ended, Told, run_on_cluster, submit
 from tests.support.pipeline.spark_cluster import executors_used, spark_cluster
 from tests.support.telemetry.request_traces import trace, waits
 from tests.support.telemetry.trace_files import spans_with_mute, write_traces
@@ -96,13 +96,19 @@ def test_a_command_ends_well_on_a_cluster(cluster: Cluster, name: str) -> None:
     assert ended.code == 0, ended.said
 
 
-def test_both_workers_import_the_project_from_the_zip(cluster: Cluster) -> None:
-    """Their Python has not installed it."""
+def test_driver_and_workers_import_the_project_from_the_zip(cluster: Cluster) -> None:
+    """Their Python has not installed it. Each worker has a copy of its own."""
     folders, files = zip(*cluster.told.imported, strict=True)
 
     assert cluster.workers == 2
-    assert len(set(folders)) == 2
+    assert len(set(folders)) == 3
     assert all("sluice.zip" in file for file in files), files
+
+
+def test_sparks_log_is_quiet(cluster: Cluster) -> None:
+    """Spark has pages of INFO by default. Warnings of the launcher come before the project's code."""
+    assert " INFO " not in cluster.told.log
+    assert len(cluster.told.log.splitlines()) < 10, cluster.told.log
 
 
 def test_a_stream_on_the_cluster_has_each_row_once(spark: SparkSession, cluster: Cluster) -> None:
@@ -112,3 +118,12 @@ def test_a_stream_on_the_cluster_has_each_row_once(spark: SparkSession, cluster:
 
     assert streamed_log.found_sums(spark, output) == streamed_log.expected_sums(rows)
     assert list(streamed_log.found_alerts(spark, output)) == streamed_log.EXPECTED_ALERTS
+
+
+def test_the_printed_command_runs_a_job(tmp_path: Path, cluster: Cluster) -> None:
+    """As it is, without a session of its own around it: on another cluster, here the local one."""
+    tables = tmp_path / "tables"
+
+    submit("local[2]", tmp_path, "ingest", str(cluster.folder / "log"), str(tables))
+
+    assert (tables / "entity").is_dir()

@@ -1,24 +1,45 @@
-"""Runs commands of `sluice-pipeline` in one application of a standalone cluster, and says how each ended.
+"""Runs commands of `sluice-pipeline` by spark-submit in one application of a standalone cluster.
 
-Run as a module: the master's address is its argument, the commands come as JSON on standard input. The workers' Python
-has the libraries, but not this project: that must reach them as a zip.
+Neither the driver's Python nor the workers' can import this checkout: they have the libraries, and the files that
+`sluice-pipeline package` wrote. `PROGRAM` stands in the place of its `main.py`, to run many commands in one session.
 """
 
 import json
-import os
+import shlex
 import subprocess
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from click.testing import CliRunner
 
 from pipeline.cli.main import main
-from pipeline.session import session
-from tests.support.pipeline.spark_cluster import SETTINGS, cluster_environment
+from tests.support.pipeline.spark_cluster import SETTINGS, SPARK_HOME, cluster_environment
 from tests.support.processes.bare_python import bare_python
 
-TIMEOUT_SECONDS: Final = 900
+TIMEOUT_SECONDS: Final = 1_200
+PROGRAM: Final = """
+import json, os, sys
+from pathlib import Path
+from click.testing import CliRunner
+from pipeline.cli.main import main
+from pipeline.session import session
+
+def where(_):
+    import pipeline.schema
+    return [os.getcwd(), pipeline.schema.__file__]
+
+commands, told = map(Path, sys.argv[1:])
+with session("all jobs") as spark:
+    ended = []
+    for words in json.loads(commands.read_text()):
+        result = CliRunner().invoke(main, words)
+        error = "" if result.exception is None else repr(result.exception)
+        ended.append((words, result.exit_code, result.output + error))
+    numbers = spark.sparkContext.parallelize(range(8), 8)
+    imported = sorted({tuple(each) for each in numbers.map(where).collect()})
+    told.write_text(json.dumps([ended, [*imported, where(0)]]))
+"""
 
 
 class Ended(NamedTuple):
@@ -30,49 +51,49 @@ class Ended(NamedTuple):
 
 
 class Told(NamedTuple):
-    """All commands, and the file from which each worker process has imported the project."""
+    """All commands, the file from which each worker and the driver have imported the project, and the log."""
 
     commands: list[Ended]
     imported: list[list[str]]
+    log: str
 
 
-def run_on_cluster(master: str, folder: Path, commands: list[list[str]]) -> Told:
-    """Run the commands one after the other on the cluster at `master`."""
-    python = bare_python(folder)
+def submit(master: str, folder: Path, *words: str, program: Path | None = None) -> str:
+    """Run the printed command with these words in a folder, at most once; return the text of its standard error.
+
+    `program` is run instead of the package's.
+    """
+    packaged = CliRunner().invoke(main, ["package", str(folder / "package")])
+    assert packaged.exit_code == 0, packaged.output
+    submitted, *rest = shlex.split(packaged.stdout.replace("COMMAND ...", ""))
+    options = [word for name, value in SETTINGS.items() for word in ("--conf", f"{name}={value}")]
+    if program is not None:
+        rest[-1] = str(program)
+    python = str(bare_python(folder))
+    environment = cluster_environment() | {
+        "PYSPARK_PYTHON": python,
+        "PYSPARK_DRIVER_PYTHON": python,
+    }
+    environment.pop("PYTHONPATH", None)
     done = subprocess.run(
-        [sys.executable, "-m", __name__, master],
-        input=json.dumps(commands),
-        env=cluster_environment()
-        | {"PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable},
+        [str(SPARK_HOME / "bin" / submitted), "--master", master, *options, *rest, *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    commands_told, imported = json.loads(done.stdout.splitlines()[-1])
-    return Told([Ended(*each) for each in commands_told], imported)
+    return done.stderr
 
 
-def _where(_: int) -> list[str]:
-    """Return the executor's folder and the file of a module, as a worker sees them."""
-    import pipeline.schema  # noqa: PLC0415 - in the worker
-
-    return [os.getcwd(), str(pipeline.schema.__file__)]  # noqa: PTH109 - Spark's own folder
-
-
-def _main() -> None:
-    commands = json.load(sys.stdin)
-    with session("all jobs", master=sys.argv[1], settings=SETTINGS) as spark:
-        told = []
-        for words in commands:
-            result = CliRunner().invoke(main, words)
-            error = "" if result.exception is None else repr(result.exception)
-            told.append((words, result.exit_code, f"{result.output}\n{error}"))
-        numbers = spark.sparkContext.parallelize(range(8), 8)
-        imported = sorted({tuple(each) for each in numbers.map(_where).collect()})
-        sys.stdout.write("\n" + json.dumps((told, imported)) + "\n")
-
-
-if __name__ == "__main__":
-    _main()
+def run_on_cluster(master: str, folder: Path, commands: Sequence[Sequence[str]]) -> Told:
+    """Run the commands one after the other on the cluster at `master`."""
+    program, given, told = (folder / name for name in ("jobs.py", "commands.json", "told.json"))
+    program.write_text(PROGRAM)
+    given.write_text(json.dumps(commands))
+    log = submit(master, folder, str(given), str(told), program=program)
+    ended, imported = json.loads(told.read_text())
+    return Told([Ended(*each) for each in ended], imported, log)
