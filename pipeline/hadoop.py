@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from pathlib import Path
-=======
 import re
 from contextlib import contextmanager
->>>>>>> 9991a23a (Send every resource with the code, and keep Spark's log quiet under spark-submit)
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped] # no types
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 """The errors that a job of Spark, or a call of Hadoop's FileSystem, raises."""
 _JAVA_ENDED: Final = (Py4JError, ConnectionError, EOFError)
-_CAUSED_BY: Final = "Caused by: "
-_RAISED: Final = ": "
+_CAUSED_BY: Final = re.compile(r"^Caused by: (.+)", re.MULTILINE)
+_RAISED: Final = re.compile(r"^: ([\w.$]+(?::.*)?)$", re.MULTILINE)
 """So begins the exception in the text of a Py4JJavaError, on the line after the call."""
 HADOOP: Final = "3.5.0"
 """The version of Hadoop that Spark 4.2 brings."""
@@ -55,12 +52,10 @@ def cause_of(error: Exception) -> str:
 
 
 def _cause(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for start, place in ((_CAUSED_BY, -1), (_RAISED, 0)):
-        found = [line.removeprefix(start) for line in lines if line.startswith(start)]
+    for found in (_CAUSED_BY.findall(text)[-1:], _RAISED.findall(text)[:1]):
         if found:
-            return found[place]
-    return lines[0] if lines else ""
+            return str(found[0]).strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 @contextmanager
