@@ -60,7 +60,7 @@ def test_a_java_that_has_ended_is_one_line(ended: Exception) -> None:
     [
         (
             "s3a://bucket/x",
-            f"S3AFileSystem not found. Give the option --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{HADOOP}",
+            f"not found. Give the option --conf spark.jars.packages=org.apache.hadoop:hadoop-aws:{HADOOP}",
         ),
         ("s3://bucket/x", "Spark's scheme for S3 is s3a:"),
         ("gs://bucket/x", "spark.jars.packages=com.google.cloud.bigdataoss:gcs-connector:"),
