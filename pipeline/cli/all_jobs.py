@@ -11,6 +11,7 @@ import click
 
 from pipeline.cli.options import with_spark
 from pipeline.cli.output_files import check_output, write_output
+from pipeline.cli.printing import tell
 from pipeline.cli.recommend import as_table
 from pipeline.cli.report import PAGE, TRACES, now_ms, say, write_page
 
@@ -46,10 +47,9 @@ def all_jobs(spark: SparkSession, usage_log: str, *, folder: Path, traces: tuple
     level = level_of(present_quotas(facts.clients), facts.clients)
     found = recommend(spark, tables, Wishes(level=level))
     click.echo(as_table(found))
-    for note in found.notes:
-        click.echo(note)
+    tell(*found.notes)
     write_output(quotas, render_quota_file(found.file(datetime.now(UTC))))
-    click.echo(f"recommended quotas: {quotas.resolve()}")
+    tell(f"recommended quotas: {quotas.resolve()}")
     write_page(page, facts)
     if summary.unreadable:
         sys.exit(1)

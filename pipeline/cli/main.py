@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 from pipeline.errors import PipelineError
+from policies.escaping import escaped
 
 COMMANDS: Final[dict[str, str]] = {
     "ingest": "ingest",
@@ -54,7 +55,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except PipelineError as error:
-            click.echo(f"error: {error}", err=True)
+            click.echo(escaped(f"error: {error}"), err=True)
             sys.exit(error.exit_code)
         except MemoryError:
             click.echo("error: Python has no more memory", err=True)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 import click
 
+from pipeline.cli.printing import keep_raw
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
@@ -19,7 +21,7 @@ _R = TypeVar("_R")
 
 
 def spark_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Give a command the options --master and --conf, as `master` and `conf`."""
+    """Give a command the options --master and --conf, as `master` and `conf`, and --raw, which `printing` knows."""
     conf = click.option(
         "--conf",
         multiple=True,
@@ -31,7 +33,15 @@ def spark_options(command: Callable[_P, _R]) -> Callable[_P, _R]:
         "--master",
         help="The cluster: local[*] (default), spark://HOST:PORT, k8s://... Under spark-submit: its own.",
     )
-    return master(conf(command))
+    raw = click.option(
+        "--raw",
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=keep_raw,
+        help="Print names as clients chose them: no escapes, no apostrophes before formulas.",
+    )
+    return master(conf(raw(command)))
 
 
 def with_spark(

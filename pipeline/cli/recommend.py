@@ -11,6 +11,7 @@ import click
 
 from pipeline.cli.options import with_spark
 from pipeline.cli.output_files import check_output, write_output
+from pipeline.cli.printing import tell, visible
 from policies.quota.entity import KEYS, REQUEST_RATE, entity_text
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def recommend(
     said = json.dumps(as_rows(found), indent=1) if as_json else as_table(found)
     click.echo(said, err=output == "-")
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
 
 
 def as_rows(found: Recommendation) -> list[dict[str, object]]:
@@ -180,5 +181,5 @@ def as_table(found: Recommendation) -> str:
 
 def _shown(text: str) -> str:
     """Return a text that clients chose a part of, on one line and without control characters."""
-    plain = "".join(each if each.isprintable() else "\ufffd" for each in text)
+    plain = visible(text)
     return plain if len(plain) <= MAX_NAME_CHARS else f"{plain[: MAX_NAME_CHARS - 3]}..."

@@ -10,6 +10,7 @@ import click
 
 from pipeline.cli.options import with_spark
 from pipeline.cli.output_files import check_output, write_output
+from pipeline.cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,19 +54,19 @@ def report(
 def write_page(page: Path, facts: ReportFacts) -> None:
     """Write the page, and print its findings and its path."""
     from pipeline.report.headline import findings, headline  # noqa: PLC0415 - as above
+    from pipeline.report.labels import without_isolates  # noqa: PLC0415 - as above
     from pipeline.report.page import html_of  # noqa: PLC0415 - as above
 
     say("charts")
     write_output(page, html_of(facts))
     lines: Sequence[str] = [headline(facts), *findings(facts)]
-    for line in lines:
-        click.echo(line)
-    click.echo(f"report: {page.resolve()}")
+    tell(*map(without_isolates, lines))
+    tell(f"report: {page.resolve()}")
 
 
 def say(step: str) -> None:
     """Print the step that begins, with the time, to standard error."""
-    click.echo(f"{time.strftime('%H:%M:%S')} {step} ...", err=True)
+    tell(f"{time.strftime('%H:%M:%S')} {step} ...", err=True)
 
 
 def now_ms() -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 import click
 
 from pipeline.cli.options import spark_options
+from pipeline.cli.printing import tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,6 +119,6 @@ def stream(
             watermark=watermark, interval=None if once else interval, topic=alerts,
         )  # fmt: skip
         try:
-            running.run(partial(click.echo, err=True))
+            running.run(partial(tell, err=True))
         except KeyboardInterrupt:
             click.echo("stopped", err=True)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.printing import console_of, tell, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.console import Console
 
     from pipeline.traces.traces_job import TraceFindings
 
@@ -77,13 +77,12 @@ def traces(
     if as_json:
         click.echo(json.dumps(asdict(found)))
         return
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-    _print(console, found, keys)
+    _print(console_of(PIPE_WIDTH), found, keys)
 
 
 def _print(console: Console, found: TraceFindings, by: list[str]) -> None:
     why = ", ".join(f"{reason} {count:,}" for reason, count in found.reasons.items())
-    console.print(f"{found.requests:,} traced requests: {why}")
+    tell(f"{found.requests:,} traced requests: {why}")
     console.print(found.sample)
     console.print()
     console.print(_latencies([found.overall], []))
@@ -101,8 +100,7 @@ def _print(console: Console, found: TraceFindings, by: list[str]) -> None:
     if found.slowest:
         console.print("\nThe slowest:")
         console.print(_slowest(found.slowest))
-    for line in _quality(found):
-        console.print(line)
+    tell(*_quality(found))
 
 
 def _latencies(groups: list[dict[str, Any]], by: list[str]) -> Table:
@@ -136,9 +134,7 @@ def _slowest(requests: list[dict[str, Any]]) -> Table:
             if part != TOTAL and request[f"{part}_ms"]
         ]
         table.add_row(
-            request["trace_id"],
-            request["began"],
-            *(_text(request[name]) for name in ("user", "client_id", "api")),
+            *(_text(request[name]) for name in ("trace_id", "began", "user", "client_id", "api")),
             f"{request['total_ms']:,.3f}",
             ", ".join(parts),
         )
@@ -150,15 +146,9 @@ def _quality(found: TraceFindings) -> list[str]:
     lines = [
         f"{found.losses[name]:,} {what}" for name, what in _LOSSES.items() if found.losses[name]
     ]
-    lines += [f"{row['count']:,} x {row['reason']} ({_text(row['file'])})" for row in found.unread]
+    lines += [f"{row['count']:,} x {row['reason']} ({row['file']})" for row in found.unread]
     return ["", "Data quality:", *lines] if lines else []
 
 
 def _text(value: object) -> str:
-    """Return a name for the terminal: a client chose it, so it is neither markup nor a control sequence."""
-    from rich.markup import escape  # noqa: PLC0415 - with the tables only
-
-    text = str(value or "-")
-    return escape(
-        "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-    )
+    return visible(value or "-")

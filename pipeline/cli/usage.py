@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.printing import print_csv, tell
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,14 +76,11 @@ def usage(
     if as_json:
         click.echo(json.dumps({"usage": shown, "quality": quality._asdict()}, default=str))
     elif as_csv:
-        writer = csv.DictWriter(sys.stdout, found.columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(shown)
-        sys.stdout.flush()  # here, where a full disk or a closed pipe is handled
+        print_csv(found.columns, shown)
     else:
         print_usage(shown, columns, has_more=len(rows) > len(shown))
     if quality.line and not as_json:
-        click.echo(quality.line, err=as_csv)
+        tell(quality.line, err=as_csv)
 
 
 def _ms(time: datetime | None) -> int | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from rich import box
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from pipeline.cli.printing import console_of, visible
 from pipeline.schema import STAGES
 
 if TYPE_CHECKING:
@@ -24,9 +23,7 @@ _UNLIMITED: Final = 10_000
 
 def print_usage(rows: Sequence[Figures], by: Sequence[str], *, has_more: bool) -> None:
     """Print the rows of a usage report by these columns; on a narrow terminal without the last columns."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
+    console = console_of(WIDTH)
     if not rows:
         console.print("no rows in this time")
         return
@@ -53,7 +50,7 @@ def _table(rows: Sequence[Figures], by: Sequence[str], shown: Sequence[_Column])
     for each in shown:
         table.add_column(each.head, justify=each.justify, no_wrap=True)
     for row in rows:
-        keys = [escape(str(row[name])) or NOTHING for name in by]
+        keys = [visible(row[name]) or NOTHING for name in by]
         table.add_row(*keys, *(each.text(row) for each in shown))
     return table
 

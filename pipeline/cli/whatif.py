@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from pipeline.cli.options import with_spark
+from pipeline.cli.printing import tell
 from pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def whatif(
     family = "capture" if capture else "entity"
     quality = read_missing_rows(spark, tables, [family])
     if quality.line:
-        click.echo(quality.line, err=True)
+        tell(quality.line, err=True)
     exact = True
     rows = read(spark, tables, family) if capture else None
     if rows is not None and recorded_under is not None:
@@ -126,7 +127,7 @@ def _check(checked: DataFrame, *, as_json: bool) -> bool:
         )
         if row["lost_events"]:
             text += f"; {row['lost_events']:,} calls of the policies are missing in the capture"
-        click.echo(text, err=as_json)
+        tell(text, err=as_json)
     return exact
 
 

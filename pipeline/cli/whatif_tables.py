@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
+from pipeline.cli.printing import console_of, tell, visible
 from policies.quota.entity import REQUEST_RATE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pipeline.whatif.sweep import SweepPoint
+
+WIDTH = 200
+"""Of a pipe: names are folded, not cut."""
 
 
 def print_curve(points: Sequence[SweepPoint]) -> None:
@@ -35,7 +38,7 @@ def print_curve(points: Sequence[SweepPoint]) -> None:
             _delay(point.delay_p50_ms),
             _delay(point.delay_p99_ms),
         )
-    _console().print(table)
+    console_of(WIDTH).print(table)
 
 
 def print_clients(rows: Sequence[dict[str, Any]], factor: float) -> None:
@@ -50,28 +53,17 @@ def print_clients(rows: Sequence[dict[str, Any]], factor: float) -> None:
     for row in rows:
         unit = "/s" if row["limit_key"] == REQUEST_RATE else " B/s"
         table.add_row(
-            row["instance"],
-            row["user"],
-            row["client_id"],
-            row["quota_entity"],
+            *(visible(row[name]) for name in ("instance", "user", "client_id", "quota_entity")),
             *(f"{row[name]:,.4g}{unit}" for name in ("limit", "wanted_per_s", "accepted_per_s")),
             _share(row["throttled_share"]),
             _delay(row["delay_p50_ms"]),
             _delay(row["delay_p99_ms"]),
             row["flag"],
         )
-    console = _console()
-    console.print(table)
+    console_of(WIDTH).print(table)
     for row in rows:
         if row["flag"]:
-            console.print(f"{row['flag']}: {row['user']} {row['client_id']}: {row['reason']}")
-
-
-def _console() -> Console:
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 200  # a pipe has no width: no name is cut
-    return console
+            tell(f"{row['flag']}: {row['user']} {row['client_id']}: {row['reason']}")
 
 
 def _share(share: float) -> str:

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from unicodedata import bidirectional, east_asian_width
 
+from policies.escaping import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,25 +21,8 @@ if TYPE_CHECKING:
 
 NO_NAME: Final = "(no name)"
 SPOKEN_COLUMNS: Final = 40
+_ISOLATE, _END = "\u2068", "\u2069"
 _MINUTE_MS, _DAY_MS = 60_000, 86_400_000
-
-
-def visible(name: str) -> str:
-    """Return the name with every character that is not printable as an escape of Python's."""
-    if name.isprintable():
-        return name
-    return "".join(each if each.isprintable() else _escaped(each) for each in name)
-
-
-def _escaped(each: str) -> str:
-    code = ord(each)
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
 
 
 def width(text: str) -> int:
@@ -64,9 +49,14 @@ def shortened(text: str, columns: int) -> str:
 
 def spoken(name: str) -> str:
     """Return the name as part of a sentence, whose direction it does not change."""
-    label = shortened(visible(name), SPOKEN_COLUMNS) or NO_NAME
+    label = shortened(escaped(name), SPOKEN_COLUMNS) or NO_NAME
     is_foreign = any(bidirectional(each) in ("R", "AL", "AN") for each in label)
-    return f"\u2068{label}\u2069" if is_foreign else label
+    return f"{_ISOLATE}{label}{_END}" if is_foreign else label
+
+
+def without_isolates(sentence: str) -> str:
+    """Return a sentence with spoken names for a terminal, which shows no marks of direction."""
+    return sentence.replace(_ISOLATE, "").replace(_END, "")
 
 
 def labels_of(names: Iterable[str], columns: int) -> dict[str, str]:
@@ -74,7 +64,7 @@ def labels_of(names: Iterable[str], columns: int) -> dict[str, str]:
     found: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
-        whole = visible(name) or NO_NAME
+        whole = escaped(name) or NO_NAME
         label, number = shortened(whole, columns), 2
         while label in taken:
             mark = f" ({number})"

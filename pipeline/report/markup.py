@@ -12,7 +12,8 @@ from html import escape
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pipeline.report.chart_style import SHADES, SIZES, svg_of
-from pipeline.report.labels import NO_NAME, shortened, visible
+from pipeline.report.labels import NO_NAME, shortened
+from policies.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +55,7 @@ SHARE_KEY: Final = tuple(
 
 def name_of(name: str) -> str:
     """Return a name that a client chose, as HTML."""
-    return f"<bdi>{escape(shortened(visible(name), NAME_COLUMNS) or NO_NAME)}</bdi>"
+    return f"<bdi>{escape(shortened(escaped(name), NAME_COLUMNS) or NO_NAME)}</bdi>"
 
 
 def key_of(entries: Iterable[tuple[str, str, str]]) -> str:

@@ -52,7 +52,8 @@ def read_quota_file(spark: SparkSession, uri: str) -> QuotaFile:
     try:
         return parse_quota_file(text, uri)
     except SettingsError as error:
-        raise PipelineError(f"the quota file {uri} is wrong:\n{error}") from error
+        problems = "; ".join(each.strip() for each in str(error).splitlines())
+        raise PipelineError(f"the quota file {uri} is wrong: {problems}") from error
 
 
 def whatif_tables(spark: SparkSession, uri: str, candidate: Candidate) -> DataFrame:

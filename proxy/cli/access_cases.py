@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import click
 import msgspec
 
+from policies.escaping import escaped
 from policies.validation import Problem, SettingsError, try_convert, with_origin
 from proxy.cli.access_rules import Who, with_rules
 from proxy.cli.access_verdict import Named, find_api
 from proxy.cli.errors import FAILED
 from proxy.cli.settings import print_problems
 from proxy.config.small_files import read_file
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.access.tokens import TOKEN_APIS
+from policies.escaping import escaped
 from proxy.cli import options
 from proxy.cli.access_rules import SOURCES, with_client, with_rules
 from proxy.cli.access_verdict import WORDS, Named, find_api
 from proxy.cli.errors import FAILED
-from proxy.telemetry.escaping import escaped
 from wire.authorization import Scope
 from wire.errors import ErrorCode
 

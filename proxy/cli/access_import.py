@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
+from policies.escaping import escaped
 from proxy.cli import options
 from proxy.cli.errors import FAILED, exits_on_failure
 from proxy.cli.kafka_options import OPTIONS, KafkaOptions, login_of, server_of
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,13 +15,13 @@ import click
 
 from policies.access.config import AccessConfig
 from policies.access.explain import fitting_rules
+from policies.escaping import escaped
 from policies.requests import Peer
 from policies.validation import SettingsError, try_convert
 from policies.who import NAMELESS
 from proxy.cli import options
 from proxy.cli.access_verdict import verdict_of
 from proxy.cli.settings import INVALID, GivenSettings, print_problems
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import click
 
 from policies.access.explain import IDEMPOTENT_WRITE, reason_of, shares_of
+from policies.escaping import escaped
 from proxy.cli import options, tables
 from proxy.cli.access_rules import with_client, with_rules
 from proxy.cli.access_verdict import WORDS
-from proxy.telemetry.escaping import escaped
 from wire.authorization import ACTS, Operation, ResourceType
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.escaping import escaped
 from proxy.cli.access_rules import with_rules
 from proxy.cli.errors import FAILED
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from proxy.cli.access_rules import AccessRules

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.escaping import escaped
 from proxy.cli import options
 from proxy.cli.settings import INVALID, print_hints, print_problems, with_settings
 from proxy.host_port import host_port
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from policies.escaping import escaped
 from proxy.cli import options
 from proxy.cli.settings import UNUSABLE, with_settings
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

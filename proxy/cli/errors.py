@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.escaping import escaped
 from proxy.admin.errors import RefusedError, UnreachableError
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,13 +18,13 @@ from uuid import uuid4
 
 import click
 
+from policies.escaping import escaped
 from proxy.admin.errors import UnreachableError
 from proxy.cli import kafka_options, options
 from proxy.cli.errors import FAILED, exits_on_failure
 from proxy.cli.kafka_client import Connection, context_of, scram_name
 from proxy.cli.kafka_options import KafkaOptions
 from proxy.host_port import host_port
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

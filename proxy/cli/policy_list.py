@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from policies.escaping import escaped
 from proxy.cli import options, tables
 from proxy.cli.errors import FAILED
 from proxy.cli.tables import terminal_width
-from proxy.telemetry.escaping import escaped
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

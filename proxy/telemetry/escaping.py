@@ -1,4 +1,7 @@
-"""Makes text that a client chose safe to show, in terminals, logs, metrics and pages."""
+"""Names that clients chose, cut and without a character that is not printable, for logs, metrics and pages.
+
+Commands show them whole, with escapes: `policies.escaping`.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,6 @@ from typing import Final
 
 MAX_NAME_CHARS: Final = 249
 """Kafka's limit for the name of a topic; a client id has none."""
-
-
-def escaped(text: str) -> str:
-    r"""Return `text` with an escape (`\n`, `\x1b`, `\u202e`) for every character that is not printable.
-
-    Those are control characters, marks that change the direction of what follows, invisible characters, and halves
-    of surrogate pairs. A backslash stays as it is.
-    """
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode("ascii")
-        for each in text
-    )
 
 
 def printable(text: str, max_chars: int = MAX_NAME_CHARS) -> str:

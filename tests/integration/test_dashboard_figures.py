@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from proxy.telemetry.escaping import escaped
+from policies.escaping import escaped
 from tests.support.pages.browser import NARROW, keep
 from tests.support.pages.dashboard_feed import DashboardFeed
 from tests.support.pages.made_up_states import State

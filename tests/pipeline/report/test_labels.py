@@ -17,8 +17,8 @@ from pipeline.report.labels import (
     shortened,
     spoken,
     time_format,
-    visible,
     width,
+    without_isolates,
 )
 
 MINUTE_MS = 60_000
@@ -47,9 +47,10 @@ def test_a_long_name_keeps_both_ends() -> None:
 
 def test_characters_that_turn_or_hide_text_are_escaped() -> None:
     """A direction mark, a zero byte and a line end are shown as escapes; a name of the other direction is isolated."""
-    assert visible("gnp\u202eexe\x00\n\U000e0001") == r"gnp\u202eexe\x00\x0a\U000e0001"
-    assert visible("заказы 订单 דוד") == "заказы 订单 דוד"
+    name = "gnp\u202eexe\x00\n\U000e0001"
+    assert labels_of([name], 40) == {name: r"gnp\u202eexe\x00\n\U000e0001"}
     assert (spoken("alice"), spoken("\u05d0\u05d1")) == ("alice", "\u2068\u05d0\u05d1\u2069")
+    assert without_isolates(spoken("\u05d0")) == "\u05d0"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from policies.audit_facts import AuditFacts, AuditItem
 from proxy.core.observer import Observer
 from proxy.telemetry import audit_lines, log
-from proxy.telemetry.escaping import MAX_NAME_CHARS, escaped, printable
+from proxy.telemetry.escaping import MAX_NAME_CHARS, printable
 from proxy.telemetry.line_limits import LIMITS
 from proxy.telemetry.message_fields import MAX_FIELDS, message_fields
 from tests.support.shell.sockets import HandClock
@@ -100,28 +100,6 @@ def test_lines_of_a_policy_are_limited_and_name_it(stderr: io.StringIO, clock: H
         key: lines[-2][key] for key in ("level", "ts")
     }
     assert lines[-1]["suppressed"] == 40
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("billing-7", "billing-7"),
-        ("żółć 日本 <default>", "żółć 日本 <default>"),
-        ("DOMAIN\\user", "DOMAIN\\user"),
-        ("a\x1b[2J\nb\x7f", "a\\x1b[2J\\nb\\x7f"),
-        ("\u202eevil\u2066\u200b\u2028", "\\u202eevil\\u2066\\u200b\\u2028"),
-        ("\ud800\U000e0001", "\\ud800\\U000e0001"),
-    ],
-)
-def test_unprintable_characters_are_escaped(text, shown):
-    """They are control characters, direction marks and invisible characters; no others are escaped."""
-    assert escaped(text) == shown
-
-
-@given(st.text())
-def test_escaped_text_is_printable(text):
-    """This holds for any text."""
-    assert escaped(text).isprintable()
 
 
 def test_a_name_in_a_log_line_is_printable_and_short():
