@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from policies.escaping import escaped
+
 
 @dataclass
 class Summary:
@@ -60,7 +62,7 @@ class Summary:
         each = ", ".join(f"{family} {count:,}" for family, count in sorted(self.lost_rows.items()))
         lost = sum(self.lost_rows.values())
         lines.append(f"lost: {lost:,} rows in {self.gaps:,} gaps" + (f" ({each})" if each else ""))
-        return "\n".join([*lines, *self.clock_jumps, *self.overlaps])
+        return "\n".join(map(escaped, [*lines, *self.clock_jumps, *self.overlaps]))
 
 
 def as_time(ms: int) -> str:

@@ -62,7 +62,7 @@ def _tiles(facts: ReportFacts) -> Iterator[str]:
         ("instances of Sluice", count(scope.instances)),
         ("throttled", percent(min(1.0, share))),
         (
-            "longest single wait",
+            "longest wait or pause",
             duration(scope.throttle_ms_max) if scope.throttle_ms_max else "none",
         ),
     )
@@ -75,8 +75,8 @@ def _quality(facts: ReportFacts) -> str:
     aside = ", ".join(f"{count(n)} {reason}" for reason, n in sorted(quality.quarantined.items()))
     lines = (
         ("rows read", ", ".join(f"{count(n)} {family}" for family, n in quality.rows.items())),
-        ("lost rows (gaps in seq)", count(quality.lost)),
-        ("set aside", aside or "0"),
+        ("lost rows (missing in seq, not set aside)", count(quality.lost)),
+        ("lines set aside", aside or "0"),
         ("duplicates removed", "" if quality.duplicates is None else count(quality.duplicates)),
         ("rows that instances could not write", count(quality.rows_dropped)),
         ("spans dropped", count(quality.spans_dropped)),

@@ -95,7 +95,7 @@ def throttled_section(facts: ReportFacts) -> Iterator[str]:
                 TableColumn("requests"),
                 TableColumn("throttled"),
                 TableColumn("mean delay"),
-                TableColumn("longest wait"),
+                TableColumn("longest wait or pause"),
                 TableColumn("limit", "text"),
             ],
             [

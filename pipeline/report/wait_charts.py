@@ -47,7 +47,7 @@ def waits_shown(waits: Iterable[Wait], stage: str, by: str) -> list[Wait]:
 
 
 def waits(facts: ReportFacts, size: ChartSize, stage: str, by: str) -> alt.TopLevelMixin:
-    """Return the p50, p99 and longest wait of each client or API in one stage, on a logarithmic axis."""
+    """Return the p50, the p99 and the longest of each client or API in one stage, on a logarithmic axis."""
     shown = waits_shown(facts.waits, stage, by)
     labels = labels_of((each.name for each in shown), size.name_columns)
     rows = [

@@ -70,7 +70,7 @@ def waits_section(facts: ReportFacts) -> Iterator[str]:
                 f"<h3>{words}</h3>",
                 figure_of(
                     partial(wait_charts.waits, facts, stage=stage, by=by),
-                    f"{title}: p50, p99 and longest wait, by {by}",
+                    f"{title}: p50, p99 and the longest, by {by}",
                 ),
                 table_of("The figures", columns, cells),
             ]

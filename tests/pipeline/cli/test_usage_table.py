@@ -48,10 +48,10 @@ def test_the_table_fits_the_terminal(
 ) -> None:
     """The last columns are left out, and named; names that look like markup stay as they are."""
 
-    def terminal(**_: object) -> Console:
-        return Console(width=width, force_terminal=True, color_system=None)
+    def terminal(_: int) -> Console:
+        return Console(width=width, force_terminal=True, color_system=None, markup=False)
 
-    monkeypatch.setattr(usage_table, "Console", terminal)
+    monkeypatch.setattr(usage_table, "console_of", terminal)
     print_usage([ROW], ["user"], has_more=True)
     told = capsys.readouterr().out
     lines = told.splitlines()

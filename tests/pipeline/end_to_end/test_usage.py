@@ -96,9 +96,13 @@ def test_usage_is_what_the_clients_counted(
     assert {name: counted for (name,), counted in topics.items()} == counts.topics
     throttled = figures(spark, tmp_path, ("client_id",), ("throttled",))
     delays = figures(spark, tmp_path, ("client_id",), ("delay_s",))
+    report = read_usage(spark, str(tmp_path), ("client_id",), TimeRange()).toArrow().to_pylist()
+    ended = {row["client_id"]: row for row in report}
     for name, told in counts.throttles.items():
         assert throttled[name,]["throttled"] == told["throttled"]
         assert delays[name,]["delay_s"] == pytest.approx(told["throttle_ms"] / 1000)
+        of_ends = [ended[name][each] or 0 for each in ("throttle_waited", "throttle_s")]
+        assert of_ends == [told["throttled"], pytest.approx(told["throttle_ms"] / 1000, rel=0.05)]
     assert counts.throttles["noisy"]["throttled"] > 5
     rows = [
         [name, figure, f"{count:,}", f"{clients[name,][figure]:,}"]
