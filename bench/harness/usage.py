@@ -33,14 +33,26 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def children(parent: int) -> list[int]:
+    """Return the ids of the processes that a process has started, without their own."""
+    found: list[int] = []
+    for task in (PROC / str(parent) / "task").iterdir():
+        found.extend(map(int, (task / "children").read_text().split()))
+    return found
+
+
 def cpu_ns(root: int) -> int:
-    """Return the CPU time of the process tree in nanoseconds, by the CPU clock of each process."""
-    return sum(time.clock_gettime_ns(_cpu_clock(pid)) for pid in tree(root))
+    """Return the CPU time of the process tree in nanoseconds."""
+    return sum(map(own_cpu_ns, tree(root)))
 
 
-def _cpu_clock(pid: int) -> int:
-    """Return Linux's number of a process's CPU clock (clock_getcpuclockid(3))."""
-    return ~pid << 3 | _SCHEDULED
+def own_cpu_ns(pid: int) -> int:
+    """Return the CPU time of one process by its CPU clock, whose number is Linux's (clock_getcpuclockid(3)).
+
+    Raises:
+        OSError: it has ended.
+    """
+    return time.clock_gettime_ns(~pid << 3 | _SCHEDULED)
 
 
 def resident_bytes(root: int) -> int:

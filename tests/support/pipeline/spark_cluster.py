@@ -50,8 +50,8 @@ def cluster_environment() -> dict[str, str]:
 
 
 @contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
-    """Run a master and `workers` processes that give one core each; yield the master's address."""
+def spark_cluster(folder: Path, workers: int = 2, memory: str = "600m") -> Iterator[str]:
+    """Run a master and `workers` processes that give one core and `memory` each; yield the master's address."""
     port = free_ports("127.0.0.1", 2 + workers)
     master = f"spark://127.0.0.1:{port}"
     processes: list[subprocess.Popen[bytes]] = []
@@ -82,7 +82,7 @@ def spark_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
         for number in range(workers):
             launch(
                 f"worker-{number}", "org.apache.spark.deploy.worker.Worker",
-                "--host", "127.0.0.1", "--cores", 1, "--memory", "600m",
+                "--host", "127.0.0.1", "--cores", 1, "--memory", memory,
                 "--webui-port", port + 2 + number, "--work-dir", folder / f"worker-{number}", master,
             )  # fmt: skip
         _await(log, "Registering worker", workers, processes)
