@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration integration-security integration-rest other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration integration-security integration-rest other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline report-large bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -174,6 +174,10 @@ bench-pod: $(STAMP)-test $(STAMP)-tools  ## the image in a pod: restarts, drain,
 
 bench-pipeline: $(STAMP)-test $(STAMP)-bench  ## the jobs on Spark, 5 and 20 million rows, beside DuckDB; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.pipeline
+
+report-large: ROWS ?= 2e8
+report-large: $(STAMP)-test  ## a month of forty teams on a Spark cluster of two workers: make report-large ROWS=2e7; its section of bench/RESULTS.md
+	$(BIN)/python -m bench.pipeline.large --rows $(ROWS)
 
 bench-whatif: $(STAMP)-test $(STAMP)-tools  ## usage, recommended quotas and predictions against real runs; their sections of bench/RESULTS.md
 	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest $(addprefix tests/pipeline/end_to_end/test_,usage.py recommend.py whatif.py) -q

@@ -37,7 +37,7 @@ from bench.pipeline.made_month import (
     hour_of,
 )
 from bench.pipeline.made_rows import START_MS
-from pipeline.schema import FAMILIES, VERSION, WINDOW_MS
+from pipeline.schema import DELAY, FAMILIES, VERSION, WINDOW_MS
 
 ROTATE_S: Final = 600
 ABOUT: Final = "README"
@@ -160,13 +160,12 @@ def _values(family: str, columns: Columns, last_seq: int) -> dict[str, list[obje
         requests = columns["requests"].tolist()
         values["upstream_i"] = [_buckets(*each) for each in zip(lows, requests, strict=True)]
         values["upstream_n"] = [_counts(each) for each in requests]
-        values["throttle_i"] = [
-            _buckets(low + 40, n) if late else "[]"
-            for low, n, late in zip(lows, requests, over, strict=True)
-        ]
-        values["throttle_n"] = [
-            _counts(n) if late else "[]" for n, late in zip(requests, over, strict=True)
-        ]
+        late = list(zip(lows, requests, over, strict=True))
+        for stage in ("throttle", DELAY):
+            values[f"{stage}_i"] = [
+                _buckets(low + 40, n) if is_late else "[]" for low, n, is_late in late
+            ]
+            values[f"{stage}_n"] = [_counts(n) if is_late else "[]" for _, n, is_late in late]
     return values
 
 
