@@ -29,10 +29,10 @@ def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     rows = []
     for second in range(40):
         at = {"ts_ms": START_MS + second * 1000, "instance": "pod-1"}
-        for name, limit in ((EVIL, QUOTA), (PLAIN, {})):
+        for name, requests, limit in ((EVIL, 90, QUOTA), (PLAIN, 9, {})):
             sent = {
-                "requests": 9,
-                "charged": 9,
+                "requests": requests,
+                "charged": requests,
                 "connections": 2,
                 "throttled": 4,
                 "throttle_ms": 900,
@@ -93,6 +93,7 @@ RUNS: dict[str, list[list[str]]] = {
     ],
 }  # fmt: skip
 """Each command, and options with which it prints names; `@` is the folder."""
+SLOW = {"all", "stream"}
 SHOWING = {"usage", "traces", "report", "whatif", "all"}
 
 
@@ -103,7 +104,11 @@ def test_every_command_is_here() -> None:
 
 @pytest.mark.parametrize(
     ("command", "arguments"),
-    [(command, each) for command, every in RUNS.items() for each in every],
+    [
+        pytest.param(command, each, marks=[pytest.mark.slow] if command in SLOW else [])
+        for command, every in RUNS.items()
+        for each in every
+    ],
     ids=[f"{command}-{place}" for command, every in RUNS.items() for place in range(len(every))],
 )
 def test_no_name_reaches_the_output_as_it_is(
@@ -139,5 +144,5 @@ def test_a_spreadsheet_computes_no_cell(folder: Path) -> None:
         told = run(folder, "usage", "@tables", "--by", "user", "--csv", *options).stdout
         rows = {row["user"]: row for row in csv.DictReader(io.StringIO(told, newline=""))}
         assert rows.keys() == {name, PLAIN}
-        assert rows[name]["requests"] == "360"
+        assert rows[name]["requests"] == "3600"
         assert rows[name]["delay_s"] == "36.0"
