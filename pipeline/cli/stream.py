@@ -48,7 +48,15 @@ class Interval(click.ParamType[str]):
     type=Interval(),
     default="2m",
     show_default=True,
-    help="How late a row may come; results wait as long.",
+    help="How late a row may come; rollups wait as long.",
+)
+@click.option(
+    "--alert-window",
+    type=click.IntRange(10, 3600),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="An alert is raised when more than 80 % of it were throttled.",
 )
 @click.option("--kafka", metavar="HOST:PORT", help="Sluice or the brokers; for topics.")
 @click.option(
@@ -80,6 +88,7 @@ def stream(
     once: bool,
     interval: str,
     watermark: str,
+    alert_window: int,
     kafka: str | None,
     kafka_config: TextIO | None,
     alerts_topic: str | None,
@@ -117,8 +126,6 @@ def stream(
         running = queries.Stream(
             spark, lines, output.rstrip("/"), checkpoint.rstrip("/"),
             watermark=watermark, interval=None if once else interval, topic=alerts,
+            alert_window=alert_window,
         )  # fmt: skip
-        try:
-            running.run(partial(tell, err=True))
-        except KeyboardInterrupt:
-            click.echo("stopped", err=True)
+        running.run(partial(tell, err=True))

@@ -4,8 +4,9 @@ Rules:
 - Only seconds with a throttle reach the operator, so other clients have no state.
 - An alert is two rows, `raised` and `cleared`, with the same `id`. The id follows from the client and the time: a job
   that repeats a batch makes the same ids.
-- Each client has one timer in event time, at which `ThrottledWindow` has something to judge. So a client without
-  further rows is cleared, and its state removed, as other clients' rows advance the watermark.
+- The rows of a batch are judged in it. So an alert is late by the way of its rows and one batch, not by the watermark.
+- Each client has one timer in event time, at which `ThrottledWindow` has something to judge without a row. So a client
+  that falls silent is cleared, and its state removed, as other clients' rows advance the watermark.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Row
-from pyspark.sql.functions import col, concat_ws, expr, timestamp_millis, to_date
+from pyspark.sql.functions import coalesce, col, concat_ws, expr, lit, timestamp_millis, to_date
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
@@ -43,11 +44,14 @@ ALERT: Final = StructType(
         StructField("quota", StringType()),
     ]
 )
-"""The columns of an alert. `at_ms` and `raised_ms` are Unix times in ms; `throttled_share` is that of five minutes."""
+"""The columns of an alert. `at_ms` and `raised_ms` are Unix times in ms; `throttled_share` is that of the window."""
 
 
 class ThrottleAlerts(StatefulProcessor):
-    """Keeps the throttled seconds of each client, and makes its alerts."""
+    """Keeps the throttled seconds of each client, and makes its alerts by a window of so many seconds."""
+
+    def __init__(self, window_seconds: int = WINDOW_SECONDS) -> None:
+        self._window_seconds = window_seconds
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Name the state: one text, the window as JSON."""
@@ -60,12 +64,13 @@ class ThrottleAlerts(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: TimerValues,  # noqa: N803 - as above
     ) -> Iterator[Row]:
-        """Add the seconds; they are judged when the watermark has reached them."""
+        """Add the seconds of a batch, judge them, and return the alerts."""
         window = self._load()
         for row in rows:
-            window.add(row.ts_ms, row.blocked_ms, row.connections, row.quota)
+            window.add(row.ts_ms, row.boot, row.blocked_ms, row.connections, row.quota)
+        found = [alert_row(key, each) for each in window.advance(window.newest_ms)]
         self._store(window, timerValues.getCurrentWatermarkInMs())
-        return iter(())
+        return iter(found)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -73,7 +78,7 @@ class ThrottleAlerts(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803 - as above
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - as above
     ) -> Iterator[Row]:
-        """Judge the seconds that the watermark has reached, and return the alerts."""
+        """Judge the silent seconds that the watermark has reached, and return the alerts."""
         window = self._load()
         if window.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
             window.timer_ms = None  # Spark deletes a timer that has expired
@@ -84,7 +89,8 @@ class ThrottleAlerts(StatefulProcessor):
 
     def _load(self) -> ThrottledWindow:
         found = self._state.get()
-        return ThrottledWindow.load(found[0]) if found else ThrottledWindow()
+        size = self._window_seconds
+        return ThrottledWindow.load(found[0], size) if found else ThrottledWindow(size)
 
     def _store(self, window: ThrottledWindow, watermark_ms: int) -> None:
         due_ms = window.due_ms()
@@ -111,7 +117,7 @@ def alert_row(client: tuple[str, ...], crossing: Crossing) -> Row:
         at_ms=crossing.at_ms,
         raised_ms=crossing.raised_ms,
         **dict(zip(CLIENT, client, strict=True)),
-        throttled_share=crossing.throttled_ms / (WINDOW_SECONDS * 1000),
+        throttled_share=crossing.share,
         quota=crossing.quota,
     )
 
@@ -124,16 +130,17 @@ def throttled(rows: DataFrame) -> DataFrame:
     return rows.where(expr("blocked_ms > 0 or ts is null"))
 
 
-def throttle_alerts(rows: DataFrame) -> DataFrame:
+def throttle_alerts(rows: DataFrame, window_seconds: int = WINDOW_SECONDS) -> DataFrame:
     """Return the alerts of a stream of throttled seconds, which has a watermark on `ts`, and their date `dt`.
 
     The quota of an alert is that of its second: its entity and rate, such as `client-id=noisy 50.0`.
     """
     seconds = rows.select(
-        *CLIENT, "ts", "ts_ms", "blocked_ms", "connections",
+        *CLIENT, "boot", "ts", "ts_ms", "blocked_ms",
+        coalesce("connections", lit(0)).alias("connections"),
         concat_ws(" ", "quota_entity", col("quota_rate").cast("string")).alias("quota"),
     )  # fmt: skip
     alerts = seconds.groupBy(*CLIENT).transformWithState(
-        ThrottleAlerts(), ALERT, outputMode="Append", timeMode="EventTime"
+        ThrottleAlerts(window_seconds), ALERT, outputMode="Append", timeMode="EventTime"
     )
     return alerts.withColumn("dt", to_date(timestamp_millis("at_ms")))

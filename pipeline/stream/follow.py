@@ -1,27 +1,37 @@
-"""Follows running queries: tells of each batch in one line, and ends all queries when one fails.
+"""Follows running queries: tells of each batch in one line, and ends all queries when one fails or at a signal.
 
-Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine that
-is too short, so a query that fails by it is started again.
+Rules:
+- SIGINT and SIGTERM end the queries between two looks, not in the middle of a call to Java.
+- A file that cannot be read is named once. The query is started again without it.
+- Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine
+  that is too short, so a query that fails by it is started again, too.
 """
 
 from __future__ import annotations
 
-import time
+import re
+import signal
+import threading
+from collections.abc import Callable, Collection
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import JobFailedError
 from pipeline.hadoop import SPARK_ERRORS, cause_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.errors import StreamingQueryException
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-MAX_STARTS: Final = 10
+Start = Callable[[Collection[str]], "StreamingQuery"]
+"""Starts a query, given the files that it shall not read."""
+MAX_SLOW_STARTS: Final = 10
 _POLL_SECONDS: Final = 0.5
 _SLOW_PYTHON: Final = "Python worker failed to connect back"
+_UNREADABLE: Final = re.compile(r"FAILED_READ_FILE\.\w+] Encountered error while reading file (\S+)\.\s")
 
 
 class Summaries:
@@ -67,46 +77,87 @@ def in_words(counts: dict[str, int]) -> str:
 class _Running:
     """A query, and how to start it again."""
 
-    def __init__(self, start: Callable[[], StreamingQuery]) -> None:
+    def __init__(self, start: Start) -> None:
         self._start = start
-        self._starts = 1
-        self.query = start()
+        self._without: frozenset[str] = frozenset()
+        self._slow_starts = 0
+        self.query = start(self._without)
 
-    def fail(self, error: StreamingQueryException) -> None:
-        """Start the query again if Python was slow. Raises JobFailedError if it was not, or too often."""
-        if _SLOW_PYTHON not in str(error) or self._starts == MAX_STARTS:
+    def fail(
+        self, error: StreamingQueryException, broken: set[str], tell: Callable[[str], None]
+    ) -> None:
+        """Start the query again if Python was slow, or a file is broken: that is added to `broken`, and told of once.
+
+        Raises JobFailedError if the query has failed by something else, or by slow Python too often.
+        """
+        file = _unreadable(error)
+        if file is not None and file not in self._without:
+            if file not in broken:
+                tell(f"{file} is left out, it cannot be read: {cause_of(error)}")
+            broken.add(file)
+        elif _SLOW_PYTHON in str(error) and self._slow_starts < MAX_SLOW_STARTS:
+            self._slow_starts += 1
+        else:
             raise JobFailedError(_words(f"The query {self.query.name}", error)) from error
-        self._starts += 1
-        self.query = self._start()
+        self._without = frozenset(broken)
+        self.query = self._start(self._without)
 
 
-def follow(starts: Sequence[Callable[[], StreamingQuery]], tell: Callable[[str], None]) -> None:
-    """Start the queries and return when all have ended; `tell` gets a line for each batch.
+def follow(starts: Sequence[Start], tell: Callable[[str], None]) -> None:
+    """Start the queries and return when all have ended, or after a signal; `tell` gets a line for each batch.
 
-    Raises JobFailedError if one fails.
+    Each start is given the files that cannot be read. Raises JobFailedError if a query fails.
     """
     summaries = Summaries()
     running: list[_Running] = []
-    try:
-        for start in starts:
-            running.append(_Running(start))  # noqa: PERF401 - those that run are stopped if one cannot start
-        active = True
-        while active:
-            time.sleep(_POLL_SECONDS)
-            active = False
+    broken: set[str] = set()
+    with _signals() as stopped:
+        try:
+            for start in starts:
+                running.append(_Running(start))  # noqa: PERF401 - those that run are stopped if one cannot start
+            active = True
+            while active and not stopped.wait(_POLL_SECONDS):
+                active = False
+                for each in running:
+                    active |= each.query.isActive  # asked first: the last batch is told of
+                    for line in summaries.new_lines(each.query):
+                        tell(line)
+                    error = each.query.exception()
+                    if error is not None:
+                        each.fail(error, broken, tell)
+                        active = True
+        except SPARK_ERRORS as error:
+            raise JobFailedError(_words("The stream", error)) from error
+        finally:
             for each in running:
-                active |= each.query.isActive  # asked first: the last batch is told of
-                for line in summaries.new_lines(each.query):
-                    tell(line)
-                error = each.query.exception()
-                if error is not None:
-                    each.fail(error)
-                    active = True
-    except SPARK_ERRORS as error:
-        raise JobFailedError(_words("The stream", error)) from error
+                with suppress(*SPARK_ERRORS):  # a signal may have ended Spark, too
+                    each.query.stop()
+    if stopped.is_set():
+        tell("stopped; start it again to go on")
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """Yield an event that SIGINT and SIGTERM set; only the main thread may ask for signals."""
+    stopped = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = {
+        number: signal.signal(number, lambda *_: stopped.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stopped
     finally:
-        for each in running:
-            each.query.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _unreadable(error: StreamingQueryException) -> str | None:
+    """Return the file that an error names, as `_metadata.file_path` has it; None if it is about none."""
+    found = _UNREADABLE.search(str(error))
+    return re.sub("^file:/+", "file:/", found[1]) if found else None
 
 
 def _words(subject: str, error: Exception) -> str:

@@ -1,12 +1,12 @@
-"""The streaming queries: rollups, quarantine and alerts, each with its own checkpoint, and the alerts' way to a topic.
+"""The streaming queries: rollups, quarantine and alerts, each with its own checkpoint and its own Delta table.
 
 Rules:
-- Each query reads the source itself and ends in Spark's file sink, whose `_spark_metadata` names the files that count:
-  a batch that was cut off and repeated is there once. Read the outputs with Spark, which honours it.
+- Each query reads the source itself. A batch with rows is one commit of its table. The commit names the stream and the
+  number of the batch: a batch that was cut off and is repeated is there once.
 - Duplicates are dropped by the rows' key. A row that is older than the newest by more than the watermark is dropped,
   and counted.
-- The alerts' topic is fed from the alerts' files. Kafka's sink writes at least once, so an alert may be there twice,
-  with the same id.
+- The alerts of a batch go to the topic after they are in the table, and again if the batch is repeated: with the same
+  ids.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from pyspark.sql.functions import (
 )
 from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import sum as sum_of
-from pyspark.sql.types import DateType, StructField, StructType
 
+from pipeline.delta import append
 from pipeline.ingest.quality import Reason
 from pipeline.schema import KEY
 from pipeline.stream.alerts import ALERT, throttle_alerts, throttled
-from pipeline.stream.checkpoints import check_checkpoint
+from pipeline.stream.checkpoints import paired_id
 from pipeline.stream.follow import follow
 from pipeline.stream.lines import checked, quarantined, rows_of
+from pipeline.stream.partitions import set_partitions
 from pipeline.stream.sources import connector_options
+from pipeline.stream.throttled_window import WINDOW_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
 
 CLIENT: Final = ("user", "client_id", "instance")
 SUMS: Final = (
@@ -60,6 +60,9 @@ SUMS: Final = (
 )
 
 FAMILY: Final = "entity"
+OUTPUTS: Final = ("alerts", "rollups", "quarantine")
+"""The queries, and their tables in the output."""
+_ROWS_OF_A_FILE: Final = 1_000_000
 _SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -70,7 +73,7 @@ _SETTINGS: Final = {
 """The operator of the alerts works with RocksDB only.
 
 Spark would refuse a checkpoint whose first offsets were being written when the job was killed: they are in a file with
-a temporary name. `check_checkpoint` tells such a checkpoint from one that has lost its offsets.
+a temporary name. `paired_id` tells such a checkpoint from one that has lost its offsets.
 """
 
 
@@ -109,10 +112,10 @@ class AlertsTopic:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A stream from `lines` (with `value` and `file`) to folders of `output`, which are URIs.
+    """A stream from `lines` (with `value` and `file`) to tables in the folder `output`; both places are URIs.
 
     `watermark` is how late a row may come, and `interval` the time between batches, both in Spark's words; without an
-    interval the stream reads what is there, and ends.
+    interval the stream reads what is there, and ends. `alert_window` is that of the alerts in seconds.
     """
 
     spark: SparkSession
@@ -122,51 +125,51 @@ class Stream:
     watermark: str = "2 minutes"
     interval: str | None = None
     topic: AlertsTopic | None = None
+    alert_window: int = WINDOW_SECONDS
 
     def run(self, tell: Callable[[str], None]) -> None:
-        """Run until the source is read to its end, or without end if there is an interval; tell of each batch.
+        """Run until the source is read to its end, or until a signal if there is an interval; tell of each batch.
 
-        Raises PipelineError if a checkpoint belongs to another output, JobFailedError if a query fails.
+        Raises PipelineError if the checkpoint belongs to another output, JobFailedError if a query fails.
         """
         for name, value in _SETTINGS.items():
             self.spark.conf.set(name, value)
-        lines = checked(self.lines, FAMILY)
-        rows = rows_of(lines, FAMILY).withWatermark("ts", self.watermark)
-        frames = {
-            "alerts": _counted(throttle_alerts(once(throttled(rows)))),
-            "rollups": by_minute(once(rows)),
-            "quarantine": _observed(lines),
-        }
-        for name in frames:
-            check_checkpoint(self.spark, f"{self.output}/{name}", f"{self.checkpoint}/{name}")
-        starts = [partial(self._to_files, name, frame) for name, frame in frames.items()]
-        if self.topic is not None and self.interval is None:
-            follow(starts, tell)
-            starts = [partial(self._to_topic, self.topic)]
-        elif self.topic is not None:
-            starts.append(partial(self._to_topic, self.topic))
-        follow(starts, tell)
+        stream_id = paired_id(self.spark, self.output, self.checkpoint, OUTPUTS)
+        tell(set_partitions(self.spark, self.checkpoint, OUTPUTS))
+        follow([partial(self._start, name, f"{stream_id}-{name}") for name in OUTPUTS], tell)
 
-    def _to_files(self, name: str, frame: DataFrame) -> StreamingQuery:
-        partitions = [column for column in frame.columns if column == "dt"]
-        writer = frame.writeStream.format("parquet").partitionBy(*partitions)
-        return self._started(name, writer.option("path", f"{self.output}/{name}"))
-
-    def _to_topic(self, topic: AlertsTopic) -> StreamingQuery:
-        columns = StructType(
-            [*ALERT, StructField("dt", DateType())]
-        )  # Spark finds dt with the first file only
-        alerts = self.spark.readStream.schema(columns).parquet(f"{self.output}/alerts")
-        value = to_json(struct(*ALERT.names)).alias("value")
-        writer = alerts.select(col("id").alias("key"), value).writeStream.format("kafka")
-        writer = writer.options(**connector_options(topic.properties)).option("topic", topic.name)
-        return self._started("alerts-topic", writer)
-
-    def _started(self, name: str, writer: DataStreamWriter) -> StreamingQuery:
-        writer = writer.queryName(name).option("checkpointLocation", f"{self.checkpoint}/{name}")
+    def _start(self, name: str, app: str, broken: Collection[str]) -> StreamingQuery:
+        """Start a query; files that are `broken` are not read."""
+        lines = self.lines.where(~col("file").isin(*broken)) if broken else self.lines
+        frame = self._frame(name, checked(lines, FAMILY))
+        writer = frame.writeStream.queryName(name).foreachBatch(partial(self._write, name, app))
+        writer = writer.option("checkpointLocation", f"{self.checkpoint}/{name}")
         if self.interval is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=self.interval).start()
+
+    def _frame(self, name: str, lines: DataFrame) -> DataFrame:
+        if name == "quarantine":
+            return _observed(lines)
+        rows = rows_of(lines, FAMILY).withWatermark("ts", self.watermark)
+        if name == "rollups":
+            return by_minute(once(rows))
+        return _counted(throttle_alerts(throttled(rows), self.alert_window))
+
+    def _write(self, name: str, app: str, batch: DataFrame, number: int) -> None:
+        """Add a batch to its table, once, and send its alerts to the topic."""
+        rows = batch.persist()  # each reading would run the query's operators again
+        count = rows.count()
+        if count or number == 0:  # readers find a table, if an empty one
+            files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)
+            parts = [column for column in rows.columns if column == "dt"]
+            append(files, f"{self.output}/{name}", app=app, version=number, partition_by=parts)
+        if count and self.topic is not None and name == "alerts":
+            value = to_json(struct(*ALERT.names)).alias("value")
+            options = connector_options(self.topic.properties)
+            writer = rows.select(col("id").alias("key"), value).write.format("kafka")
+            writer.options(**options).option("topic", self.topic.name).save()
+        rows.unpersist()
 
 
 def once(rows: DataFrame) -> DataFrame:

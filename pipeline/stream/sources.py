@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
@@ -16,17 +17,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-MAX_FILE_AGE: Final = "7d"
-"""Spark forgets the names of files that are older than the newest by this much, and reads no other file as old."""
+MAX_FILE_AGE: Final = "400d"
+"""Spark ignores a file that is older than the newest by this much, without a word. A copy that comes a month late is
+read, so that its rows are counted as late.
+"""
+CLIENT_ID: Final = "sluice-pipeline"
+"""The client id of Spark's own clients of Kafka, unless their properties name another."""
 
 
 def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int) -> DataFrame:
     """Return the lines of a family's closed files as a stream, at most `max_files` in a batch.
 
-    A file under a hidden name is still open; Spark leaves it out, and reads a closed one once. `usage_log` is a URI and
-    may have wildcards. Raises PipelineError if there is no folder of the family.
+    A file under a hidden name is still open; Spark leaves it out, and reads a closed one once. `usage_log` is a URI, in
+    which `*` stands for any name. Raises PipelineError if there is no folder of the family.
     """
-    uri = f"{usage_log.rstrip('/')}/{family}"
+    uri = f"{_literal(usage_log.rstrip('/'))}/{family}"
     if not FileSystem(spark, uri).matches(uri):
         raise PipelineError(
             f"{uri} does not exist. Expected the folder of a usage log with the family {family!r}"
@@ -83,4 +88,10 @@ def client_properties(spark: SparkSession, bootstrap: str | None, text: str) -> 
 
 def connector_options(properties: Mapping[str, str]) -> dict[str, str]:
     """Return Kafka's properties as options of Spark's connector."""
-    return {f"kafka.{name}": value for name, value in properties.items()}
+    named = {"client.id": CLIENT_ID} | dict(properties)
+    return {f"kafka.{name}": value for name, value in named.items()}
+
+
+def _literal(uri: str) -> str:
+    """Return the URI as a pattern of Hadoop in which only `*` has a meaning."""
+    return re.sub(r"[\\?{}\[\]]", r"\\\g<0>", uri)

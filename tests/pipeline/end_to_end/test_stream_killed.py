@@ -23,7 +23,7 @@ def progress(folder: Path) -> int:
     patterns = (
         "checkpoint/*/offsets/[0-9]*",
         "checkpoint/*/commits/[0-9]*",
-        "out/*/_spark_metadata/[0-9]*",
+        "out/*/_delta_log/[0-9]*.json",
     )
     return sum(1 for pattern in patterns for _ in folder.glob(pattern))
 
@@ -55,4 +55,4 @@ def test_the_output_of_a_job_that_is_killed_is_its_input(
     output = str(tmp_path / "out")
     assert streamed_log.found_sums(spark, output) == streamed_log.expected_sums(rows)
     assert list(streamed_log.found_alerts(spark, output)) == streamed_log.EXPECTED_ALERTS
-    assert spark.read.parquet(f"{output}/quarantine").count() == refused
+    assert spark.read.format("delta").load(f"{output}/quarantine").count() == refused

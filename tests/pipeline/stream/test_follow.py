@@ -1,13 +1,18 @@
-"""Queries are followed to their end; one that fails ends all, unless Python was only slow to start."""
+"""Queries are followed to their end; one that fails ends all, unless Python was slow or a file is broken."""
 
+import os
+import signal
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from pyspark.errors import AnalysisException
 
 from pipeline.errors import JobFailedError
-from pipeline.stream.follow import MAX_STARTS, follow
+from pipeline.stream.follow import MAX_SLOW_STARTS, follow
 
+BROKEN = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///log/{}.  SQLSTATE: KD001\nCaused by: java.io.EOFException: end"
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 
 
@@ -42,7 +47,7 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_returns_when_the_last_query_has_ended() -> None:
     """However long the first has been over."""
     queries = [Query("a"), Query("b", looks=5)]
-    follow([lambda each=each: each for each in queries], lambda _: None)
+    follow([lambda _, each=each: each for each in queries], lambda _: None)
 
     assert all(each.stopped and each.looks <= 0 for each in queries)
 
@@ -55,7 +60,7 @@ def test_a_failed_query_ends_the_others_and_is_named() -> None:
     )
 
     with pytest.raises(JobFailedError, match=r"^The query b failed: disk full\."):
-        follow([lambda: other, lambda: failed], lambda _: None)
+        follow([lambda _: other, lambda _: failed], lambda _: None)
     assert other.stopped
 
 
@@ -63,31 +68,73 @@ def test_a_query_whose_python_was_slow_is_started_again() -> None:
     """And is followed to its end."""
     queries = [Query("a", error=SLOW), Query("a", error=SLOW), Query("a", looks=3)]
     waiting = iter(queries)
-    follow([lambda: next(waiting)], lambda _: None)
+    follow([lambda _: next(waiting)], lambda _: None)
 
     assert queries[2].stopped
 
 
 def test_it_is_not_started_again_without_end() -> None:
-    """After MAX_STARTS the error is told."""
+    """In the end the error is told."""
     starts = []
 
-    def start() -> Query:
+    def start(_: object) -> Query:
         starts.append(Query("a", error=SLOW))
         return starts[-1]
 
     with pytest.raises(JobFailedError, match="Python worker"):
         follow([start], lambda _: None)
-    assert len(starts) == MAX_STARTS
+    assert len(starts) == 1 + MAX_SLOW_STARTS
 
 
 def test_a_query_that_cannot_start_ends_those_that_run() -> None:
     """Nothing is left running."""
     first = Query("a", looks=99)
 
-    def fail() -> Query:
+    def fail(_: object) -> Query:
         raise AnalysisException("no such topic\nplan")
 
     with pytest.raises(JobFailedError, match=r"The stream failed: no such topic\."):
-        follow([lambda: first, fail], lambda _: None)
+        follow([lambda _: first, fail], lambda _: None)
     assert first.stopped
+
+
+def test_a_broken_file_is_named_once_and_left_out() -> None:
+    """Each query fails by it and is started again without it, any number of times."""
+    told: list[str] = []
+    without: dict[str, list[list[str]]] = {"a": [], "b": []}
+
+    def start(name: str, broken: Collection[str]) -> Query:
+        without[name].append(sorted(broken))
+        left = [file for file in ("1.gz", "2.gz") if f"file:/log/{file}" not in broken]
+        return Query(name, error=BROKEN.format(left[0]) if left else None)
+
+    follow([partial(start, "a"), partial(start, "b")], told.append)
+
+    one, two = "file:/log/1.gz", "file:/log/2.gz"
+    assert told == [
+        f"{file} is left out, it cannot be read: java.io.EOFException: end" for file in (one, two)
+    ]
+    assert without == {"a": [[], [one], [one, two]], "b": [[], [one], [one, two]]}
+
+
+def test_a_file_that_is_read_although_it_is_left_out_ends_the_stream() -> None:
+    """Or it would be started again without end."""
+    with pytest.raises(JobFailedError, match="EOFException"):
+        follow([lambda _: Query("a", error=BROKEN.format("1.gz"))], lambda _: None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_queries_in_one_line(number: signal.Signals) -> None:
+    """The handlers that were there before are there again."""
+    query, told = Query("a", looks=10**9), []
+
+    def start(_: object) -> Query:
+        os.kill(os.getpid(), number)
+        return query
+
+    before = signal.getsignal(number)
+    follow([start], told.append)
+
+    assert query.stopped
+    assert told == ["stopped; start it again to go on"]
+    assert signal.getsignal(number) is before

@@ -1,4 +1,4 @@
-"""The window of five minutes: against sums over all seconds, in any order and any batches."""
+"""The window of five minutes: against sums over all seconds, in any batches, with rows delivered twice."""
 
 from collections.abc import Iterable
 
@@ -30,16 +30,20 @@ def expected(rows: Rows) -> list[tuple[bool, int, int]]:
     return found
 
 
-def crossings(batches: Iterable[tuple[Rows, int]]) -> list[Crossing]:
-    """Return the crossings of rows in batches, each followed by its watermark; the state is written after each."""
+def crossings(batches: Iterable[Rows], watermark_s: int) -> list[Crossing]:
+    """Return the crossings of rows in batches, and those when only the watermark moves on to a second.
+
+    The state is written and read after each step.
+    """
     window = ThrottledWindow()
     found: list[Crossing] = []
-    for rows, watermark_s in batches:
+    for rows in batches:
         for at, blocked_ms, connections in rows:
-            window.add(at * 1000, blocked_ms, connections, f"quota {at}")
+            window.add(at * 1000, "boot", blocked_ms, connections, f"quota {at}")
         window = ThrottledWindow.load(window.dump())
-        found += window.advance(watermark_s * 1000)
+        found += window.advance(window.newest_ms)
         window = ThrottledWindow.load(window.dump())
+    found += window.advance(watermark_s * 1000)
     assert window.due_ms() is None
     return found
 
@@ -62,36 +66,74 @@ def busy_rows(draw: st.DrawFn) -> Rows:
 @example(
     rows=[(T0 + s, 1000, 1) for s in range(241)], seed=__import__("random").Random(0), batches=1
 )
-def test_the_alerts_are_those_of_the_sums_in_any_order_and_batches(rows, seed, batches) -> None:
-    """Rows come up to two minutes late and in batches of any size; the alerts follow from the rows alone."""
-    late = sorted(rows, key=lambda row: row[0] + seed.randrange(120))
-    size = max(1, len(late) // batches)
-    told, newest = [], 0
-    for begin in range(0, len(late), size):
-        batch = late[begin : begin + size]
-        newest = max(newest, *(at for at, _, _ in batch))
-        told.append((batch, newest - 120))
-    told.append(([], newest + SECONDS + 1))
-    found = crossings(told)
+def test_the_alerts_are_those_of_the_sums_in_any_batches(rows, seed, batches) -> None:
+    """Rows come in the order of their seconds; in a batch they may be in any order, and some come again later."""
+    size = max(1, len(rows) // batches)
+    told = []
+    for begin in range(0, len(rows), size):
+        again = seed.sample(rows[:begin], min(begin, 3))
+        batch = rows[begin : begin + size] + again
+        told.append(seed.sample(batch, len(batch)))
+    found = crossings(told, rows[-1][0] + SECONDS)
 
-    assert [(each.raised, each.at_ms, each.throttled_ms) for each in found] == expected(rows)
+    assert [(each.raised, each.at_ms, round(each.share * 300_000)) for each in found] == expected(
+        rows
+    )
     for each in found:
         last = max(at for at, _, _ in rows if (at + 1) * 1000 <= each.at_ms)
         assert each.quota == f"quota {last}"
 
 
+def test_an_alert_is_raised_with_the_row_that_completes_it() -> None:
+    """No watermark is needed: it would be two minutes behind."""
+    window = ThrottledWindow()
+    for second in range(241):
+        window.add((T0 + second) * 1000, "boot", 1000, 1, None)
+
+    (raised,) = window.advance(window.newest_ms)
+    assert raised.at_ms == (T0 + 241) * 1000
+
+
 def test_a_silent_client_is_cleared_when_half_of_the_window_is_over() -> None:
     """Five minutes of throttle, then nothing: other clients' rows move the watermark, and the alert ends."""
     rows = [(T0 + second, 1000, 1) for second in range(SECONDS)]
-    raised, cleared = crossings([(rows, T0 + SECONDS), ([], T0 + 2 * SECONDS)])
+    raised, cleared = crossings([rows], T0 + 2 * SECONDS)
 
     assert (raised.raised, raised.at_ms - T0 * 1000) == (True, 241_000)
     assert (cleared.raised, cleared.at_ms - T0 * 1000) == (False, 450_000)
     assert cleared.raised_ms == raised.at_ms
 
 
-def test_two_processes_of_one_name_share_their_connections() -> None:
-    """One muted connection of two is half a second, however the rows are divided."""
-    both = [row for s in range(SECONDS) for row in ((T0 + s, 1000, 1), (T0 + s, 0, 1))]
+def test_a_late_row_counts_in_later_judgements() -> None:
+    """The first minute comes after the others: the alert is raised by the next row, not for the past."""
+    window = ThrottledWindow()
+    found = []
+    for batch in (range(60, 240), range(60), range(240, 242)):
+        for second in batch:
+            window.add((T0 + second) * 1000, "boot", 1000, 1, None)
+        found += window.advance(window.newest_ms)
 
-    assert crossings([(both, T0 + 9 * SECONDS)]) == []
+    assert [(each.raised, each.at_ms) for each in found] == [(True, (T0 + 241) * 1000)]
+
+
+def test_two_processes_of_one_name_share_their_connections() -> None:
+    """One muted connection of two is half a second."""
+    window = ThrottledWindow()
+    for second in range(SECONDS):
+        window.add((T0 + second) * 1000, "one", 1000, 1, None)
+        window.add((T0 + second) * 1000, "two", 0, 1, None)
+
+    assert list(window.advance((T0 + 2 * SECONDS) * 1000)) == []
+
+
+def test_an_alert_is_cleared_although_the_window_has_become_smaller() -> None:
+    """The job is started again with a minute for a window."""
+    window = ThrottledWindow()
+    for second in range(241):
+        window.add((T0 + second) * 1000, "boot", 1000, 1, "q")
+    (raised,) = window.advance(window.newest_ms)
+    window = ThrottledWindow.load(window.dump(), 60)
+
+    (cleared,) = window.advance((T0 + 400) * 1000)
+    assert (cleared.raised, cleared.raised_ms) == (False, raised.at_ms)
+    assert cleared.at_ms == (T0 + 241 + 30) * 1000
