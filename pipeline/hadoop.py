@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 """The errors that a job of Spark, or a call of Hadoop's FileSystem, raises."""
-_JAVA_ENDED: Final = (Py4JError, ConnectionError, EOFError)
+JAVA_ENDED: Final = (*SPARK_ERRORS, Py4JError, ConnectionError, EOFError)
+"""The same, and those with which calls end when Spark's Java process has ended."""
 _CAUSED_BY: Final = re.compile(r"^Caused by: (.+)", re.MULTILINE)
 _RAISED: Final = re.compile(r"^: ([\w.$]+(?::.*)?)$", re.MULTILINE)
 """So begins the exception in the text of a Py4JJavaError, on the line after the call."""
@@ -65,7 +66,7 @@ def in_one_line(job: str) -> Iterator[None]:
         yield
     except SPARK_ERRORS as error:
         raise JobFailedError(f"{job} failed: {cause_of(error)}") from error
-    except _JAVA_ENDED as error:
+    except JAVA_ENDED as error:
         raise JobFailedError(
             f"{job} failed: Spark's Java process has ended, perhaps for want of memory. "
             "Give it more, such as --conf spark.driver.memory=4g, or the machine less to do"

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.code_zip import write_code_zip
 from pipeline.jars import DELTA, locked_jars
+from pipeline.hadoop import JAVA_ENDED
 from pipeline.java import find_java, java_home
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def session(
         yield spark
     finally:
         if present is None:
-            spark.stop()
+            with suppress(*JAVA_ENDED):  # a signal to all processes of a job ends Java, too
+                spark.stop()
 
 
 def open_session(

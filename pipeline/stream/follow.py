@@ -1,7 +1,7 @@
 """Follows running queries: tells of each batch in one line, and ends all queries when one fails or at a signal.
 
 Rules:
-- SIGINT and SIGTERM end the queries between two looks, not in the middle of a call to Java.
+- SIGINT and SIGTERM end the queries between two batches, or after MAX_BATCH_SECONDS in the middle of one.
 - A file that cannot be read is named once. The query is started again without it.
 - Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine
   that is too short, so a query that fails by it is started again, too.
@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from pipeline.errors import JobFailedError
-from pipeline.hadoop import SPARK_ERRORS, cause_of
+from pipeline.hadoop import JAVA_ENDED, cause_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 Start = Callable[[Collection[str]], "StreamingQuery"]
 """Starts a query, given the files that it shall not read."""
 MAX_SLOW_STARTS: Final = 10
+MAX_BATCH_SECONDS: Final = 20
 _POLL_SECONDS: Final = 0.5
+_STOP_POLL_SECONDS: Final = 0.05
 _SLOW_PYTHON: Final = "Python worker failed to connect back"
 _UNREADABLE: Final = re.compile(r"FAILED_READ_FILE\.\w+] Encountered error while reading file (\S+)\.\s")
 
@@ -126,14 +129,28 @@ def follow(starts: Sequence[Start], tell: Callable[[str], None]) -> None:
                     if error is not None:
                         each.fail(error, broken, tell)
                         active = True
-        except SPARK_ERRORS as error:
-            raise JobFailedError(_words("The stream", error)) from error
+        except JAVA_ENDED as error:
+            if not stopped.is_set():  # a signal to all processes of a job ends Spark, too
+                raise JobFailedError(_words("The stream", error)) from error
         finally:
-            for each in running:
-                with suppress(*SPARK_ERRORS):  # a signal may have ended Spark, too
-                    each.query.stop()
+            with suppress(*JAVA_ENDED):
+                _stop([each.query for each in running], wait=stopped.is_set())
     if stopped.is_set():
         tell("stopped; start it again to go on")
+
+
+def _stop(queries: Sequence[StreamingQuery], *, wait: bool) -> None:
+    """Stop the queries, after their batches if there is time to `wait` for them."""
+    give_up = time.monotonic() + (MAX_BATCH_SECONDS if wait else 0)
+    waiting = list(queries)
+    while waiting and time.monotonic() < give_up:
+        for each in waiting:
+            if not each.status["isTriggerActive"]:
+                each.stop()
+        waiting = [each for each in waiting if each.isActive]
+        time.sleep(_STOP_POLL_SECONDS)
+    for each in waiting:
+        each.stop()
 
 
 @contextmanager
@@ -152,6 +169,14 @@ def _signals() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def in_short(error: Exception) -> JobFailedError:
+    """Return an error of a batch without Java's stack. Spark looks for words in its text when a query is stopped, by an
+    expression for which a long text is too long.
+    """
+    found = _UNREADABLE.search(str(error))
+    return JobFailedError(f"{found[0] if found else ''}\nCaused by: {cause_of(error)}")
 
 
 def _unreadable(error: StreamingQueryException) -> str | None:

@@ -31,11 +31,12 @@ from pyspark.sql.functions import count as count_of
 from pyspark.sql.functions import sum as sum_of
 
 from pipeline.delta import append
+from pipeline.hadoop import JAVA_ENDED
 from pipeline.ingest.quality import Reason
 from pipeline.schema import KEY
 from pipeline.stream.alerts import ALERT, throttle_alerts, throttled
 from pipeline.stream.checkpoints import paired_id
-from pipeline.stream.follow import follow
+from pipeline.stream.follow import follow, in_short
 from pipeline.stream.lines import checked, quarantined, rows_of
 from pipeline.stream.partitions import set_partitions
 from pipeline.stream.sources import connector_options
@@ -159,17 +160,23 @@ class Stream:
     def _write(self, name: str, app: str, batch: DataFrame, number: int) -> None:
         """Add a batch to its table, once, and send its alerts to the topic."""
         rows = batch.persist()  # each reading would run the query's operators again
-        count = rows.count()
-        if count or number == 0:  # readers find a table, if an empty one
-            files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)
-            parts = [column for column in rows.columns if column == "dt"]
-            append(files, f"{self.output}/{name}", app=app, version=number, partition_by=parts)
-        if count and self.topic is not None and name == "alerts":
-            value = to_json(struct(*ALERT.names)).alias("value")
-            options = connector_options(self.topic.properties)
-            writer = rows.select(col("id").alias("key"), value).write.format("kafka")
-            writer.options(**options).option("topic", self.topic.name).save()
-        rows.unpersist()
+        try:
+            count = rows.count()
+            if count or number == 0:  # readers find a table, if an empty one
+                files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)
+                parts = [column for column in rows.columns if column == "dt"]
+                append(files, f"{self.output}/{name}", app=app, version=number, partition_by=parts)
+            if count and self.topic is not None and name == "alerts":
+                _send(rows, self.topic)
+            rows.unpersist()
+        except JAVA_ENDED as error:
+            raise in_short(error) from None
+
+
+def _send(alerts: DataFrame, topic: AlertsTopic) -> None:
+    value = to_json(struct(*ALERT.names)).alias("value")
+    writer = alerts.select(col("id").alias("key"), value).write.format("kafka")
+    writer.options(**connector_options(topic.properties)).option("topic", topic.name).save()
 
 
 def once(rows: DataFrame) -> DataFrame:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
-from pipeline.hadoop import FileSystem
+from pipeline.hadoop import FileSystem, literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,10 +30,11 @@ def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int)
     A file under a hidden name is still open; Spark leaves it out, and reads a closed one once. `usage_log` is a URI, in
     which `*` stands for any name. Raises PipelineError if there is no folder of the family.
     """
-    uri = f"{_literal(usage_log.rstrip('/'))}/{family}"
+    folder = "*".join(map(literal, usage_log.rstrip("/").split("*")))
+    uri = f"{folder}/{family}"
     if not FileSystem(spark, uri).matches(uri):
         raise PipelineError(
-            f"{uri} does not exist. Expected the folder of a usage log with the family {family!r}"
+            f"{usage_log}/{family} does not exist. Expected the folder of a usage log with the family {family!r}"
         )
     lines = (
         spark.readStream.format("text")
@@ -90,8 +90,3 @@ def connector_options(properties: Mapping[str, str]) -> dict[str, str]:
     """Return Kafka's properties as options of Spark's connector."""
     named = {"client.id": CLIENT_ID} | dict(properties)
     return {f"kafka.{name}": value for name, value in named.items()}
-
-
-def _literal(uri: str) -> str:
-    """Return the URI as a pattern of Hadoop in which only `*` has a meaning."""
-    return re.sub(r"[\\?{}\[\]]", r"\\\g<0>", uri)

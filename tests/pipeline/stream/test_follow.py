@@ -24,6 +24,8 @@ class Query:
     looks: int = 1
     error: str | None = None
     stopped: bool = False
+    active_looks: int = 0
+    """How often the query is in a batch when it is asked, after the signal."""
     recentProgress: list[object] = field(default_factory=list)  # noqa: N815 - Spark's name
 
     @property
@@ -31,11 +33,18 @@ class Query:
         self.looks -= 1
         return self.looks > 0
 
+    @property
+    def status(self) -> dict[str, bool]:
+        self.active_looks -= 1
+        return {"isTriggerActive": self.active_looks >= 0}
+
     def exception(self) -> Exception | None:
         return Exception(self.error) if self.error and self.looks <= 0 else None
 
     def stop(self) -> None:
+        assert self.active_looks < 0, "stopped in the middle of a batch"
         self.stopped = True
+        self.looks = 0
 
 
 @pytest.fixture(autouse=True)
@@ -125,8 +134,8 @@ def test_a_file_that_is_read_although_it_is_left_out_ends_the_stream() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_queries_in_one_line(number: signal.Signals) -> None:
-    """The handlers that were there before are there again."""
-    query, told = Query("a", looks=10**9), []
+    """Between two batches. The handlers that were there before are there again."""
+    query, told = Query("a", looks=10**9, active_looks=3), []
 
     def start(_: object) -> Query:
         os.kill(os.getpid(), number)
