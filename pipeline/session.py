@@ -16,7 +16,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -27,8 +27,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.code_zip import write_code_zip
-from pipeline.jars import DELTA, locked_jars
 from pipeline.hadoop import JAVA_ENDED
+from pipeline.jars import DELTA, locked_jars
 from pipeline.java import find_java, java_home
 
 if TYPE_CHECKING:

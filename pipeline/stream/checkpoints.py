@@ -62,7 +62,8 @@ def paired_id(spark: SparkSession, output: str, checkpoint: str, names: Iterable
 
 def _id(files: FileSystem, folder: str) -> str | None:
     uri = f"{folder}/{ID_FILE}"
-    return (files.read(uri) or None) if files.exists(uri) else None  # empty: killed while it was made
+    text = files.read(uri) if files.exists(uri) else ""
+    return text or None  # a job that was killed may have left an empty file
 
 
 def _has_offsets(files: FileSystem, folder: str) -> bool:

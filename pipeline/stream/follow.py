@@ -34,7 +34,9 @@ MAX_BATCH_SECONDS: Final = 20
 _POLL_SECONDS: Final = 0.5
 _STOP_POLL_SECONDS: Final = 0.05
 _SLOW_PYTHON: Final = "Python worker failed to connect back"
-_UNREADABLE: Final = re.compile(r"FAILED_READ_FILE\.\w+] Encountered error while reading file (\S+)\.\s")
+_UNREADABLE: Final = re.compile(
+    r"FAILED_READ_FILE\.\w+] Encountered error while reading file (\S+)\.\s"
+)
 
 
 class Summaries:

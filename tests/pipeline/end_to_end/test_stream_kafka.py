@@ -97,7 +97,7 @@ def contents(topics: Topics, topic: str) -> list[dict[str, object]]:
 
 def test_the_rollups_of_true_rows_are_the_clients_counts(spark: SparkSession, run: Run) -> None:
     """To the request and byte, from the client through Sluice, its topic, Sluice again, and Spark."""
-    minutes = spark.read.format("delta").load(f"{run.output}/rollups").where("client_id = 'counted'")
+    minutes = streamed_log.table(spark, run.output, "rollups").where("client_id = 'counted'")
     columns = ("requests", "request_bytes", "response_bytes")
     (found,) = minutes.agg(*(sf.sum(name).alias(name) for name in columns)).collect()
 
@@ -114,7 +114,7 @@ def test_the_rollups_of_made_up_rows_are_complete(spark: SparkSession, run: Run)
 
 def test_alerts_in_the_topic_are_those_of_the_files(spark: SparkSession, run: Run) -> None:
     """Equal ids, so that a reader drops the second delivery after a crash."""
-    alerts = spark.read.format("delta").load(f"{run.output}/alerts").drop("dt").collect()
+    alerts = streamed_log.table(spark, run.output, "alerts").drop("dt").collect()
     files = {(row["id"], row["event"]): row.asDict() for row in alerts}
     once, twice = (Counter((each["id"], each["event"]) for each in found) for found in run.alerts)
 

@@ -55,4 +55,4 @@ def test_the_output_of_a_job_that_is_killed_is_its_input(
     output = str(tmp_path / "out")
     assert streamed_log.found_sums(spark, output) == streamed_log.expected_sums(rows)
     assert list(streamed_log.found_alerts(spark, output)) == streamed_log.EXPECTED_ALERTS
-    assert spark.read.format("delta").load(f"{output}/quarantine").count() == refused
+    assert streamed_log.table(spark, output, "quarantine").count() == refused

@@ -12,7 +12,10 @@ from pyspark.errors import AnalysisException
 from pipeline.errors import JobFailedError
 from pipeline.stream.follow import MAX_SLOW_STARTS, follow
 
-BROKEN = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///log/{}.  SQLSTATE: KD001\nCaused by: java.io.EOFException: end"
+BROKEN = (
+    "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///log/{}.  SQLSTATE: KD001\n"
+    "Caused by: java.io.EOFException: end"
+)
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 
 
@@ -42,7 +45,7 @@ class Query:
         return Exception(self.error) if self.error and self.looks <= 0 else None
 
     def stop(self) -> None:
-        assert self.active_looks < 0, "stopped in the middle of a batch"
+        assert self.active_looks <= 0, "stopped in the middle of a batch"
         self.stopped = True
         self.looks = 0
 

@@ -95,7 +95,7 @@ def test_the_alert_is_raised_once_and_cleared_once(spark: SparkSession, run: Run
 
 def test_refused_lines_are_in_quarantine(spark: SparkSession, run: Run) -> None:
     """Each with its reason, once for each file that has it."""
-    found = spark.read.format("delta").load(f"{run.output}/quarantine").groupBy("reason").count().collect()
+    found = streamed_log.table(spark, run.output, "quarantine").groupBy("reason").count().collect()
 
     assert {row["reason"]: row["count"] for row in found} == {
         "torn": run.refused // 2,

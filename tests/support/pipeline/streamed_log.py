@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from tests.support.telemetry.usage_rows import START_MS, Row, numbered, usage_row
@@ -21,7 +21,8 @@ FUTURE = '{"family":"entity","v":99}'
 def rows(minutes: int) -> list[Row]:
     """Return rows of each second of some minutes; `noisy` is throttled on pod-1 at first.
 
-    Some of its rows lack `connections`, as those of a strange writer might: they must not end the job. The last row comes ten minutes later: it ends the minutes and the alerts of all others.
+    Some of its rows lack `connections`, as those of a strange writer might: they must not end the job. The last row of
+    all comes ten minutes later: it ends the minutes and the alerts of the others.
     """
     made = [
         usage_row(
@@ -77,6 +78,11 @@ def _deliver(folder: Path, name: str, lines: list[str], at_s: float) -> None:
     hidden.rename(target)
 
 
+def table(spark: SparkSession, output: str, name: str) -> DataFrame:
+    """Return a table of the output: rollups, alerts or quarantine."""
+    return spark.read.format("delta").load(f"{output}/{name}")
+
+
 Sums = Counter[tuple[str, str, int, str]]
 
 
@@ -94,7 +100,7 @@ def expected_sums(made: list[Row]) -> Sums:
 def found_sums(spark: SparkSession, output: str) -> Sums:
     """Return the same of an output; a minute that is there twice is added up."""
     found: Sums = Counter()
-    minutes = spark.read.format("delta").load(f"{output}/rollups").withColumn("minute", sf.unix_millis("minute"))
+    minutes = table(spark, output, "rollups").withColumn("minute", sf.unix_millis("minute"))
     for row in minutes.collect():
         key = (row["client_id"], row["instance"], (row["minute"] - START_MS) // 60_000)
         for column in ("requests", "charged", "request_bytes", "response_bytes", "throttled"):
@@ -105,7 +111,7 @@ def found_sums(spark: SparkSession, output: str) -> Sums:
 
 def found_alerts(spark: SparkSession, output: str) -> Iterator[tuple[str, str, str, int]]:
     """Yield the alerts in order: event, instance, client id, second since the beginning."""
-    alerts = spark.read.format("delta").load(f"{output}/alerts").orderBy("at_ms")
+    alerts = table(spark, output, "alerts").orderBy("at_ms")
     for row in alerts.collect():
         yield row["event"], row["instance"], row["client_id"], (row["at_ms"] - START_MS) // 1000
 
