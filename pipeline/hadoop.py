@@ -33,7 +33,6 @@ _HINTS: Final = {
     r"Class \S*\.GoogleHadoop\S* not found": "com.google.cloud.bigdataoss:gcs-connector:VERSION",
 }
 """By the class of a file system that Spark lacks: the package that has it."""
-_GLOB: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 def cause_of(error: Exception) -> str:
@@ -73,11 +72,6 @@ def in_one_line(job: str) -> Iterator[None]:
         ) from error
 
 
-def literal(uri: str) -> str:
-    """Return a URI as Spark's readers take it: they would read brackets, braces, `*` and `?` as wildcards."""
-    return _GLOB.sub(r"\\\g<0>", uri)
-
-
 class FileSystem:
     """The file system of `uri`, through Hadoop's own client in Spark's JVM. Raises PipelineError if there is none.
 
@@ -114,6 +108,17 @@ class FileSystem:
         return sorted(
             each.getPath().getName() for each in self._files.listStatus(self._path(folder))
         )
+
+    def some_file(self, uri: str) -> str | None:
+        """Return the name of a file in a folder or below it, or of the file itself; hidden ones do not count."""
+        for each in self._files.listStatus(self._path(uri)):
+            name = str(each.getPath().getName())
+            if name.startswith(("_", ".")):
+                continue
+            found = self.some_file(each.getPath().toString()) if each.isDirectory() else name
+            if found:
+                return found
+        return None
 
     def leaf_folders(self, folder: str, below: str = "") -> Iterator[str]:
         """Yield the folders that hold files, as paths relative to `folder`; hidden files do not count."""

@@ -18,6 +18,7 @@ from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
 from pipeline import delta
 from pipeline.errors import PipelineError
+from pipeline.inputs import why_no_rows
 from pipeline.schema import FAMILIES, RECORDS
 
 if TYPE_CHECKING:
@@ -39,10 +40,7 @@ def read(spark: SparkSession, tables: str, family: str) -> DataFrame:
     """Return the rows of a family. Raises PipelineError if there are none, or if their columns do not fit."""
     found = maybe_read(spark, tables, family)
     if found is None or found.isEmpty():
-        raise PipelineError(
-            f"{table_uri(tables, family)} has no rows of the family {family!r}. "
-            "Write the tables first: sluice-pipeline ingest USAGE_LOG TABLES"
-        )
+        raise PipelineError(why_no_rows(spark, tables, family))
     return found
 
 

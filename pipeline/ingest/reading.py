@@ -14,13 +14,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
 from pyspark.sql.functions import col, lit, nullif, regexp_extract, unix_millis
 
-from pipeline.errors import PipelineError
 from pipeline.hadoop import SPARK_ERRORS, cause_of
 from pipeline.ingest.quality import parsed
+from pipeline.inputs import literal, readable
 from pipeline.schema import FAMILIES
 
 if TYPE_CHECKING:
@@ -42,19 +41,12 @@ def list_files(spark: SparkSession, usage_log: str) -> DataFrame:
 
     Raises PipelineError if there is no such path.
     """
-    try:
-        found = (
-            spark.read.format("binaryFile")
-            .option("recursiveFileLookup", "true")
-            .option("pathGlobFilter", _NAMES)
-            .load(usage_log)
-        )
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            raise PipelineError(
-                f"{usage_log}: no such path; expected a folder with files FAMILY/dt=DAY/*.jsonl"
-            ) from error
-        raise
+    found = (
+        spark.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _NAMES)
+        .load(readable(spark, usage_log, "a folder with files FAMILY/dt=DAY/*.jsonl"))
+    )
     return found.select(
         nullif(regexp_extract("path", _LAYOUT, 1), lit("")).alias("family"),
         nullif(regexp_extract("path", _LAYOUT, 2), lit("")).alias("day"),
@@ -87,7 +79,7 @@ def stage(
     unreadable: dict[str, str] = {}
     while left:
         try:
-            text = spark.read.option("lineSep", "\n").text(list(left))
+            text = spark.read.option("lineSep", "\n").text([literal(path) for path in left])
             file = sf.col("_metadata.file_path")
             lines = text.select("value", file.alias("file"), _day(file).alias("day"))
             checked = parsed(lines, family, now_ms)

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
-from pipeline.hadoop import FileSystem, literal
+from pipeline.inputs import check_is_no_table, readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,14 +28,11 @@ def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int)
     """Return the lines of a family's closed files as a stream, at most `max_files` in a batch.
 
     A file under a hidden name is still open; Spark leaves it out, and reads a closed one once. `usage_log` is a URI, in
-    which `*` stands for any name. Raises PipelineError if there is no folder of the family.
+    which `*` stands for any name. Raises PipelineError if there is no folder of the family, or a table in its place.
     """
-    folder = "*".join(map(literal, usage_log.rstrip("/").split("*")))
-    uri = f"{folder}/{family}"
-    if not FileSystem(spark, uri).matches(uri):
-        raise PipelineError(
-            f"{usage_log}/{family} does not exist. Expected the folder of a usage log with the family {family!r}"
-        )
+    uri = f"{usage_log.rstrip('/')}/{family}"
+    folder = readable(spark, uri, f"the folder of a usage log with the family {family!r}")
+    check_is_no_table(spark, uri)
     lines = (
         spark.readStream.format("text")
         .option("lineSep", "\n")
@@ -43,7 +40,7 @@ def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int)
         .option("pathGlobFilter", "*.jsonl*")
         .option("maxFilesPerTrigger", max_files)
         .option("maxFileAge", MAX_FILE_AGE)
-        .load(uri)
+        .load(folder)
     )
     return lines.select("value", col("_metadata.file_path").alias("file"))
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
-from pipeline.errors import PipelineError
+from pipeline.inputs import readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,13 +80,7 @@ def read_spans(spark: SparkSession, uris: Sequence[str]) -> DataFrame:
     `reason` is null for a span of Sluice, else why the row has nothing but `file` and `line`. `request` is the trace id
     of the request that the span belongs to: that of the link of a `mute`. Raises PipelineError if there is no file.
     """
-    try:
-        lines = spark.read.text(list(uris))
-    except AnalysisException as error:
-        if error.getCondition() == "PATH_NOT_FOUND":
-            path = (error.getMessageParameters() or {}).get("path", ", ".join(uris))
-            raise PipelineError(f"{path} does not exist; expected a file of traces") from None
-        raise
+    lines = spark.read.text([readable(spark, uri, "a file of traces") for uri in uris])
     return spans_of(lines.select("value", f.col("_metadata.file_path").alias("file")))
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline import tables
 from pipeline.errors import PipelineError
-from pipeline.hadoop import FileSystem
+from pipeline.hadoop import SPARK_ERRORS, FileSystem, cause_of
 from pipeline.whatif.capture import ReplayCheck, compare
 from pipeline.whatif.client_rows import packed_clients, unpack_rows
 from pipeline.whatif.from_capture import config_of, predict_capture
@@ -46,9 +46,8 @@ def read_quota_file(spark: SparkSession, uri: str) -> QuotaFile:
     """Return the quota file at this URI. Raises PipelineError if it is missing or wrong."""
     try:
         text = FileSystem(spark, uri).read(uri)
-    except Exception as error:  # py4j and Hadoop's file systems raise errors of many kinds
-        cause = str(getattr(error, "java_exception", error)).splitlines()[0]
-        raise PipelineError(f"the quota file {uri} cannot be read: {cause}") from error
+    except (*SPARK_ERRORS, UnicodeDecodeError) as error:
+        raise PipelineError(f"the quota file {uri} cannot be read: {cause_of(error)}") from error
     try:
         return parse_quota_file(text, uri)
     except SettingsError as error:

@@ -1,14 +1,12 @@
 """Errors of Spark on one line, and paths that are taken as they are."""
 
-from pathlib import Path
-
 import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipeline.errors import JobFailedError, PipelineError
-from pipeline.hadoop import HADOOP, FileSystem, cause_of, in_one_line, literal
+from pipeline.hadoop import HADOOP, FileSystem, cause_of, in_one_line
 
 JAVA_TEXT = """An error occurred while calling o47.parquet.
 : org.apache.spark.SparkException: Job aborted.
@@ -85,13 +83,3 @@ def test_the_packages_have_the_version_of_sparks_hadoop(spark: SparkSession) -> 
     jvm = spark._jvm
     assert jvm is not None
     assert jvm.org.apache.hadoop.util.VersionInfo.getVersion() == HADOOP
-
-
-def test_a_name_with_wildcards_in_it_is_read_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
-    """Brackets, braces, stars and backslashes; a space and a percent sign are no wildcards."""
-    for name in ("a[b]", "{a,b}", "a*", "a", "b", "50%25 a", "back\\slash", "what?"):
-        folder = tmp_path / name
-        folder.mkdir()
-        (folder / "file").write_text(name)
-        lines = spark.read.text(literal(str(folder)))
-        assert [row.value for row in lines.collect()] == [name]
