@@ -57,4 +57,4 @@ def why_no_rows(spark: SparkSession, tables: str, family: str) -> str:
         return f"{tables} is a usage log, not tables. {_WRITE_FIRST}"
     if file.endswith(".parquet"):
         return f"{tables} has tables of an older Sluice. Run first: sluice-pipeline migrate {tables} NEW_TABLES"
-    return f"{tables} has no rows of the family {family!r}. {_WRITE_FIRST}"
+    return f"{uri} has no rows of the family {family!r}. {_WRITE_FIRST}"
