@@ -49,7 +49,9 @@ def why_no_rows(spark: SparkSession, tables: str, family: str) -> str:
     files = FileSystem(spark, tables)
     uri = f"{tables.rstrip('/')}/{family}"
     if not files.exists(tables):
-        return f"{tables} does not exist. {_WRITE_FIRST}"
+        return (
+            f"{uri} has no rows of the family {family!r}: {tables} does not exist. {_WRITE_FIRST}"
+        )
     if _DELTA_LOG in files.names(uri):
         return f"{uri} has no rows of the family {family!r}"
     file = files.some_file(uri if files.exists(uri) else tables) or ""

@@ -54,7 +54,7 @@ def test_tables_that_do_not_exist_are_said(tmp_path: Path) -> None:
     """The folder, and a scheme that Spark does not know."""
     (tmp_path / "quotas").write_text(QUOTAS)
     for tables, words in {
-        f"{tmp_path}/none": f"error: {tmp_path}/none does not exist. Write the tables first: ",
+        f"{tmp_path}/none": f": {tmp_path}/none does not exist. Write the tables first: ",
         "s3a://bucket/tables": "hadoop-aws",
         "s4://bucket/tables": 'No FileSystem for scheme "s4"',
     }.items():

@@ -232,7 +232,7 @@ def test_a_file_that_cannot_be_read_is_named_and_read_later(
 
 def test_a_usage_log_without_files_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     """Also if only open ones are there; an absent path is named as such."""
-    with pytest.raises(PipelineError, match="no such path"):
+    with pytest.raises(PipelineError, match="does not exist; expected a folder"):
         run(spark, tmp_path)
     (tmp_path / "log/entity").mkdir(parents=True)
     add(tmp_path / "log/entity/.entity-pod-1-b1-000001.jsonl.open", "{}\n")
