@@ -57,6 +57,9 @@ class LazyGroup(click.Group):
         except PipelineError as error:
             click.echo(escaped(f"error: {error}"), err=True)
             sys.exit(error.exit_code)
+        except click.ClickException as error:
+            error.message = escaped(error.message)
+            raise
         except MemoryError:
             click.echo("error: Python has no more memory", err=True)
             sys.exit(1)

@@ -60,7 +60,7 @@ def test_the_file_is_written_and_the_rules_are_explained(tables: Path, tmp_path:
     assert requests.split()[:6] == [*whose, "request_rate", "13"]
     assert "producer_byte_rate, KiB" in produced
     assert "2,364.4" in produced
-    assert "covers 1 client; al\ufffdice and app needs most" in requests
+    assert "covers 1 client; al\\nice and app needs most" in requests
     assert summary == "2 limits of 1 entities, per second and for each Sluice."
     assert "note: throttles took time in 10.0% of the seconds" in result.stderr
 
