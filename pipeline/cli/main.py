@@ -58,7 +58,7 @@ class LazyGroup(click.Group):
             click.echo(escaped(f"error: {error}"), err=True)
             sys.exit(error.exit_code)
         except click.ClickException as error:
-            error.message = escaped(error.message)
+            error.message = escaped(error.message)  # type: ignore[misc] # it may be an argument as it is
             raise
         except MemoryError:
             click.echo("error: Python has no more memory", err=True)
