@@ -179,8 +179,8 @@ report-large: ROWS ?= 2e8
 report-large: $(STAMP)-test  ## a month of forty teams on a Spark cluster of two workers: make report-large ROWS=2e7; its section of bench/RESULTS.md
 	$(BIN)/python -m bench.pipeline.large --rows $(ROWS)
 
-bench-whatif: $(STAMP)-test $(STAMP)-tools  ## usage, recommended quotas and predictions against real runs; their sections of bench/RESULTS.md
-	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest $(addprefix tests/pipeline/end_to_end/test_,usage.py recommend.py whatif.py) -q
+bench-whatif: $(STAMP)-test $(STAMP)-tools  ## usage, recommended quotas, predictions and the alerts of a stream in real runs; their sections of bench/RESULTS.md
+	SLUICE_WRITE_WHATIF_FIGURES=1 $(BIN)/python -m pytest $(addprefix tests/pipeline/end_to_end/test_,usage.py recommend.py whatif.py stream_latency.py) -q
 
 bench-compare: $(STAMP)-test  ## CPU of this tree and of a revision in one run: make bench-compare BASE=HEAD~1
 	$(BIN)/python -m bench.compare $(or $(BASE),$(error BASE=<revision> is missing))

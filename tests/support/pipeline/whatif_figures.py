@@ -30,6 +30,13 @@ _RECOMMENDED: Final = """\
 Made by `make bench-whatif`: clients of known rates are recorded without quotas, `sluice-pipeline recommend` writes a
 file from it, and two Sluices take the file: one reads it, the other gets it by `sluice quotas apply`. *Need*: a quota
 above the need (headroom 1.5); *half*: half of the median."""
+_ALERTS: Final = """\
+## How soon a stream raises an alert
+
+Made by `make bench-whatif`: a real Sluice before a real Kafka throttles clients that begin at different times, with
+`rotate_ms` and the options of `sluice-pipeline stream` as they are by default, but a window of a minute. Measured is
+the time from the end of the second that completes an alert until the alert is in its table. At most 90 s are aimed at."""
+ALERT_HEADS: Final = ("source", "alerts", "median", "longest", "aim")
 RECOMMENDED_HEADS: Final = (
     "quotas",
     "rule",
@@ -115,3 +122,11 @@ def write_recommended(rows: list[list[str]]) -> None:
         found = table(RECOMMENDED_HEADS, rows)
         parts = [_RECOMMENDED, found, facts_line({"date": today(), **describe()})]
         write_section(FOLDER, "recommended", "\n\n".join(parts))
+
+
+def write_alerts(rows: list[list[str]]) -> None:
+    """Write the table of the alerts' latencies, if VARIABLE is set."""
+    if are_wanted():
+        load = f"{os.getloadavg()[0]:.1f} processes"
+        facts = facts_line({"date": today(), "load, 1 minute": load, **describe()})
+        write_section(FOLDER, "alerts", "\n\n".join([_ALERTS, table(ALERT_HEADS, rows), facts]))
