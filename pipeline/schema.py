@@ -147,3 +147,5 @@ RECORDS: Final = {
 """The tables that `ingest` writes beside the families."""
 KEY: Final = ("instance", "boot", "family", "seq")
 """The columns that identify a row; a row that was delivered twice has them twice."""
+PIPELINE_CLIENT: Final = "sluice-pipeline"
+"""The client id with which a stream reads a topic, perhaps through Sluice: it is nobody's usage."""

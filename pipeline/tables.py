@@ -19,7 +19,7 @@ from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 from pipeline import delta
 from pipeline.errors import PipelineError
 from pipeline.inputs import why_no_rows
-from pipeline.schema import FAMILIES, RECORDS
+from pipeline.schema import FAMILIES, PIPELINE_CLIENT, RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,14 @@ def read(spark: SparkSession, tables: str, family: str) -> DataFrame:
     found = maybe_read(spark, tables, family)
     if found is None or found.isEmpty():
         raise PipelineError(why_no_rows(spark, tables, family))
-    return found
+    return found if family == "capture" else of_clients(found)
+
+
+def of_clients(rows: DataFrame) -> DataFrame:
+    """Return the rows without those of the pipeline's own reading through Sluice, which are nobody's usage."""
+    if "client_id" not in rows.columns:
+        return rows
+    return rows.where(~sf.col("client_id").eqNullSafe(sf.lit(PIPELINE_CLIENT)))
 
 
 def maybe_read(spark: SparkSession, tables: str, name: str) -> DataFrame | None:

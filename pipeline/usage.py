@@ -97,7 +97,11 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
     """
     families = families_for(by)
     opened = {family: tables.maybe_read(spark, uri, family) for family in families}
-    found = {family: span.of(table) for family, table in opened.items() if table is not None}
+    found = {
+        family: tables.of_clients(span.of(table))
+        for family, table in opened.items()
+        if table is not None
+    }
     if not found:
         tables.read(spark, uri, families[0])  # it raises
     return usage(found, by)

@@ -65,6 +65,7 @@ def usage_facts(
     """
     entity = tables.read(spark, uri, "entity")
     api, instance = (tables.maybe_read(spark, uri, family) for family in ("api", "instance"))
+    api = None if api is None else tables.of_clients(api)
     written_at = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     scope = scope_of(entity, uri, written_at)
     clients = clients_of(entity)

@@ -64,6 +64,8 @@ FAMILY: Final = "entity"
 OUTPUTS: Final = ("alerts", "rollups", "quarantine")
 """The queries, and their tables in the output."""
 _ROWS_OF_A_FILE: Final = 1_000_000
+_AUTO_COMPACT: Final = "spark.databricks.delta.autoCompact.enabled"
+"""Delta joins the files of a day when there are fifty: each batch with rows adds one."""
 _SETTINGS: Final = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -161,6 +163,7 @@ class Stream:
         """Add a batch to its table, once, and send its alerts to the topic."""
         rows = batch.persist()  # each reading would run the query's operators again
         try:
+            batch.sparkSession.conf.set(_AUTO_COMPACT, "true")
             count = rows.count()
             if count or number == 0:  # readers find a table, if an empty one
                 files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)

@@ -9,6 +9,7 @@ from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
 from pipeline.inputs import check_is_no_table, readable
+from pipeline.schema import PIPELINE_CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,6 @@ MAX_FILE_AGE: Final = "400d"
 """Spark ignores a file that is older than the newest by this much, without a word. A copy that comes a month late is
 read, so that its rows are counted as late.
 """
-CLIENT_ID: Final = "sluice-pipeline"
-"""The client id of Spark's own clients of Kafka, unless their properties name another."""
 
 
 def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int) -> DataFrame:
@@ -84,6 +83,6 @@ def client_properties(spark: SparkSession, bootstrap: str | None, text: str) -> 
 
 
 def connector_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return Kafka's properties as options of Spark's connector."""
-    named = {"client.id": CLIENT_ID} | dict(properties)
+    """Return Kafka's properties as options of Spark's connector; the client id is PIPELINE_CLIENT unless they have one."""
+    named = {"client.id": PIPELINE_CLIENT} | dict(properties)
     return {f"kafka.{name}": value for name, value in named.items()}

@@ -8,6 +8,7 @@ from pyspark.sql.functions import lit
 
 from pipeline import tables
 from pipeline.errors import PipelineError
+from pipeline.schema import PIPELINE_CLIENT
 from tests.support.pipeline.delta_tables import write_frame, write_rows
 from tests.support.telemetry.usage_rows import frame, numbered, usage_row
 
@@ -49,3 +50,17 @@ def test_a_column_of_another_type_is_named(spark: SparkSession, tmp_path: Path) 
 
     with pytest.raises(PipelineError, match=r"'requests' of type bigint, the table has string"):
         tables.read(spark, str(tmp_path), "entity")
+
+
+def test_the_pipelines_own_reading_is_nobodys_usage(spark: SparkSession, tmp_path: Path) -> None:
+    """Jobs do not see the client with which a stream reads a topic through Sluice; a capture is whole."""
+    names = ["shop", PIPELINE_CLIENT, "sluice-pipeline-2"]
+    for family in ("entity", "capture"):
+        rows = numbered(usage_row(family, client_id=name) for name in names)
+        write_rows(spark, str(tmp_path), family, rows)
+
+    found = {
+        family: {row["client_id"] for row in tables.read(spark, str(tmp_path), family).collect()}
+        for family in ("entity", "capture")
+    }
+    assert found == {"entity": {"shop", "sluice-pipeline-2"}, "capture": set(names)}

@@ -24,6 +24,7 @@ def test_a_file_is_read_as_java_reads_it(spark: SparkSession) -> None:
         "bootstrap.servers": "sluice:19092",
     }
     assert connector_options({"client.id": "stream"}) == {"kafka.client.id": "stream"}
+    assert connector_options({}) == {"kafka.client.id": "sluice-pipeline"}
 
 
 def test_without_a_file_there_is_the_address_only(spark: SparkSession) -> None:
