@@ -83,6 +83,6 @@ def client_properties(spark: SparkSession, bootstrap: str | None, text: str) -> 
 
 
 def connector_options(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return Kafka's properties as options of Spark's connector; the client id is PIPELINE_CLIENT unless they have one."""
+    """Return Kafka's properties as options of Spark's connector, with PIPELINE_CLIENT if they have no client id."""
     named = {"client.id": PIPELINE_CLIENT} | dict(properties)
     return {f"kafka.{name}": value for name, value in named.items()}
