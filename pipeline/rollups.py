@@ -4,6 +4,7 @@ Rules:
 - One table has all three: `family` tells which a row is of, and columns that its family lacks are null.
 - A row is a partial sum. A step may have several rows of the same names, and whoever reads them adds them up.
 - So a row of the usage log is a partial sum, too: `unrolled` gives it the columns of a rollup, for the same readers.
+  Its stage `throttle` then has whole delays (`pipeline.stages`).
 - A client whose quota changed has a row for each quota of the step: the columns of the quota are names as well.
 - A histogram is a pair of lists: numbers of buckets in order, and their counts, which are not 0. Bucket by bucket it is
   rows, which Spark adds and spills as it does others; nothing is as large as the histograms of all groups.
@@ -19,6 +20,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from pipeline.schema import FAMILIES, STAGES
+from pipeline.stages import with_delays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -100,6 +102,7 @@ def unrolled(family: str, rows: DataFrame) -> DataFrame:
         "end_ms": sf.col("ts_ms") + sf.col("window_ms"),
         "dt": _day_of(sf.col("ts_ms")),
     }
+    rows = with_delays(rows) if family == "api" else rows
     part = PARTS[family]
     has = {"ts_ms", *part.names, *part.sums, *part.maxima, *_lists(part.stages)}
     return rows.select(

@@ -36,6 +36,11 @@ def made(draw: random.Random, family: str, count: int) -> list[Row]:
             row[f"{stage}_i"], row[f"{stage}_n"] = held, [draw.randrange(1, 1 << 40) for _ in held]
             if draw.random() < 0.1:
                 row[f"{stage}_i"] = row[f"{stage}_n"] = None
+        if family == "api":
+            row["delay_i"] = row["delay_n"] = None  # of an older Sluice
+            if draw.random() < 0.5:
+                row["delay_i"], row["delay_n"] = row["throttle_i"], row["throttle_n"]
+                row["throttle_i"], row["throttle_n"] = [5], [1 << 41]
         rows.append(row)
     return rows
 
@@ -60,9 +65,9 @@ def expected(family: str, rows: Iterable[Row], step_ms: int) -> dict[tuple[Any, 
         for stage in part.stages:
             times: Counter[int] = Counter()
             for row in of_step:
-                times.update(
-                    dict(zip(row[f"{stage}_i"] or (), row[f"{stage}_n"] or (), strict=True))
-                )
+                kind = "delay" if stage == "throttle" and row["delay_i"] is not None else stage
+                held, counts = row[f"{kind}_i"] or (), row[f"{kind}_n"] or ()
+                times.update(dict(zip(held, counts, strict=True)))
             figures[f"{stage}_i"], figures[f"{stage}_n"] = (
                 sorted(times),
                 [times[b] for b in sorted(times)],
