@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
+from pipeline import delta, tables
 from pipeline.schema import FAMILIES, STAGES
 from pipeline.stages import with_delays
+from pipeline.tables import TimeRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pyspark.sql import Column
+    from pyspark.sql import Column, SparkSession
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -66,7 +68,7 @@ PARTS: Final = {
 def _schema() -> StructType:
     fields = {
         "ts_ms": StructField("ts_ms", LongType()),
-        "dt": StructField("dt", StringType()),
+        "dt": StructField("dt", DateType()),
         "family": StructField("family", StringType()),
     }
     fields |= {
@@ -132,6 +134,54 @@ def coarser(rollup: DataFrame, step_ms: int) -> DataFrame:
     return _together(
         _added(family, rollup.where(sf.col("family") == family), step_ms) for family in PARTS
     )
+
+
+def read(
+    spark: SparkSession, uri: str, family: str, span: TimeRange, step_ms: int
+) -> DataFrame | None:
+    """Return the rows of a family's clients in a time, as a rollup with partial sums of steps of `step_ms` or shorter ones.
+
+    They come from the table with the longest steps that fit, and the ends of the time from finer ones. None if there is
+    no table of the family. Raises PipelineError if its columns do not fit.
+    """
+    rows = tables.maybe_read(spark, uri, family)
+    if rows is None:
+        return None
+    found = {
+        name: delta.maybe_read(spark, tables.table_uri(uri, name))
+        for name, length_ms in ROLLUPS.items()
+        if step_ms % length_ms == 0
+    }
+    rollups = {
+        ROLLUPS[name]: tables.with_columns(name, rollup, ROLLUP)
+        for name, rollup in found.items()
+        if rollup is not None
+    }
+    parts = (
+        unrolled(family, each.of(rows))
+        if length_ms is None
+        else each.of(rollups[length_ms].where(sf.col("family") == family))
+        for length_ms, each in divided(span, tuple(rollups))
+    )
+    return tables.of_clients(_together(parts))
+
+
+def divided(span: TimeRange, lengths_ms: Sequence[int]) -> Iterator[tuple[int | None, TimeRange]]:
+    """Yield parts of a time with whole steps of these lengths, the longest first; None stands for the usage log."""
+    if not lengths_ms:
+        yield None, span
+        return
+    length_ms, *shorter = lengths_ms
+    first_ms = None if span.first_ms is None else -(-span.first_ms // length_ms) * length_ms
+    end_ms = None if span.end_ms is None else span.end_ms // length_ms * length_ms
+    if first_ms is not None and end_ms is not None and first_ms >= end_ms:
+        yield from divided(span, shorter)
+        return
+    yield length_ms, TimeRange(first_ms, end_ms)
+    if first_ms != span.first_ms:
+        yield from divided(TimeRange(span.first_ms, first_ms), shorter)
+    if end_ms != span.end_ms:
+        yield from divided(TimeRange(end_ms, span.end_ms), shorter)
 
 
 def sums(rows: DataFrame, family: str, keys: Sequence[str]) -> DataFrame:
@@ -200,7 +250,7 @@ def _times(stage: str) -> Column:
 
 
 def _day_of(ms: Column) -> Column:
-    return sf.date_format(sf.timestamp_millis(ms), "yyyy-MM-dd")
+    return sf.to_date(sf.timestamp_millis(ms))
 
 
 def _together(parts: Iterable[DataFrame]) -> DataFrame:

@@ -9,7 +9,7 @@ Rules:
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.errors import AnalysisException
@@ -98,25 +98,25 @@ class TimeRange(NamedTuple):
     end_ms: int | None = None
 
     def of(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the span, of a table with its columns `ts_ms` and `dt`."""
-        rows = self.days_of(rows)
+        """Return the rows of the span, of a table with its columns `ts_ms` and `dt`.
+
+        Folders of other days, and of other hours if there is a column `hour`, are not read.
+        """
+        ts_ms, dt, hour = (sf.col(name) for name in ("ts_ms", *PARTITIONS))
+        by_hour = "hour" in rows.columns
         if self.first_ms is not None:
-            rows = rows.where(sf.col("ts_ms") >= self.first_ms)
+            first = _time(self.first_ms)
+            rows = rows.where((ts_ms >= self.first_ms) & (dt >= first.date()))
+            rows = rows.where((dt > first.date()) | (hour >= first.hour)) if by_hour else rows
         if self.end_ms is not None:
-            rows = rows.where(sf.col("ts_ms") < self.end_ms)
+            last = _time(self.end_ms - 1)
+            rows = rows.where((ts_ms < self.end_ms) & (dt <= last.date()))
+            rows = rows.where((dt < last.date()) | (hour <= last.hour)) if by_hour else rows
         return rows
 
-    def days_of(self, rows: DataFrame) -> DataFrame:
-        """Return the rows of the days of the span, by the column `dt`; folders of other days are not read."""
-        if self.first_ms is not None:
-            rows = rows.where(sf.col("dt") >= _day(self.first_ms))
-        if self.end_ms is not None:
-            rows = rows.where(sf.col("dt") <= _day(self.end_ms))
-        return rows
 
-
-def _day(ms: int) -> date:
-    return datetime.fromtimestamp(ms / 1000, UTC).date()
+def _time(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
 
 
 class MissingRows(NamedTuple):

@@ -15,54 +15,40 @@ Rules:
 - Waits are percentiles of merged histograms (9 % wide buckets); their totals are accurate to a few per cent.
 - `delay_s` is the sum of all delays by quotas (see `pipeline.stages`), of requests that arrived. The stage `throttle`
   has the same delays, of requests that ended: `throttle_s` is that sum, but for those on their way.
+- Rollups are read where they have what is asked for. Every step is Spark's own: millions of groups are spilled.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-import pyarrow.compute as pc  # type: ignore[import-untyped]  # as above
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from pipeline import tables
-from pipeline.added_rows import Addition, FamilyPart
+from pipeline import rollups, tables
 from pipeline.errors import PipelineError
-from pipeline.histograms import Histograms
+from pipeline.rollups import HOUR_MS, MINUTE_MS, PARTS
 from pipeline.schema import STAGES
-from pipeline.stages import with_delays
+from pipeline.waits import waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from pipeline.tables import TimeRange
 
-KEYS: Final = ("user", "client_id", "api", "topic", "instance", "hour", "day")
+TIMES: Final = {"minute": MINUTE_MS, "hour": HOUR_MS, "day": 24 * HOUR_MS}
+KEYS: Final = ("user", "client_id", "api", "topic", "instance", *TIMES)
 """The columns that a report may be by."""
+_FORMATS: Final = {"minute": "yyyy-MM-dd HH:mm", "hour": "yyyy-MM-dd HH:00", "day": "yyyy-MM-dd"}
 _LACKS: Final = {"entity": {"api", "topic"}, "api": {"topic"}, "topic": {"client_id", "api"}}
-_ENTITY: Final = (
-    *("requests", "charged", "exempt", "request_bytes", "charged_bytes", "exempt_bytes"),
-    *("response_bytes", "throttled", "throttle_ms", "blocked_ms", "mute_ms"),
-)
-_API: Final = {
-    "ended": "requests",
-    **{name: name for name in ("replied", "no_reply", "answered", "expired", "disconnected")},
-    "replied_request_bytes": "request_bytes",
-    "replied_response_bytes": "response_bytes",
-}
-_TOPIC: Final = (
-    *("produce_requests", "produce_partitions", "produce_bytes", "produce_batches"),
-    *("produce_records", "fetch_replies", "fetch_partitions", "fetch_bytes", "fetch_batches"),
-    "fetch_records",
-)
-_PARTS: Final = {
-    "entity": FamilyPart(
-        "entity", {name: name for name in _ENTITY}, {"delay_max_ms": "throttle_ms_max"}
-    ),
-    "api": FamilyPart("api", _API, stages=STAGES),
-    "topic": FamilyPart("topic", {name: name for name in _TOPIC}),
+_RENAMED: Final = {
+    ("entity", "throttle_ms_max"): "delay_max_ms",
+    ("api", "requests"): "ended",
+    ("api", "request_bytes"): "replied_request_bytes",
+    ("api", "response_bytes"): "replied_response_bytes",
 }
 _SECONDS: Final = {"delay_s": "throttle_ms", "blocked_s": "blocked_ms", "memory_mute_s": "mute_ms"}
 QUANTILES: Final = {"p50": 0.5, "p99": 0.99}
@@ -95,13 +81,10 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
 
     A family whose table does not exist is left out. PipelineError if there is none at all.
     """
+    step_ms = min((TIMES[name] for name in by if name in TIMES), default=HOUR_MS)
     families = families_for(by)
-    opened = {family: tables.maybe_read(spark, uri, family) for family in families}
-    found = {
-        family: tables.of_clients(span.of(table))
-        for family, table in opened.items()
-        if table is not None
-    }
+    opened = {family: rollups.read(spark, uri, family, span, step_ms) for family in families}
+    found = {family: rows for family, rows in opened.items() if rows is not None}
     if not found:
         tables.read(spark, uri, families[0])  # it raises
     return usage(found, by)
@@ -110,61 +93,65 @@ def read_usage(spark: SparkSession, uri: str, by: Sequence[str], span: TimeRange
 def usage(rows: Mapping[str, DataFrame], by: Sequence[str]) -> DataFrame:
     """Return the usage by these columns, from the rows of the families that `families_for` names or some of them.
 
-    A column for each of `by`, then the figures. Durations end with their unit, shares are 0 to 1; null where nothing
-    was recorded.
+    The rows have the columns of a rollup. A column for each of `by`, then the figures. Durations end with their unit,
+    shares are 0 to 1; null where nothing was recorded.
     """
-    addition = Addition(tuple(by), tuple(_PARTS[family] for family in rows))
-    given = {
-        family: with_delays(each) if family == "api" else each for family, each in rows.items()
+    steps = {
+        name: sf.col("ts_ms") - sf.col("ts_ms") % length_ms
+        for name, length_ms in TIMES.items()
+        if name in by
     }
-    return _usage(addition, addition.parts_of(given))
-
-
-def _usage(addition: Addition, parts: DataFrame) -> DataFrame:
-    empty = pa.RecordBatch.from_pylist([], addition.schema)
-    found = addition.whole(parts, figures, figures(empty).schema)
-    formats = {"hour": "yyyy-MM-dd HH:00", "day": "yyyy-MM-dd"}
+    keyed = {family: each.withColumns(steps) if steps else each for family, each in rows.items()}
+    parts = [_counts(family, each, by) for family, each in keyed.items()]
+    if "api" in keyed:
+        parts.append(_waits(keyed["api"], by))
+    together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    figures = [name for name in together.columns if name not in by]
+    found = together.groupBy(*by).agg(*(sf.max(name).alias(name) for name in figures))
+    found = found.where(sf.col("rows").isNotNull()).drop("rows")
+    if "throttled" in figures:
+        shares = {"throttled_share": _share(sf.col("throttled"), sf.col("charged"))}
+        seconds = {name: sf.col(of) / sf.lit(1000.0) for name, of in _SECONDS.items()}
+        found = found.withColumns(shares | seconds).drop(*_SECONDS.values())
+    if "ended" in figures:
+        spent = {stage: sf.coalesce(f"{stage}_s", sf.lit(0.0)) for stage in STAGES}
+        total = reduce(lambda one, other: one + other, spent.values())
+        found = found.withColumns(
+            {f"{stage}_time_share": _share(each, total) for stage, each in spent.items()}
+        )
     texts = {
-        name: sf.date_format(sf.timestamp_millis(name), text)
-        for name, text in formats.items()
-        if name in addition.keys
+        name: sf.date_format(sf.timestamp_millis(sf.col(name)), _FORMATS[name]) for name in steps
     }
     return found.withColumns(texts) if texts else found
 
 
-def figures(added: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the figures of groups: their sums, then what is computed from them."""
-    given = {name: added.column(name) for name in added.schema.names}
-    found = {
-        name: column
-        for name, column in given.items()
-        if name not in _SECONDS.values() and not pa.types.is_list(column.type)
-    }
-    if "throttled" in given:
-        found["throttled_share"] = _share(given["throttled"], given["charged"])
-        for name, of in _SECONDS.items():
-            found[name] = pc.divide(given[of].cast(pa.float64()), 1000.0)
-    if "ended" in given:
-        spent = {}
-        for stage in STAGES:
-            times = Histograms(given[f"{stage}_i"], given[f"{stage}_n"])
-            some = times.counts > 0
-            spent[stage] = times.totals_us() / 1_000_000
-            of_stage = {
-                "waited": times.counts,
-                **{f"{name}_ms": times.quantiles_us(at) / 1000 for name, at in QUANTILES.items()},
-                "s": spent[stage],
-            }
-            for name, values in of_stage.items():
-                found[f"{stage}_{name}"] = pa.array(values, mask=~some)
-        total = sum(spent.values())
-        for stage, each in spent.items():
-            found[f"{stage}_time_share"] = _share(pa.array(each), pa.array(total))
-    return pa.RecordBatch.from_pydict(found)
+def _counts(family: str, rows: DataFrame, by: Sequence[str]) -> DataFrame:
+    part = PARTS[family]
+    maxima = ["throttle_ms_max"] if family == "entity" else []
+    return rollups.sums(rows, family, by).select(
+        *by,
+        "rows",
+        *(sf.col(name).alias(_RENAMED.get((family, name), name)) for name in (*part.sums, *maxima)),
+    )
+
+
+def _waits(api: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Return a row for each group, with the waits of all stages in columns of their own."""
+    found = waits(api, STAGES, by, QUANTILES)
+    figures = {"waited": sf.col("waited")}
+    figures |= {f"{name}_ms": sf.col(name) / sf.lit(1000.0) for name in QUANTILES}
+    figures["s"] = sf.col("total_us") / sf.lit(1_000_000.0)
+    return found.groupBy(*by).agg(
+        *(
+            sf.max(sf.when(sf.col("stage") == stage, figure)).alias(f"{stage}_{name}")
+            for stage in STAGES
+            for name, figure in figures.items()
+        )
+    )
 
 
 def sorted_by(figures: DataFrame, by: Sequence[str], column: str | None = None) -> DataFrame:
-    """Return a report by `by` sorted by a column, largest first; by hour or day first, in the order of time.
+    """Return a report by `by` sorted by a column, largest first; by time first, in the order of time.
 
     By default the column is that of requests, or of bytes for topics. Raises PipelineError if it is unknown.
     """
@@ -176,10 +163,9 @@ def sorted_by(figures: DataFrame, by: Sequence[str], column: str | None = None) 
         order = (sf.col("produce_bytes") + sf.col("fetch_bytes")).desc()
     else:
         order = sf.col("requests" if "requests" in figures.columns else "ended").desc_nulls_last()
-    times = [name for name in by if name in ("hour", "day") and column is None]
+    times = [name for name in by if name in TIMES and column is None]
     return figures.orderBy(*times, order, *by)
 
 
-def _share(part: pa.Array, whole: pa.Array) -> pa.Array:
-    some = pc.if_else(pc.greater(whole, 0), whole, None)
-    return pc.divide(part.cast(pa.float64()), some.cast(pa.float64()))
+def _share(part: Column, whole: Column) -> Column:
+    return part / sf.nullif(whole, sf.lit(0))

@@ -24,7 +24,7 @@ _TIMES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S"]
     "--by",
     default="user",
     show_default=True,
-    help="Comma-separated: user, client_id, api, topic, instance, hour, day; '' is one line for all.",
+    help="Comma-separated: user, client_id, api, topic, instance, minute, hour, day; '' is one line for all.",
 )
 @click.option("--from", "first", type=click.DateTime(_TIMES), help="First second, UTC.")
 @click.option("--to", "end", type=click.DateTime(_TIMES), help="End, UTC, not included.")
@@ -68,17 +68,16 @@ def usage(
     if output:
         found = found.persist()
         found.write.mode("overwrite").parquet(output)
-    is_table = not (as_json or as_csv)
-    most = top or (TOP if is_table else None)
-    # One more than shown says whether there are others.
-    rows = (found if most is None else found.limit(most + 1)).toArrow().to_pylist()
-    shown = rows if most is None else rows[:most]
+    limited = found.limit(top) if top else found
     if as_json:
-        click.echo(json.dumps({"usage": shown, "quality": quality._asdict()}, default=str))
-    elif as_csv:
-        print_csv(found.columns, shown)
+        rows = limited.toArrow().to_pylist()
+        click.echo(json.dumps({"usage": rows, "quality": quality._asdict()}, default=str))
+    elif as_csv:  # millions of lines do not fit into memory
+        print_csv(found.columns, (row.asDict() for row in limited.toLocalIterator()))
     else:
-        print_usage(shown, columns, has_more=len(rows) > len(shown))
+        most = top or TOP
+        rows = found.limit(most + 1).toArrow().to_pylist()  # one more says whether there are others
+        print_usage(rows[:most], columns, has_more=len(rows) > most)
     if quality.line and not as_json:
         tell(quality.line, err=as_csv)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyspark.sql import functions as sf
 
-from pipeline import tables
+from pipeline import rollups, tables
 from pipeline.recommend.needs import ALL, Question, needs
 from pipeline.recommend.packed import packed
 from pipeline.recommend.recommendation import Wishes, recommend
@@ -25,6 +25,9 @@ from pipeline.report.labels import client_names
 from pipeline.report.quota_facts import level_of, needs_of, present_quotas, sweep_of
 from pipeline.report.traffic_charts import MAX_THROTTLED
 from pipeline.report.usage_facts import (
+    THROTTLING_BINS,
+    TRAFFIC_BINS,
+    bin_length_ms,
     clients_of,
     scope_of,
     slowest_of,
@@ -33,6 +36,8 @@ from pipeline.report.usage_facts import (
     with_limits,
 )
 from pipeline.report.wait_facts import by_api, by_client, pools_of, quality_of, stages_of, waits_of
+from pipeline.rollups import HOUR_MS
+from pipeline.tables import TimeRange
 from pipeline.traces.findings import requests_of, slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.whatif.jobs import read_quota_file, whatif_capture, whatif_tables
@@ -63,12 +68,20 @@ def usage_facts(
 
     Raises PipelineError if there are no rows of the family `entity`.
     """
-    entity = tables.read(spark, uri, "entity")
-    api, instance = (tables.maybe_read(spark, uri, family) for family in ("api", "instance"))
-    api = None if api is None else tables.of_clients(api)
+    entity, api = (
+        rollups.read(spark, uri, family, TimeRange(), HOUR_MS) for family in ("entity", "api")
+    )
+    if entity is None or entity.isEmpty():
+        entity = rollups.unrolled("entity", tables.read(spark, uri, "entity"))  # it raises
+    instance = tables.maybe_read(spark, uri, "instance")
     written_at = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     scope = scope_of(entity, uri, written_at)
     clients = clients_of(entity)
+
+    def bins_of(most: int) -> DataFrame:
+        step_ms = bin_length_ms(scope, most)
+        return rollups.read(spark, uri, "entity", TimeRange(), step_ms) or entity
+
     families = {"entity": entity, "api": api, "instance": instance}
     shown = sorted(clients, key=lambda each: -each.throttled)[:MAX_THROTTLED]
     names = client_names(each.client for each in clients)
@@ -87,8 +100,8 @@ def usage_facts(
             duplicates,
         ),
         clients=clients,
-        traffic=traffic_of(entity, scope),
-        throttling=throttling_of(entity, scope, clients),
+        traffic=traffic_of(bins_of(TRAFFIC_BINS), scope),
+        throttling=throttling_of(bins_of(THROTTLING_BINS), scope, clients),
         waits=(*waits_of("client", of_clients), *waits_of("api", of_apis)),
         stages=stages_of(of_apis),
         pools=pools_of(instance, scope) if instance is not None else (),

@@ -70,7 +70,7 @@ def traffic(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     colours = list(colours_of(names).values())
     areas = (
         alt.Chart(data_of(rows))
-        .mark_area(interpolate="step-after")
+        .mark_area(interpolate="step-after", clip=True)
         .encode(
             x=time_axis(facts.scope, size, "at:T"),
             y=alt.Y("rate:Q", stack="zero", axis=alt.Axis(title=None, tickCount=5, format="~s")),
@@ -122,7 +122,7 @@ def throttled_when(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     ]
     cells = (
         alt.Chart(data_of(rows))
-        .mark_rect(height=16)
+        .mark_rect(height=16, clip=True)
         .encode(
             x=time_axis(facts.scope, size, "at:T"),
             x2="end:T",

@@ -1,4 +1,7 @@
-"""The figures of traffic and throttling, from the rows of the family `entity`; and the slowest requests, by traces."""
+"""The figures of traffic and throttling, from the family `entity`; and the slowest requests, by traces.
+
+Rows of that family have the columns of a rollup. Those of a chart have the length of its bins, or a shorter one.
+"""
 
 from __future__ import annotations
 
@@ -56,8 +59,8 @@ _DURATIONS = ("total_ms", "throttle_ms", "purgatory_ms", "memory_ms", "upstream_
 def scope_of(entity: DataFrame, source: str, written_at: str) -> Scope:
     """Return the origin of the figures and the sums over all clients."""
     row = entity.agg(
-        sf.min("ts_ms"),
-        sf.max(sf.col("ts_ms") + sf.col("window_ms")),
+        sf.min("first_ms"),
+        sf.max("end_ms"),
         sf.count_distinct("instance"),
         sf.count_distinct(*CLIENT),
         *(sf.sum(name) for name in ("requests", "charged", "throttled")),
@@ -71,7 +74,7 @@ def clients_of(entity: DataFrame) -> tuple[ClientUse, ...]:
 
     A quota that changed is shown as it was last.
     """
-    limited_at = sf.when(sf.col("quota_rate").isNotNull(), sf.col("ts_ms"))
+    limited_at = sf.when(sf.col("quota_rate").isNotNull(), sf.col("end_ms"))
     sums = entity.groupBy(*CLIENT).agg(
         *(sf.sum(name).alias(name) for name in ("requests", "charged", "throttled", "throttle_ms")),
         sf.max("throttle_ms_max").alias("throttle_ms_max"),
@@ -106,10 +109,12 @@ def clients_of(entity: DataFrame) -> tuple[ClientUse, ...]:
 
 
 def bin_length_ms(scope: Scope, bins: int) -> int:
-    """Return the shortest round length of which at most so many bins cover the scope."""
+    """Return the shortest round length of which so many bins are as long as the scope; whole days beyond those."""
     length_ms = scope.end_ms - scope.start_ms
+    day_ms = _STEPS_S[-1] * 1000
     return next(
-        (step * 1000 for step in _STEPS_S if step * 1000 * bins >= length_ms), -(-length_ms // bins)
+        (step * 1000 for step in _STEPS_S if step * 1000 * bins >= length_ms),
+        -(-length_ms // (bins * day_ms)) * day_ms,
     )
 
 
@@ -127,18 +132,19 @@ def traffic_of(entity: DataFrame, scope: Scope) -> tuple[TrafficBin, ...]:
     names = [row[by] for row in most.limit(MAX_NAMES).collect()]
     step_ms = bin_length_ms(scope, TRAFFIC_BINS)
     bins = entity.groupBy(
-        _bin(scope, step_ms),
+        _bin(step_ms),
         sf.when(sf.col(by).isin(names), sf.col(by)).otherwise(OTHER).alias("name"),
     ).agg(sf.sum("requests").alias("requests"))
     counts = {(row["at_ms"], row["name"]): row["requests"] for row in bins.collect()}
     every = sorted({name for _, name in counts})
-    return tuple(
-        TrafficBin(
-            at_ms, name, counts.get((at_ms, name), 0) * 1000 / min(step_ms, scope.end_ms - at_ms)
-        )
-        for at_ms in range(scope.start_ms, scope.end_ms, step_ms)
-        for name in every
-    )
+    found = []
+    for at_ms in range(scope.start_ms - scope.start_ms % step_ms, scope.end_ms, step_ms):
+        length_ms = min(at_ms + step_ms, scope.end_ms) - max(at_ms, scope.start_ms)
+        found += [
+            TrafficBin(at_ms, name, counts.get((at_ms, name), 0) * 1000 / length_ms)
+            for name in every
+        ]
+    return tuple(found)
 
 
 def throttling_of(
@@ -150,7 +156,7 @@ def throttling_of(
         return ()
     step_ms = bin_length_ms(scope, THROTTLING_BINS)
     rows = of_clients(entity, (each.client for each in hit[:MAX_THROTTLED]))
-    bins = rows.groupBy(_bin(scope, step_ms), *CLIENT).agg(sf.sum("throttled"), sf.sum("charged"))
+    bins = rows.groupBy(_bin(step_ms), *CLIENT).agg(sf.sum("throttled"), sf.sum("charged"))
     return tuple(
         sorted(
             ThrottledBin(
@@ -170,9 +176,8 @@ def of_clients(rows: DataFrame, clients: Iterable[ClientName]) -> DataFrame:
     return rows.join(sf.broadcast(few), list(CLIENT), "left_semi")
 
 
-def _bin(scope: Scope, step_ms: int) -> Column:
-    since = sf.col("ts_ms") - scope.start_ms
-    return (sf.col("ts_ms") - since % step_ms).alias("at_ms")
+def _bin(step_ms: int) -> Column:
+    return (sf.col("ts_ms") - sf.col("ts_ms") % step_ms).alias("at_ms")
 
 
 def slowest_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TracedRequest, ...]:

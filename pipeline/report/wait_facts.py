@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pyspark.sql import functions as sf
 
-from pipeline.added_rows import Addition, FamilyPart
-from pipeline.histograms import Histograms
 from pipeline.report.facts import ClientName, DataQuality, PoolUse, StageTime, Wait
 from pipeline.report.usage_facts import CLIENT, bin_length_ms, of_clients
 from pipeline.schema import STAGES
-from pipeline.stages import with_delays
+from pipeline.waits import waits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -82,22 +80,10 @@ def _figures(
     api: DataFrame, keys: tuple[str, ...], stages: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], tuple[str, int, float, float, float, float]]]:
     """Yield the keys of each group, and a stage with the figures that follow it in StageFigures."""
-    addition = Addition(keys, (FamilyPart("api", {}, stages=stages),))
-    parts = addition.parts_of({"api": with_delays(api)})
-    groups = addition.whole(parts, lambda added: added, addition.schema)
-    found = groups.toArrow().combine_chunks()
-    names = list(zip(*(found.column(key).to_pylist() for key in keys), strict=True))
-    for stage in stages:
-        lists = (found.column(f"{stage}_{kind}").combine_chunks() for kind in "in")
-        times = Histograms(*lists)
-        columns = (
-            times.counts,
-            *(times.quantiles_us(share) for share in (0.5, 0.99, 1.0)),
-            times.totals_us(),
-        )
-        for name, count, *rest in zip(names, *(each.tolist() for each in columns), strict=True):
-            if count:
-                yield name, (stage, count, *rest)
+    found = waits(api, stages, keys, {"p50_us": 0.5, "p99_us": 0.99, "max_us": 1.0})
+    figures = ("stage", "waited", "p50_us", "p99_us", "max_us", "total_us")
+    for row in found.select(*keys, *figures).collect():
+        yield tuple(row[: len(keys)]), tuple(row[len(keys) :])
 
 
 def pools_of(instance: DataFrame, scope: Scope) -> tuple[PoolUse, ...]:
@@ -136,10 +122,18 @@ def quality_of(
             int(each or 0) for each in last.agg(sf.sum("spans"), sf.sum("rows")).collect()[0]
         )
     return DataQuality(
-        rows={family: frame.count() for family, frame in families.items()},
+        rows={family: _rows_of(frame) for family, frame in families.items()},
         lost=int(lost or 0),
         quarantined={row["reason"].replace("_", " "): row["count"] for row in aside},
         duplicates=duplicates,
         spans_dropped=spans,
         rows_dropped=rows,
     )
+
+
+def _rows_of(rows: DataFrame) -> int:
+    """Return how many rows of the usage log these are, or are in this rollup."""
+    if "rows" not in rows.columns:
+        return rows.count()
+    ((count,),) = rows.agg(sf.sum("rows")).collect()
+    return int(count or 0)

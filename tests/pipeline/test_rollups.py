@@ -3,12 +3,28 @@
 import random
 from collections import Counter
 from collections.abc import Iterable
+from datetime import date
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.functions import hour, timestamp_millis, to_date
 
-from pipeline.rollups import HOUR_MS, MINUTE_MS, PARTS, ROLLUP, coarser, rolled_up, unrolled
+from pipeline import delta, rollups
+from pipeline.rollups import (
+    HOUR_MS,
+    MINUTE_MS,
+    PARTS,
+    ROLLUP,
+    ROLLUPS,
+    coarser,
+    divided,
+    rolled_up,
+    unrolled,
+)
+from pipeline.tables import TimeRange
 from tests.support.telemetry.usage_rows import START_MS, Row, frame, usage_row
 
 FAMILIES: Final = tuple(PARTS)
@@ -108,7 +124,9 @@ def test_a_step_is_the_sum_of_its_rows(spark: SparkSession, seed: int) -> None:
             for row in found.values():
                 assert (
                     row["dt"]
-                    == ("2025-11-21", "2025-11-22")[row["ts_ms"] >= START_MS + 24 * HOUR_MS]
+                    == (date(2025, 11, 21), date(2025, 11, 22))[
+                        row["ts_ms"] >= START_MS + 24 * HOUR_MS
+                    ]
                 )
                 assert {row[name] for name in row.keys() - own} <= {None}
         kept.unpersist()
@@ -123,3 +141,70 @@ def test_a_row_of_the_usage_log_is_a_partial_sum(spark: SparkSession) -> None:
     found = found_in(coarser(mixed, HOUR_MS), "api")
     sums = expected("api", rows, HOUR_MS)
     assert {key: {name: row[name] for name in sums[key]} for key, row in found.items()} == sums
+
+
+@pytest.mark.parametrize(
+    ("span", "parts"),
+    [
+        (TimeRange(), [(HOUR_MS, TimeRange())]),
+        (TimeRange(HOUR_MS, 3 * HOUR_MS), [(HOUR_MS, TimeRange(HOUR_MS, 3 * HOUR_MS))]),
+        (TimeRange(1000, 2000), [(None, TimeRange(1000, 2000))]),
+        (
+            TimeRange(HOUR_MS - 61_000, HOUR_MS + 61_000),
+            [
+                (MINUTE_MS, TimeRange(HOUR_MS - 60_000, HOUR_MS + 60_000)),
+                (None, TimeRange(HOUR_MS - 61_000, HOUR_MS - 60_000)),
+                (None, TimeRange(HOUR_MS + 60_000, HOUR_MS + 61_000)),
+            ],
+        ),
+        (
+            TimeRange(None, 2 * HOUR_MS + MINUTE_MS),
+            [
+                (HOUR_MS, TimeRange(None, 2 * HOUR_MS)),
+                (MINUTE_MS, TimeRange(2 * HOUR_MS, 2 * HOUR_MS + MINUTE_MS)),
+            ],
+        ),
+    ],
+)
+def test_a_time_is_divided_into_the_longest_steps(
+    span: TimeRange, parts: list[tuple[int | None, TimeRange]]
+) -> None:
+    """Whole hours, at its ends whole minutes, at their ends seconds: nothing twice, and nothing left out."""
+    assert list(divided(span, (HOUR_MS, MINUTE_MS))) == parts
+    assert list(divided(span, ())) == [(None, span)]
+
+
+def test_any_time_has_the_figures_of_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+    """From tables with rollups and without: what is read for a time adds up to the rows in it."""
+    rows = made(random.Random(4), "entity", 150)
+    at = timestamp_millis("ts_ms")
+    raw = frame(spark, "entity", rows).withColumns({"dt": to_date(at), "hour": hour(at)})
+    uri = str(tmp_path)
+    delta.append(raw, f"{uri}/entity", app="test", version=1, partition_by=("dt", "hour"))
+    first_ms = START_MS + 22 * HOUR_MS
+    spans = (
+        TimeRange(),
+        TimeRange(first_ms + 65_000, first_ms + 2 * HOUR_MS + 59_000),
+        TimeRange(None, first_ms + HOUR_MS + MINUTE_MS),
+        TimeRange(first_ms + 125_000, first_ms + 130_000),
+    )
+    for with_rollups in (False, True):
+        if with_rollups:
+            for name, step_ms in ROLLUPS.items():
+                made_rollup = rolled_up({"entity": raw}, step_ms)
+                delta.append(made_rollup, f"{uri}/{name}", app="test", version=1)
+        for span in spans:
+            read = rollups.read(spark, uri, "entity", span, HOUR_MS)
+            assert read is not None
+            ((count, requests),) = read.agg(sf.sum("rows"), sf.sum("requests")).collect()
+            of_span = [row for row in rows if span_has(span, row["ts_ms"])]
+            known = [row["requests"] for row in of_span if row["requests"] is not None]
+            assert (count or 0, requests or 0) == (len(of_span), sum(known))
+    assert rollups.read(spark, uri, "api", TimeRange(), HOUR_MS) is None
+    whole = rollups.read(spark, uri, "entity", TimeRange(), HOUR_MS)
+    assert whole is not None
+    assert whole.count() == rolled_up({"entity": raw}, HOUR_MS).count()
+
+
+def span_has(span: TimeRange, ts_ms: int) -> bool:
+    return (span.first_ms or 0) <= ts_ms < (span.end_ms or 1 << 60)

@@ -5,11 +5,11 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from pipeline import tables
 from pipeline.ingest.job import Ingest
 from pipeline.schema import API, DELAY
 from pipeline.stages import with_delays
-from pipeline.usage import usage
+from pipeline.tables import TimeRange
+from pipeline.usage import read_usage
 from tests.support.telemetry.usage_rows import START_MS, Row, frame, usage_row, write_usage_log
 
 WAIT, WHOLE = 88, 120
@@ -42,12 +42,12 @@ def test_a_table_of_an_older_sluice_gets_the_column(spark: SparkSession, tmp_pat
     row = usage_row("api", user="alice", client_id="a", boot="b1", seq=1, requests=9, **NEW)
     write_usage_log(log, [old(row)])
     Ingest(spark, str(log), uri, START_MS).run()
-    (before,) = usage({"api": tables.read(spark, uri, "api")}, ["user"]).collect()
+    (before,) = read_usage(spark, uri, ["api", "user"], TimeRange()).collect()
     assert (before["throttle_waited"], before["throttle_p50_ms"] > 3) == (3, False)
 
     write_usage_log(log, [row | {"boot": "b2", "user": "bob"}])
     Ingest(spark, str(log), uri, START_MS).run()
-    after = usage({"api": tables.read(spark, uri, "api")}, ["user"]).orderBy(sf.col("user"))
+    after = read_usage(spark, uri, ["api", "user"], TimeRange()).orderBy(sf.col("user"))
     assert [(each["user"], each["throttle_waited"]) for each in after.collect()] == [
         ("alice", 3),
         ("bob", 5),

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import hour, timestamp_millis, to_date
 
 from pipeline.errors import PipelineError
+from pipeline.rollups import unrolled
 from pipeline.tables import TimeRange
 from pipeline.usage import families_for, sorted_by, usage
 from proxy.core.stats import histogram
@@ -51,6 +52,10 @@ def table(spark: SparkSession, family: str, rows: Iterable[Row]) -> DataFrame:
     return frame(spark, family, rows).withColumns({"dt": to_date(at), "hour": hour(at)})
 
 
+def partial_sums(spark: SparkSession, family: str, rows: Iterable[Row]) -> DataFrame:
+    return unrolled(family, frame(spark, family, rows))
+
+
 def key(row: Row, by: Iterable[str]) -> tuple[object, ...]:
     at_h = (row["ts_ms"] - START_MS) // HOUR_MS
     day = ("2025-11-21", "2025-11-22")[at_h // 24]
@@ -71,7 +76,10 @@ def test_figures_of_clients_come_from_entity_and_waits_from_api(
 ) -> None:
     """Both families have a row for each client and second; no sum counts one of them for the other."""
     entity, api = made("entity"), made("api")
-    report = usage({"entity": table(spark, "entity", entity), "api": table(spark, "api", api)}, by)
+    report = usage(
+        {"entity": partial_sums(spark, "entity", entity), "api": partial_sums(spark, "api", api)},
+        by,
+    )
     found = {key_of(row, by): row for row in report.toArrow().to_pylist()}
 
     for column in ("requests", "charged", "exempt", "request_bytes", "response_bytes", "throttled"):
@@ -119,7 +127,7 @@ def check_waits(figures: Row, rows: list[Row]) -> None:
 def test_by_api_and_by_topic_only_their_own_family_has_figures(spark: SparkSession) -> None:
     """How requests ended by API; records and bytes by topic, most bytes first."""
     api, topic = made("api"), made("topic")
-    by_api = usage({"api": table(spark, "api", api)}, ["api", "user"]).toArrow().to_pylist()
+    by_api = usage({"api": partial_sums(spark, "api", api)}, ["api", "user"]).toArrow().to_pylist()
     by = ("api", "user")
     assert {key_of(row, by): row["ended"] for row in by_api} == sums(api, by, "requests")
     assert {key_of(row, by): row["replied_request_bytes"] for row in by_api} == sums(
@@ -127,7 +135,7 @@ def test_by_api_and_by_topic_only_their_own_family_has_figures(spark: SparkSessi
     )
     assert "requests" not in by_api[0]
 
-    report = sorted_by(usage({"topic": table(spark, "topic", topic)}, ["topic"]), ["topic"])
+    report = sorted_by(usage({"topic": partial_sums(spark, "topic", topic)}, ["topic"]), ["topic"])
     by_topic = report.toArrow().to_pylist()
     for column in ("produce_records", "fetch_bytes", "fetch_replies"):
         found = {(row["topic"],): row[column] for row in by_topic}
@@ -160,8 +168,8 @@ def test_columns_that_no_family_has_together_are_refused() -> None:
 
 def test_a_client_in_one_family_only_has_a_line(spark: SparkSession) -> None:
     """An arrival in the last second of a log has no end in it; an unknown column to sort by is named."""
-    entity = table(spark, "entity", numbered([usage_row("entity", user="a", requests=3)]))
-    api = table(spark, "api", numbered([usage_row("api", user="b", requests=2)]))
+    entity = partial_sums(spark, "entity", numbered([usage_row("entity", user="a", requests=3)]))
+    api = partial_sums(spark, "api", numbered([usage_row("api", user="b", requests=2)]))
     report = usage({"entity": entity, "api": api}, ["user"])
     rows = sorted_by(report, ["user"]).select("user", "requests", "ended").collect()
     assert [tuple(row) for row in rows] == [("a", 3, None), ("b", None, 2)]

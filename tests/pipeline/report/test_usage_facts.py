@@ -13,6 +13,7 @@ from pipeline.report.usage_facts import (
     throttling_of,
     traffic_of,
 )
+from pipeline.rollups import unrolled
 from tests.support.pipeline.report_facts import empty_facts
 from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
 
@@ -34,7 +35,7 @@ def entity(spark: SparkSession) -> DataFrame:
     rows.append(row(9, ALICE, 10))  # its quota was removed
     rows += [row(n, BOB, 20, instance="pod-2") for n in range(0, 10, 2)]
     rows += [row(3, ClientName(f"user-{n}", "app"), 1) for n in range(7)]
-    return frame(spark, "entity", rows).persist()
+    return unrolled("entity", frame(spark, "entity", rows)).persist()
 
 
 def test_the_scope_is_the_sum_of_all_rows(entity: DataFrame) -> None:
@@ -104,7 +105,7 @@ def test_a_million_client_ids_do_not_come_to_the_driver(spark: SparkSession) -> 
     """Lists are cut in Spark: with most requests, and with most throttled ones."""
     many = spark.range(20_000).selectExpr(
         *("'u' as user", "concat('c', id) as client_id", "0L as throttle_ms", "0L as throttle_ms_max"),
-        *("id as requests", "id as charged", "20000 - id as throttled", f"{START_MS}L as ts_ms"),
+        *("id as requests", "id as charged", "20000 - id as throttled", f"{START_MS}L as end_ms"),
         *("cast(null as string) as quota_entity", "cast(null as double) as quota_rate"),
         "cast(null as string) as enforcement",
     )  # fmt: skip

@@ -5,6 +5,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.report.facts import ClientName, Wait
 from pipeline.report.wait_facts import by_api, by_client, stages_of, waits_of
+from pipeline.rollups import unrolled
 from pipeline.schema import STAGES
 from tests.support.telemetry.usage_rows import frame, usage_row
 
@@ -19,7 +20,7 @@ def test_histograms_are_added_by_api_and_by_client(spark: SparkSession) -> None:
         usage_row("api", user=each.user, client_id=each.client_id, api=api, requests=4, **waited)
         for each, api in ((alice, "Produce"), (alice, "Fetch"), (bob, "Produce"))
     ]
-    api = frame(spark, "api", rows)
+    api = unrolled("api", frame(spark, "api", rows))
 
     apis = {(each.name, each.stage): each for each in by_api(api)}
 
