@@ -139,29 +139,25 @@ def coarser(rollup: DataFrame, step_ms: int) -> DataFrame:
 def read(
     spark: SparkSession, uri: str, family: str, span: TimeRange, step_ms: int
 ) -> DataFrame | None:
-    """Return the rows of a family's clients in a time, as a rollup with partial sums of steps of `step_ms` or shorter ones.
+    """Return the rows of a family's clients in a time, as partial sums with the columns of a rollup.
 
-    They come from the table with the longest steps that fit, and the ends of the time from finer ones. None if there is
-    no table of the family. Raises PipelineError if its columns do not fit.
+    No sum is of more than one step of `step_ms`. They come from the table with the longest steps that fit, and the ends
+    of the time from finer ones. None if there is no table of the family. Raises PipelineError if columns do not fit.
     """
     rows = tables.maybe_read(spark, uri, family)
     if rows is None:
         return None
-    found = {
-        name: delta.maybe_read(spark, tables.table_uri(uri, name))
-        for name, length_ms in ROLLUPS.items()
-        if step_ms % length_ms == 0
-    }
-    rollups = {
-        ROLLUPS[name]: tables.with_columns(name, rollup, ROLLUP)
-        for name, rollup in found.items()
-        if rollup is not None
-    }
+    found = {}
+    for name, length_ms in ROLLUPS.items():
+        rollup_uri = tables.table_uri(uri, name)
+        rollup = delta.maybe_read(spark, rollup_uri) if step_ms % length_ms == 0 else None
+        if rollup is not None:
+            found[length_ms] = tables.with_columns(rollup_uri, rollup, ROLLUP)
     parts = (
         unrolled(family, each.of(rows))
         if length_ms is None
-        else each.of(rollups[length_ms].where(sf.col("family") == family))
-        for length_ms, each in divided(span, tuple(rollups))
+        else each.of(found[length_ms].where(sf.col("family") == family))
+        for length_ms, each in divided(span, tuple(found))
     )
     return tables.of_clients(_together(parts))
 
