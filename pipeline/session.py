@@ -14,8 +14,11 @@ Rules:
 from __future__ import annotations
 
 import atexit
+import logging
 import os
+import signal
 import sys
+import threading
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib.resources import as_file, files
@@ -118,7 +121,10 @@ def open_session(
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what fails is raised as well
+    logging.getLogger().addFilter(_is_not_of_py4j)
+    with _interrupt_held():
+        spark = builder.getOrCreate()
     code, of_submit, _ = __file__.rpartition(f".zip{os.sep}")
     if of_submit:
         # The workers have it from `spark-submit --py-files`, but those on the driver, which streams start, do not.
@@ -126,6 +132,35 @@ def open_session(
     elif is_submitted() or not is_local(chosen["spark.master"]):
         spark.sparkContext.addPyFile(str(_code_zip()))
     return spark
+
+
+@contextmanager
+def _interrupt_held() -> Iterator[None]:
+    """Hold an interrupt until Java runs: while it starts, Python would end and leave it alone.
+
+    The handler stays what it was. PySpark's own would ask Java to cancel the jobs over a connection that is in use, and
+    print what comes of it; the end of the session cancels them.
+    """
+    if threading.current_thread() is not threading.main_thread():  # only that one has interrupts
+        yield
+        return
+    held: list[int] = []
+
+    def hold(number: int, _: object) -> None:
+        held.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if held:
+        raise KeyboardInterrupt
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return whether a record of the root logger is not py4j's, which tells of an interrupt there."""
+    return record.module != "java_gateway"
 
 
 def is_submitted() -> bool:

@@ -59,7 +59,8 @@ def with_spark(
         conf = kwargs.pop("conf", None)
         assert master is None or isinstance(master, str)  # noqa: S101 - click's own types
         assert isinstance(conf, dict)  # noqa: S101 - as above
-        with spark_session(job.__name__, master=master, conf=conf) as spark:
+        name = click.get_current_context().info_name or job.__name__
+        with spark_session(name, master=master, conf=conf) as spark:
             return job(spark, *args, **kwargs)
 
     return run

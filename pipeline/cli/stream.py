@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
-from pipeline.cli.options import spark_options
+from pipeline.cli.options import spark_options, spark_session
 from pipeline.cli.printing import tell
 
 if TYPE_CHECKING:
@@ -110,11 +110,11 @@ def stream(
         raise click.UsageError(f"SOURCE: found {source!r}, expected {TOPIC}TOPIC")
 
     from pipeline.jars import KAFKA, locked_jars  # noqa: PLC0415 - Spark, which --help need not wait for
-    from pipeline.session import is_submitted, session  # noqa: PLC0415 - as above
+    from pipeline.session import is_submitted  # noqa: PLC0415 - as above
     from pipeline.stream import queries, sources  # noqa: PLC0415 - as above
 
     jars = locked_jars(KAFKA) if over_kafka and not is_submitted() else ()
-    with session("sluice-pipeline stream", master=master, jars=jars, settings=conf) as spark:
+    with spark_session("stream", master=master, conf=conf, jars=jars) as spark:
         properties = sources.client_properties(
             spark, kafka, kafka_config.read() if kafka_config else ""
         )

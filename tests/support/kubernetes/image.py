@@ -147,6 +147,17 @@ def require_tools() -> None:
 def build(layout: Path, *options: str) -> None:
     """Build the image into the OCI layout `layout`, with further options of `buildah build`.
 
+    Raises as `build_from` does.
+    """
+    layout.parent.mkdir(parents=True, exist_ok=True)
+    name = f"localhost/sluice:{hashlib.sha256(str(layout).encode()).hexdigest()[:12]}"
+    build_from("Dockerfile", name, *options)
+    _buildah("push", name, f"oci:{layout}:sluice")
+
+
+def build_from(dockerfile: str, name: str, *options: str) -> None:
+    """Build a Dockerfile of this checkout as the image `name`, with further options of `buildah build`.
+
     Raises:
         ImageUnavailableError: this machine cannot make the base of it.
         RuntimeError: the Dockerfile does not build on that base, which is a fault and no reason to skip.
@@ -155,9 +166,7 @@ def build(layout: Path, *options: str) -> None:
     secrets = CACHE / "secrets"
     secrets.mkdir(exist_ok=True)
     (secrets / "pip.conf").write_text(_pip_settings())
-    layout.parent.mkdir(parents=True, exist_ok=True)
     certificates = Path(os.environ.get("PIP_CERT", _CERTIFICATES))
-    name = f"localhost/sluice:{hashlib.sha256(str(layout).encode()).hexdigest()[:12]}"
     try:
         _buildah(
             *("build", "--pull-never", "--layers", "--timestamp", EPOCH, *options),
@@ -168,11 +177,22 @@ def build(layout: Path, *options: str) -> None:
                 "--secret",
                 f"id=ca,src={certificates}",
             ),
-            *("--tag", name, str(ROOT)),
+            *("--file", str(ROOT / dockerfile), "--tag", name, str(ROOT)),
         )
     except ImageUnavailableError as error:  # this machine has made the base, so it can build
-        raise RuntimeError(f"the Dockerfile does not build: {error}") from None
-    _buildah("push", name, f"oci:{layout}:sluice")
+        raise RuntimeError(f"the {dockerfile} does not build: {error}") from None
+
+
+def run_in(name: str, command: Sequence[str], *options: str) -> str:
+    """Run a command in a new container of an image, with options of `buildah run`; return what it printed.
+
+    Raises ImageUnavailableError with what it said if it fails.
+    """
+    container = _buildah("from", "--pull-never", name).strip()
+    try:
+        return _buildah("run", *options, container, "--", *command)
+    finally:
+        _buildah("rm", container)
 
 
 def _unpack(image: BuiltImage) -> None:
