@@ -60,18 +60,11 @@ def test_the_driver_runs_a_job_of_the_package(tmp_path: Path) -> None:
     assert "entity: 5 lines, 5 rows added" in said
 
 
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        ("-Dspark.network.timeout=9s", r"127\.0\.0\.1:1"),
-        ("-XX:No flag", "Unrecognized VM option 'No flag'"),
-    ],
-)
-def test_the_executor_asks_the_driver_that_is_named(option: str, said: str) -> None:
-    """Its variables become words and options of Java: a driver that is not there ends it, and a wrong option."""
+def test_the_executor_asks_the_driver_that_is_named() -> None:
+    """Its variables become words and options of Java; a driver that is not there ends it."""
     variables = {
         "SPARK_JAVA_OPT_0": "-Dspark.port.maxRetries=0",
-        "SPARK_JAVA_OPT_1": option,
+        "SPARK_JAVA_OPT_1": "-Dspark.network.timeout=9s",
         "SPARK_EXECUTOR_MEMORY": "256m",
         "SPARK_EXECUTOR_CORES": "1",
         "SPARK_EXECUTOR_ID": "7",
@@ -84,7 +77,7 @@ def test_the_executor_asks_the_driver_that_is_named(option: str, said: str) -> N
     }
     options = [word for pair in variables.items() for word in ("--env", "=".join(pair))]
 
-    with pytest.raises(ImageUnavailableError, match=said):
+    with pytest.raises(ImageUnavailableError, match=r"127\.0\.0\.1:1"):
         run_in(IMAGE, [ENTRYPOINT, "executor"], *options)
 
 
