@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipeline.recommend.recommendation import Recommendation
+    from pipeline.recommend.rules import QuotaRule
 
 LEVELS = {"auto": "auto", "user": "user", "client-id": "client_id", "both": "both"}
 COLUMNS = (
-    *("entity", "limit", "per second", "p50", "p99", "p99.9", "max", "windows", "instances"),
+    *("entity", "limit", "per second", "need", "mean", "max", "seconds", "instances"),
     *("skew", "predicted throttled", "why"),
 )
 MAX_NAME_CHARS = 60
@@ -37,6 +38,24 @@ def _limits(_context: click.Context, _option: click.Parameter, given: str) -> tu
     return tuple(key for key in KEYS if key in asked)
 
 
+class Percent(click.ParamType[float]):
+    """A share, given in percent with or without its sign."""
+
+    name = "percent"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the share, from 0 to 1."""
+        try:
+            share = float(str(value).removesuffix("%")) / 100
+        except ValueError:
+            share = -1.0
+        if not 0 <= share < 1:
+            self.fail(f"found {value!r}, expected a percentage from 0 to below 100", param, ctx)
+        return share
+
+
 @click.command()
 @click.argument("tables")
 @click.option(
@@ -47,12 +66,12 @@ def _limits(_context: click.Context, _option: click.Parameter, given: str) -> tu
     help="The quota file to write. [default: -, standard output]",
 )
 @click.option(
-    "--percentile", type=click.FloatRange(0, 100, min_open=True), default=99.9, show_default=True,
-    help="The share of a client's windows that pass, in percent.",
+    "--target", type=Percent(), default="1%", show_default=True,
+    help="The need is the smallest limit that throttles at most this share of the requests.",
 )  # fmt: skip
 @click.option(
     "--headroom", type=click.FloatRange(min=0, min_open=True), default=1.1, show_default=True,
-    help="The limit is the percentile times this.",
+    help="The limit is the need times this.",
 )  # fmt: skip
 @click.option(
     "--limit", "limits", default=",".join(KEYS), callback=_limits, metavar="KEYS", show_default=True,
@@ -71,8 +90,12 @@ def _limits(_context: click.Context, _option: click.Parameter, given: str) -> tu
     help="Rules of each kind besides the default, at most (a user may need two).",
 )  # fmt: skip
 @click.option(
-    "--enforcement", type=click.Choice(["entity", "channel"]), default="entity", show_default=True,
-    help="The setting of the quota policy that the back-test assumes.",
+    "--enforcement", type=click.Choice(["entity", "channel"]),
+    help="How the quotas will be enforced. [default: as when the rows were recorded, else entity]",
+)  # fmt: skip
+@click.option(
+    "--burst-seconds", type=click.FloatRange(0, 3600), default=2.0, show_default=True,
+    help="entity: how many seconds' worth may pass at once.",
 )  # fmt: skip
 @click.option("--no-backtest", is_flag=True, help="Do not predict what the rules throttle.")
 @click.option("--json", "as_json", is_flag=True, help="Print the rules as JSON, not as a table.")
@@ -81,13 +104,14 @@ def recommend(
     spark: SparkSession,
     tables: str,
     output: str,
-    percentile: float,
+    target: float,
     headroom: float,
     limits: tuple[str, ...],
     level: str,
     min_rate: float,
     max_rules: int,
-    enforcement: Literal["entity", "channel"],
+    enforcement: Literal["entity", "channel"] | None,
+    burst_seconds: float,
     *,
     no_backtest: bool,
     as_json: bool,
@@ -96,8 +120,8 @@ def recommend(
 
     Sluice takes the file as it is: by the setting quotas_file of the policy quota, or by
     `sluice quotas apply FILE`. Rates are those of one Sluice. The table says why each rule
-    is there, and which share of requests it is predicted to throttle: the rules are fitted to the
-    first 70 % of the time and tried on the rest.
+    is there, and which share of requests it is predicted to throttle: rules that are fitted to the
+    first 70 % of the time are tried on the rest.
     """
     from pipeline.recommend.recommendation import Wishes  # noqa: PLC0415 - Spark, which --help need not wait for
     from pipeline.recommend.recommendation import recommend as find  # noqa: PLC0415 - as above
@@ -110,9 +134,10 @@ def recommend(
     wishes = Wishes(
         LEVELS[level],  # type: ignore[arg-type] # the values of LEVELS are levels
         limits,
-        percentile,
+        target,
         sizing,
         enforcement,
+        burst_seconds,
         tests=not no_backtest,
     )
     found = find(spark, tables, wishes)
@@ -136,14 +161,21 @@ def as_rows(found: Recommendation) -> list[dict[str, object]]:
             "client_id": rule.entity.client_id,
             "limit": rule.key,
             "per_second": rule.limit,
-            **{name: getattr(rule.need, name) for name in ("p50", "p99", "p999", "max")},
-            **{name: getattr(rule.need, name) for name in ("windows", "instances", "skew")},
+            "need": rule.need.value,
+            **{name: getattr(rule.need, name) for name in ("mean", "max")},
+            **{name: getattr(rule.need, name) for name in ("seconds", "instances", "skew")},
             "covers": rule.covers,
-            "predicted_throttled_share": found.shares.get((rule.entity, rule.key)),
+            "predicted_throttled_share": _share(found, rule),
+            "above_target": found.above_target(rule),
             "reason": rule.reason,
         }
         for rule in found.rules
     ]
+
+
+def _share(found: Recommendation, rule: QuotaRule) -> float | None:
+    tried = found.tried.get((rule.entity, rule.key))
+    return None if tried is None else tried.share
 
 
 def as_table(found: Recommendation) -> str:
@@ -157,15 +189,16 @@ def as_table(found: Recommendation) -> str:
         table.add_column(name, justify="left" if place in {0, 1, len(COLUMNS) - 1} else "right")
     for rule in found.rules:
         unit = 1.0 if rule.key == REQUEST_RATE else 1024.0
-        need, share = rule.need, found.shares.get((rule.entity, rule.key))
-        rates = (rule.limit, need.p50, need.p99, need.p999, need.max)
+        need, share = rule.need, _share(found, rule)
+        rates = (rule.limit, need.value, need.mean, need.max)
+        above = f"; above the target of {found.target:.4g}" if found.above_target(rule) else ""
         cells = (
             _shown(entity_text(rule.entity)),
             rule.key if unit == 1 else f"{rule.key}, KiB",
             *(f"{rate / unit:,.1f}".removesuffix(".0") for rate in rates),
-            *(f"{need.windows:,}", str(need.instances), f"{need.skew:.2f}"),
+            *(f"{need.seconds:,}", str(need.instances), f"{need.skew:.2f}"),
             "-" if share is None else f"{share:.2%}",
-            _shown(rule.reason),
+            f"{_shown(rule.reason)}{above}",
         )
         table.add_row(*map(Text, cells))
     console = Console(width=LINE_CHARS, color_system=None, markup=False)

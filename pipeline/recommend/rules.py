@@ -4,11 +4,12 @@ The algorithm, for each kind of limit by itself:
 
 1. The level. Where clients authenticate, names are users, because a limit of a user outranks one of a client id, and a
    client id is a claim. Else they are client ids. `both` makes each pair of user and client id a name.
-2. The need of a name is the percentile of its window rates times the headroom, rounded up, at least the smallest rate.
+2. The limit of a name is its need (`pipeline.recommend.needs`) times the headroom, rounded up, at least the smallest
+   rate.
 3. Names are sorted by their need, the largest first, then by name. The first k get a rule of their own, and the default
-   rule has the need of the next one: it covers all others. k is the smallest number for which the rules together grant
-   at most SLACK times what all names need (the default counts once for each name that it covers), or `max_rules`. So a
-   million quiet client ids and three busy ones are four rules.
+   rule has the need of the next one: it covers all others, and none of them needs more. k is the smallest number for
+   which the rules together grant at most SLACK times what all names need (the default counts once for each name that it
+   covers), or `max_rules`. So a million quiet client ids and three busy ones are four rules.
 4. A user with a rule of its own and several client ids: if the others together need at most SPLIT of the user's need
    without the busiest one, that one gets a rule (user and client id), and the user's own rule is for the rest.
 
@@ -41,11 +42,9 @@ class RecordedNeed(NamedTuple):
     client_ids: int
     value: float
     fitted: float | None
-    p50: float
-    p99: float
-    p999: float
+    mean: float
     max: float
-    windows: int
+    seconds: int
     instances: int
     skew: float
 
@@ -120,6 +119,8 @@ def choose(key: str, measured: Measured, sizing: Sizing, level: str) -> Iterator
     if covered > 0:
         need = largest[own]
         entity = _default(level)
+        fitted = max((each.fitted or 0.0 for each in largest[own:]), default=0.0)
+        need = need._replace(fitted=fitted or None)
         words = f"covers {covered} {_kind(level)}{'s' * (covered > 1)}; {_words(need)} needs most"
         yield QuotaRule(entity, key, limits[own], _fitted(key, need, sizing), need, covered, words)
 

@@ -85,13 +85,17 @@ class ClientUse(NamedTuple):
 
 
 class EntityNeed(NamedTuple):
-    """The rate that an entity used, in the windows of the policy on one Sluice, and its quotas."""
+    """The request rates of an entity on one Sluice, per second."""
 
     name: str
-    p50: float
-    p999: float
+    entity: tuple[str | None, str | None]
+    """User and client id; None is not told apart."""
+    mean: float
+    """Of the seconds in which it sent something."""
+    need: float
+    """The smallest limit that throttles few of its requests, as `pipeline.recommend.needs` has it."""
     quota: float | None
-    """The request rate in force."""
+    """The limit in force."""
     recommended: float | None
 
 

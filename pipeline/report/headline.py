@@ -3,7 +3,7 @@
 Rules:
 - A client counts as throttled from NOTABLE_SHARE of its requests on. The one with most throttled requests comes first,
   because a thousand delays of one client weigh more than the only request of another.
-- A quota ends the throttling of a client if the prediction at that quota is below ENDED_SHARE.
+- The quota that would have ended the throttling of a client is the recommended one, if it is not below the need.
 - The knee of the what-if curve is the point with the largest distance from the line between its ends (the rule of
   Kneedle, Satopää et al. 2011; factors on a logarithmic axis), if that distance is worth a mark.
 - Losses are named before anything is concluded from the rest: see `caution`.
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from pipeline.report.facts import ClientName, ClientUse, EntityNeed, ReportFacts, SweepCell
 
 NOTABLE_SHARE: Final = 0.01
-ENDED_SHARE: Final = 0.01
 NEAR_QUOTA: Final = 0.8
 WASTEFUL: Final = 3.0
 """A quota this many times above the need limits nothing."""
@@ -52,15 +51,6 @@ def most_throttled(clients: Iterable[ClientUse]) -> list[ClientUse]:
     """Return the clients that were notably throttled, those with most throttled requests first."""
     found = [each for each in clients if each.throttled_share >= NOTABLE_SHARE]
     return sorted(found, key=lambda each: (-each.throttled, each.client))
-
-
-def maybe_enough(cells: Iterable[SweepCell], client: ClientName) -> SweepCell | None:
-    """Return the prediction with the smallest quota that ends the throttling of a client, or None."""
-    own = sorted((each for each in cells if each.client == client), key=lambda each: each.factor)
-    for place, cell in enumerate(own):
-        if cell.accepted and all(each.throttled_share < ENDED_SHARE for each in own[place:]):
-            return cell
-    return None
 
 
 def curve_of(cells: Iterable[SweepCell]) -> list[CurvePoint]:
@@ -155,11 +145,16 @@ def _throttled(use: ClientUse, names: dict[ClientName, str]) -> str:
 
 
 def _remedy(facts: ReportFacts, use: ClientUse) -> str:
-    enough = maybe_enough(facts.sweep, use.client)
-    if enough is None or enough.quota_rate is None or enough.quota_rate <= (use.quota_rate or 0):
+    own = (need for need in facts.needs if _is_of(need, use.client))
+    recommended = next((n.recommended for n in own if n.need <= (n.recommended or 0)), None)
+    if recommended is None or recommended <= (use.quota_rate or 0):
         return "."
     present = f" instead of {figure(use.quota_rate)}" if use.quota_rate is not None else ""
-    return f". {figure(enough.quota_rate)} requests/s{present} would have ended that."
+    return f". {figure(recommended)} requests/s{present} would have ended that."
+
+
+def _is_of(need: EntityNeed, client: ClientName) -> bool:
+    return all(mine in (None, its) for mine, its in zip(need.entity, client, strict=True))
 
 
 def _plural(word: str, counted: Sequence[object]) -> str:
@@ -169,14 +164,14 @@ def _plural(word: str, counted: Sequence[object]) -> str:
 
 def _quotas(facts: ReportFacts) -> Iterator[str]:
     limited = [(each, each.quota) for each in facts.needs if each.quota]
-    tight = [(each, quota) for each, quota in limited if NEAR_QUOTA * quota <= each.p999 <= quota]
+    tight = [(each, quota) for each, quota in limited if NEAR_QUOTA * quota <= each.need <= quota]
     if tight:
-        need, quota = max(tight, key=lambda pair: pair[0].p999 / pair[1])
+        need, quota = max(tight, key=lambda pair: pair[0].need / pair[1])
         yield (
-            f"{_name(need)} is close to its quota: 99.9 % of the time it needs up to {figure(need.p999)}"
+            f"{_name(need)} is close to its quota: it needs {figure(need.need)}"
             f" of {figure(quota)} requests/s."
         )
-    loose = [each for each, quota in limited if each.p999 * WASTEFUL <= quota]
+    loose = [each for each, quota in limited if each.need * WASTEFUL <= quota]
     if loose:
         if len(loose) == 1:
             yield f"The quota of {_name(loose[0])} is more than three times the need: it limits nothing."

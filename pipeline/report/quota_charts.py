@@ -45,31 +45,31 @@ def needs_shown(facts: ReportFacts) -> list[EntityNeed]:
     """Return the entities of the chart: those over their quota first, then by need."""
 
     def over(need: EntityNeed) -> float:
-        return need.p999 / need.quota if need.quota else 0.0
+        return need.need / need.quota if need.quota else 0.0
 
-    every = sorted(facts.needs, key=lambda need: (-(over(need) > 1), -need.p999, need.name))
+    every = sorted(facts.needs, key=lambda need: (-(over(need) > 1), -need.need, need.name))
     return every[:MAX_NEEDS]
 
 
 def needs(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
-    """Return a dumbbell for each entity: its median and p99.9 rate, its present quota and the recommended one."""
+    """Return a dumbbell for each entity: its mean rate and its need, its present quota and the recommended one."""
     shown = needs_shown(facts)
     labels = labels_of((each.name for each in shown), size.name_columns)
     rows = [
         {
             "name": labels[each.name],
-            "p50": max(each.p50, LEAST_RATE),
-            "p999": max(each.p999, LEAST_RATE),
+            "mean": max(each.mean, LEAST_RATE),
+            "need": max(each.need, LEAST_RATE),
             "quota": each.quota,
             "recommended": each.recommended,
-            "tight": each.quota is not None and each.p999 > each.quota,
+            "tight": each.quota is not None and each.need > each.quota,
         }
         for each in shown
     ]
     every = [
         max(value, LEAST_RATE)
         for each in shown
-        for value in (each.p50, each.p999, each.quota, each.recommended)
+        for value in (each.mean, each.need, each.quota, each.recommended)
         if value is not None
     ]
     low, high = min(every) * 0.8, max(every) * 1.25
@@ -84,9 +84,11 @@ def needs(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
     base = alt.Chart(data_of(rows)).encode(
         y=alt.Y("name:N", sort=list(labels.values()), axis=names_axis(labels.values(), grid=True))
     )
-    span = base.mark_rule(color=FLOW, strokeWidth=5, opacity=0.45).encode(x=x("p50:Q"), x2="p999:Q")
-    median = base.mark_point(color=FLOW, filled=True, size=46, opacity=1).encode(x=x("p50:Q"))
-    most = base.mark_point(color=FLOW, filled=True, size=110, opacity=1).encode(x=x("p999:Q"))
+    span = base.mark_rule(color=FLOW, strokeWidth=5, opacity=0.45).encode(
+        x=x("mean:Q"), x2="need:Q"
+    )
+    mean = base.mark_point(color=FLOW, filled=True, size=46, opacity=1).encode(x=x("mean:Q"))
+    need = base.mark_point(color=FLOW, filled=True, size=110, opacity=1).encode(x=x("need:Q"))
     present = (
         base.transform_filter("datum.quota != null")
         .mark_tick(thickness=3, size=20, opacity=1)
@@ -102,9 +104,7 @@ def needs(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:
         )
         .encode(x=x("recommended:Q"))
     )
-    return finished(
-        layered(span, median, most, present, recommended), size, ROW_PX * len(shown) + 40
-    )
+    return finished(layered(span, mean, need, present, recommended), size, ROW_PX * len(shown) + 40)
 
 
 def curve(facts: ReportFacts, size: ChartSize) -> alt.TopLevelMixin:

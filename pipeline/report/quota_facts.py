@@ -71,7 +71,8 @@ def needs_of(
     for need, client in zip(every, clients, strict=True):
         keys = ((need.user, need.client_id), (need.user, None), (None, need.client_id))
         quota = next((quotas[key] for key in keys if key in quotas), None)
-        found.append(EntityNeed(names[client], need.p50, need.p999, quota, limit(need)))
+        entity = (need.user, need.client_id)
+        found.append(EntityNeed(names[client], entity, need.mean, need.value, quota, limit(need)))
     return tuple(found)
 
 

@@ -36,7 +36,7 @@ def needs_section(facts: ReportFacts) -> Iterator[str]:
     if not facts.needs:
         return
     shown = quota_charts.needs_shown(facts)
-    over = [each for each in facts.needs if each.quota is not None and each.p999 > each.quota]
+    over = [each for each in facts.needs if each.quota is not None and each.need > each.quota]
     limited = sum(each.quota is not None for each in facts.needs)
     title = (
         f"Quota against need: {len(over)} of {limited} quotas are below the need"
@@ -45,18 +45,19 @@ def needs_section(facts: ReportFacts) -> Iterator[str]:
     )
     yield section_of(
         title,
-        "Requests per second on one Sluice, over windows of 11 s, as the quota policy measures them; logarithmic. "
-        "A throttled client needs more than it could send, so its recommended quota counts the time it was blocked.",
+        "Requests per second on one Sluice; logarithmic. The need is the smallest quota that throttles at most 1 % of "
+        "the requests, by the enforcement in force. A throttled client needs more than it could send: its need is an "
+        "estimate, at most twice what it sent.",
         figure_of(
             partial(quota_charts.needs, facts),
-            "Median and p99.9 rate, quota and recommended quota of each entity",
+            "Mean rate, need, quota and recommended quota of each entity",
         ),
         key_of(
             (
-                ("small", FLOW, "median"),
-                ("large", FLOW, "p99.9"),
+                ("small", FLOW, "mean of the busy seconds"),
+                ("large", FLOW, "need"),
                 ("tick", BOUND, "quota"),
-                ("tick", THROTTLED, "quota below the p99.9"),
+                ("tick", THROTTLED, "quota below the need"),
                 ("diamond", BOUND, "recommended"),
             )
         ),
@@ -64,13 +65,13 @@ def needs_section(facts: ReportFacts) -> Iterator[str]:
             "The figures, in requests/s",
             [
                 TableColumn("entity", "name"),
-                *map(TableColumn, ("median", "p99.9", "quota", "recommended")),
+                *map(TableColumn, ("mean", "need", "quota", "recommended")),
             ],
             [
                 (
                     each.name,
-                    figure(each.p50),
-                    figure(each.p999),
+                    figure(each.mean),
+                    figure(each.need),
                     _or_dash(each.quota),
                     _or_dash(each.recommended),
                 )

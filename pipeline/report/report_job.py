@@ -1,24 +1,27 @@
 """The job `report`: the figures of a page from tables, from traces, and from a quota file if one is given.
 
 Rules:
-- The recommended quotas are those of the quota file, else p99.9 of the need and a tenth more, as `recommend` does.
+- The recommended quotas are those of the quota file, else the needs and a tenth more, as `recommend` has them.
 - Predictions are for the request rates in force, multiplied by FACTORS; without any in force, for the recommended ones.
 - They are made from the capture if it has (nearly) all requests, and at most MAX_CAPTURED; else from one-second rows.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as sf
 
 from pipeline import rollups, tables
-from pipeline.recommend.needs import ALL, Question, needs
-from pipeline.recommend.packed import packed
-from pipeline.recommend.recommendation import Wishes, recommend
+from pipeline.recommend.needs import ALL, Question
+from pipeline.recommend.recommendation import (
+    Wishes,
+    enforcement_in_force,
+    needs_of_clients,
+    rules_from,
+)
 from pipeline.recommend.rules import RecordedNeed, Sizing
 from pipeline.report.facts import CAPTURE, ROWS, ReportFacts
 from pipeline.report.labels import client_names
@@ -42,15 +45,14 @@ from pipeline.traces.findings import requests_of, slowest
 from pipeline.traces.otlp import read_spans
 from pipeline.whatif.jobs import read_quota_file, whatif_capture, whatif_tables
 from pipeline.whatif.predict import Candidate
+from policies.quota.config import QuotaLine
 from policies.quota.entity import REQUEST_RATE, ClientQuotas
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipeline.report.facts import EntityNeed
-    from policies.quota.config import QuotaLine
     from policies.quota.quota_file import QuotaFile
 
 FACTORS: Final = (0.5, 0.6, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)
@@ -138,9 +140,14 @@ class ReportJob:
         facts = usage_facts(self._spark, self._uri, self._now_ms, duplicates)
         present = present_quotas(facts.clients)
         self._say("needs")
-        facts = replace(facts, needs=self._needs(facts, present, given))
+        enforcement = enforcement_in_force(tables.read(self._spark, self._uri, "entity"))
+        level = level_of(present, facts.clients)
+        wishes = Wishes(level, (REQUEST_RATE,))
+        question = Question(level, wishes.limits, enforcement, wishes.burst_seconds, wishes.target)
+        facts, recommended = self._with_needs(facts, question, present, given)
         self._say("predictions")
-        facts = self._with_predictions(facts, present or self._recommended(facts, given).quotas)
+        candidate = Candidate(present or recommended, enforcement, factors=FACTORS)
+        facts = self._with_predictions(facts, candidate)
         if present:
             facts = replace(facts, sweep_of="the present quotas")
         if traces:
@@ -148,43 +155,36 @@ class ReportJob:
             facts = self._with_traces(facts, traces)
         return facts
 
-    def _needs(
-        self, facts: ReportFacts, present: Sequence[QuotaLine], given: QuotaFile | None
-    ) -> tuple[EntityNeed, ...]:
-        demand = packed(tables.read(self._spark, self._uri, "entity"))
-        question = Question(
-            level_of(present, facts.clients), (REQUEST_RATE,), 99.9, facts.scope.end_ms // 1000
-        )
-        uses = {"produces": sf.lit(1), "fetches": sf.lit(1)}
-        parts = 2 * self._spark.sparkContext.defaultParallelism
-        found = (
-            needs(demand.withColumns(uses), question, parts).where(sf.col("role") == ALL).persist()
-        )
+    def _with_needs(
+        self,
+        facts: ReportFacts,
+        question: Question,
+        present: Sequence[QuotaLine],
+        given: QuotaFile | None,
+    ) -> tuple[ReportFacts, Sequence[QuotaLine]]:
+        """Return the facts with needs, and the recommended quotas."""
+        entity = tables.read(self._spark, self._uri, "entity")
+        every = needs_of_clients(entity, None, question).persist()
         try:
             limited = [name for line in present for name in (line.user, line.client_id) if name]
             has_quota = sf.col("user").isin(limited) | sf.col("client_id").isin(limited)
-            columns = found.select(*RecordedNeed._fields)
+            columns = every.where(sf.col("role") == ALL).select(*RecordedNeed._fields)
             rows = [
                 *columns.orderBy(sf.desc("value"), "user", "client_id").limit(MAX_NEEDS).collect(),
                 *columns.where(has_quota).orderBy(sf.desc("value")).limit(MAX_NEEDS).collect(),
             ]
+            rules = rules_from(every, question, Sizing()) if given is None else []
         finally:
-            found.unpersist()
-        return needs_of(
-            dict.fromkeys(RecordedNeed(*row) for row in rows), present, _limit_by(given)
-        )
+            every.unpersist()
+        shown = dict.fromkeys(RecordedNeed(*row) for row in rows)
+        facts = replace(facts, needs=needs_of(shown, present, _limit_by(given)))
+        return facts, given.quotas if given is not None else [
+            QuotaLine(user=e.user, client_id=e.client_id, request_rate=rule.limit)
+            for rule in rules
+            for e in [rule.entity]
+        ]
 
-    def _recommended(self, facts: ReportFacts, given: QuotaFile | None) -> QuotaFile:
-        if given is None:
-            level = level_of((), facts.clients)
-            wishes = Wishes(level=level, limits=(REQUEST_RATE,), tests=False)
-            now = datetime.fromtimestamp(self._now_ms / 1000, UTC)
-            return recommend(self._spark, self._uri, wishes).file(now)
-        return given
-
-    def _with_predictions(self, facts: ReportFacts, lines: Sequence[QuotaLine]) -> ReportFacts:
-        enforcement = _enforcement(each.enforcement for each in facts.clients)
-        candidate = Candidate(lines, enforcement, factors=FACTORS)
+    def _with_predictions(self, facts: ReportFacts, candidate: Candidate) -> ReportFacts:
         captured = self._maybe_whole_capture(facts.scope.charged)
         if captured is None:
             predicted, source = whatif_tables(self._spark, self._uri, candidate), ROWS
@@ -209,11 +209,6 @@ class ReportJob:
         finally:
             requests.unpersist()
         return replace(facts, clients=clients, slowest=slowest_of(rows))
-
-
-def _enforcement(found: Iterable[str | None]) -> Literal["entity", "channel"]:
-    most = Counter(each for each in found if each).most_common(1)
-    return "channel" if most and most[0][0] == "channel" else "entity"
 
 
 def _limit_by(given: QuotaFile | None) -> Callable[[RecordedNeed], float | None]:

@@ -56,7 +56,7 @@ class ChannelLoop:
 
     def undelayed(self, recorded: OpenLoop) -> Flags:
         """Return the buckets whose rate never exceeds the limit."""
-        return recorded.passes_samples(self._samples, self._window_ms)
+        return recorded.passes_samples(self._limit, self._samples, self._window_ms)
 
     def advance(self, now: BucketSecond, delays: DelayCounts) -> tuple[Reals, Reals, Flags]:
         """Return what each client may send, by how much its clock advances, and that no request waits."""

@@ -43,8 +43,11 @@ FEW: Final = 3
 """Of so few seconds above the quota some are not whole; the largest count is taken."""
 BATCH_DISPERSION: Final = 1.5
 """A client whose counts vary less sends at random times, one request each; more does not come from chance."""
+ENOUGH_PAIRS: Final = 8
+"""So many pairs of successive seconds inside of runs tell whether a client sends in batches."""
 MAX_CLIENTS_OF_BUCKET: Final = 32
 NEVER: Final = 2**60
+_SECOND_BITS: Final = 36
 NO_QUOTA, ENTITY, CHANNEL = 0, 1, 2
 """The enforcement that a row was recorded under."""
 
@@ -88,29 +91,34 @@ class ClientDemand:
 
 
 def demand_of(
-    rows: Mapping[str, NDArray[np.generic]], bucket_of: Ints, limit: Reals
+    rows: Mapping[str, NDArray[np.generic]],
+    bucket_of: Ints,
+    limit: Reals,
+    max_raise: float = MAX_RAISE,
 ) -> ClientDemand:
-    """Return the demand of clients 0 to len(bucket_of) - 1. `rows` has the columns client, ts_ms, amount, requests,
+    """Return the demand of clients 0 to len(bucket_of) - 1, at most `max_raise` times what they sent.
+
+    `rows` has the columns client, ts_ms, amount, requests,
     connections, blocked_ms, recorded (the enforcement) and recorded_rate; rows of one client and second are added.
     """
     member = _members(rows, bucket_of)
     client = member[rows["client"].astype(np.int64)]
     second = rows["ts_ms"].astype(np.int64) // 1000
     raise_by, saturated = _raises(rows, len(bucket_of))
+    raise_by = np.minimum(raise_by, max_raise)
     amount = rows["amount"].astype(np.float64) * raise_by
     # The reply to a Fetch may come in a later second than the request: its bytes are of one request at least.
     requests = np.maximum(rows["requests"].astype(np.float64), amount > 0) * raise_by
-    order = np.lexsort((second, client))
-    client, second = client[order], second[order]
-    fresh = np.ones(len(client), bool)
-    fresh[1:] = (client[1:] != client[:-1]) | (second[1:] != second[:-1])
-    starts = np.flatnonzero(fresh)
+    key = client << _SECOND_BITS | second
+    order = None if (np.diff(key) > 0).all() else np.argsort(key, kind="stable")
+    if order is not None:  # most tables have their rows in order
+        key = key[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+        client, second = client[order][starts], second[order][starts]
 
     def added(column: Reals) -> Reals:
-        summed = np.add.reduceat(column[order], starts) if len(starts) else column[order]
-        return np.append(summed, 0.0)
+        return np.append(column if order is None else np.add.reduceat(column[order], starts), 0.0)
 
-    client, second = client[starts], second[starts]
     count = int(member.max(initial=-1)) + 1
     first_row = np.searchsorted(client, np.arange(count + 1)).astype(np.int64)
     session_end, next_session = _sessions(client, second)
@@ -135,28 +143,32 @@ def demand_of(
 
 def _raises(rows: Mapping[str, NDArray[np.generic]], clients: int) -> tuple[Reals, Reals]:
     """Return by how much each row's client would have sent more, and whether it was blocked all the time."""
-    requests = np.maximum(rows["requests"].astype(np.float64), 1e-9)
-    spent_ms = np.maximum(rows["connections"].astype(np.float64), 1.0) * 1000
-    blocked = np.minimum(rows["blocked_ms"].astype(np.float64) / spent_ms, 1.0)
-    recorded, rate = rows["recorded"], rows["recorded_rate"].astype(np.float64)
+    raise_by, saturated = np.ones(len(rows["client"])), np.zeros(len(rows["client"]))
+    limited = np.flatnonzero(rows["recorded"] != NO_QUOTA)
+    if not len(limited):
+        return raise_by, saturated
+    client = rows["client"][limited].astype(np.int64)
+    recorded, rate = rows["recorded"][limited], rows["recorded_rate"][limited].astype(np.float64)
+    requests = np.maximum(rows["requests"][limited].astype(np.float64), 1e-9)
+    spent_ms = np.maximum(rows["connections"][limited].astype(np.float64), 1.0) * 1000
+    blocked = np.minimum(rows["blocked_ms"][limited].astype(np.float64) / spent_ms, 1.0)
     interval_ms = 1000 / np.where(rate > 0, rate, np.inf)
     waited_ms = np.maximum(blocked * spent_ms / requests - interval_ms, 0.0) / 2
     lost = np.where(recorded == ENTITY, waited_ms * requests / spent_ms, blocked)
-    full = (recorded != NO_QUOTA) & (blocked >= SATURATED)
-    lost = np.where(full, 1.0, np.where(recorded == NO_QUOTA, 0.0, lost))
-    wanted = requests / np.maximum(1 - lost, 1 / MAX_RAISE)
+    full = blocked >= SATURATED
+    wanted = requests / np.maximum(1 - np.where(full, 1.0, lost), 1 / MAX_RAISE)
     # Seconds above the quota in which nothing was blocked yet.
-    client = rows["client"].astype(np.int64)
-    shows = (recorded != NO_QUOTA) & (requests > BURST * rate) & (blocked < UNBLOCKED)
+    shows = (requests > BURST * rate) & (blocked < UNBLOCKED)
     shown = np.bincount(client, shows, clients)[client]
     usual = np.bincount(client, requests * shows, clients)[client] / np.maximum(shown, 1)
     most = np.zeros(clients)
     np.maximum.at(most, client, requests * shows)
     usual = np.where(shown <= FEW, most[client], usual)  # some of a few seconds are cut short
-    mostly = (blocked >= MOSTLY_BLOCKED) & (recorded != NO_QUOTA)
+    mostly = blocked >= MOSTLY_BLOCKED
     known = np.maximum(np.where(mostly, usual, np.minimum(wanted, usual)), requests)
-    raised = np.where(shown > 0, known, wanted)
-    return raised / requests, (full & (shown == 0)).astype(np.float64)
+    raise_by[limited] = np.where(shown > 0, known, wanted) / requests
+    saturated[limited] = full & (shown == 0)
+    return raise_by, saturated
 
 
 def _members(rows: Mapping[str, NDArray[np.generic]], bucket_of: Ints) -> Ints:
@@ -178,18 +190,25 @@ def _members(rows: Mapping[str, NDArray[np.generic]], bucket_of: Ints) -> Ints:
 
 
 def _dispersion(client: Ints, second: Ints, requests: Reals, end: Ints, count: int) -> Reals:
-    """Return the dispersion of each client by the differences of successive seconds, idle ones included.
+    """Return the dispersion of each client by the differences of successive seconds.
 
-    The first and the last second of a session do not count: its client was not there for all of them.
+    The first and the last second of a session do not count: its client was not there for all of them. Nor do those of
+    a run of seconds without a pause, if what is left of the client's runs is enough to tell; else idle seconds count.
     """
     if not len(client):
         return np.zeros(count)
-    same = (client[1:] == client[:-1]) & (end[1:-1] == end[:-2])
-    inner = np.append(False, same) & np.append(same, False)
-    same &= inner[1:] & inner[:-1]
-    gap_s = (second[1:] - second[:-1])[same].astype(np.float64)
+
+    def inside(together: Flags) -> Flags:
+        inner = np.append(False, together) & np.append(together, False)
+        return np.asarray(together & inner[1:] & inner[:-1])
+
+    gap_s = second[1:] - second[:-1]
+    of_session = (client[1:] == client[:-1]) & (end[1:-1] == end[:-2])
+    of_run = inside(of_session & (gap_s == 1))
+    is_enough = np.bincount(client[1:], of_run, count) >= ENOUGH_PAIRS
+    same = np.where(is_enough[client[1:]], of_run, inside(of_session))
     before, after, whose = requests[:-1][same], requests[1:][same], client[1:][same]
-    squares = np.where(gap_s == 1, (after - before) ** 2, after**2 + before**2)
+    squares = np.where(gap_s[same] == 1, (after - before) ** 2, after**2 + before**2)
     variance = np.bincount(whose, squares, count) / 2
     total = np.bincount(whose, (before + after) / 2, count)
     return np.asarray(variance / np.maximum(total, 1e-9))

@@ -72,7 +72,8 @@ class EntityLoop:
 
     def undelayed(self, recorded: OpenLoop) -> Flags:
         """Return the buckets in which no request waits."""
-        return recorded.passes_schedule(self._schedules.burst_ms)
+        burst_s = self._schedules.burst_ms / 1000
+        return np.asarray(recorded.delayed_by_schedule(self._limit, burst_s, in_doubt=True) == 0)
 
     def advance(self, now: BucketSecond, delays: DelayCounts) -> tuple[Reals, Reals, Flags]:
         """Return what each client may send, by how much its clock advances, and whether requests of it wait."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Reals = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-_COLUMNS: Final = (
+COLUMNS: Final = (
     *NAMES,
     *("ts_ms", "charged", "connections", "blocked_ms", "enforcement", "quota_rate"),
 )
@@ -72,7 +72,7 @@ class Candidate:
         keys = {key for line in self.lines for key, _ in line.limits()}
         amounts = [AMOUNTS[key] for key in KEYS if key in keys]
         exempt = ["exempt"] if self.enforcement == "channel" else []
-        return tuple(dict.fromkeys((*_COLUMNS, *amounts, *exempt)))
+        return tuple(dict.fromkeys((*COLUMNS, *amounts, *exempt)))
 
     def quotas(self) -> ClientQuotas:
         """Return the limits as the policy looks them up."""

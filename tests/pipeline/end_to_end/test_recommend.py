@@ -1,15 +1,18 @@
-"""Recommended quotas against the real thing: a real Sluice before a real Kafka is recorded, and then takes the file.
+"""Recommended quotas against the real thing: a real Sluice before a real Kafka is recorded, and others take the file.
 
-Clients send by the clock and catch up after a delay, so a slow machine changes when they send and not how much.
+Five shapes of clients, each with work that comes at times of its own. They send one request at a time and catch up
+after a delay, so a slow machine changes when they send and not how much.
 """
 
 import json
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -17,49 +20,74 @@ from pyspark.sql import SparkSession
 
 from pipeline.cli.main import main
 from pipeline.ingest.job import Ingest
+from pipeline.tables import read
+from pipeline.whatif.jobs import whatif
+from pipeline.whatif.predict import Candidate
+from policies.quota.config import QuotaLine
 from policies.quota.entity import REQUEST_RATE, QuotaEntity
 from policies.quota.quota_file import QuotaFile, parse_quota_file
 from tests.support.kafka.counting_client import CountingClient, Counts
 from tests.support.kafka.kafka_cluster import KafkaCluster
-from tests.support.pipeline.whatif_figures import write_recommended
+from tests.support.pipeline.whatif_figures import are_wanted, write_recommended
 from tests.support.processes.recorded_run import RecordedRun, recorded_run
 from tests.support.processes.sluice_process import COMMAND
 
 pytestmark = pytest.mark.slow
 
-RATES = {"busy": 60.0, "steady": 12.0, "quiet-1": 2.0, "quiet-2": 2.0, "quiet-3": 1.0}
-"""Requests per second of each client id; a third of `busy` comes in bursts."""
-RECORDED_S = 30
-TRIED_S = 9
-"""As long as the back-test, because a burst passes at the beginning of each."""
+SECONDS = 40
+SHAPES: dict[str, Callable[[float], float]] = {
+    "steady": lambda _: 20.0,
+    "bursty": lambda at_s: 60.0 if at_s % 8 < 3 else 0.0,
+    "ramp": lambda at_s: 5 + 35 * at_s / SECONDS,
+    "night": lambda at_s: 70.0 if at_s % 20 >= 17 else 2.0,  # a day in twenty seconds
+    "catch-up": lambda at_s: 50.0 if at_s < 8 else 6.0,
+}
+"""The requests per second of each client id at a time."""
+TARGET = 0.01
 ERROR = 0.02
-"""Of a predicted share: requests of the first and the last second."""
+"""Of a share, where the machine has the time."""
+SLOW_ERROR = 0.25
+"""Beside other tests clients lose time, and what they send in the next moment is a burst of its own."""
+LESS = 0.7
+"""The limits are tried times this, too: a prediction of no throttle is not all that there is."""
 
 
-def send(port: int, client_id: str, seconds: float) -> None:
+class Run(NamedTuple):
+    """A run under the recommended limits times `factor`."""
+
+    enforcement: str
+    factor: float
+
+
+RUNS = [Run(enforcement, factor) for enforcement in ("entity", "channel") for factor in (1.0, LESS)]
+
+
+def send(port: int, client_id: str, starts: float) -> None:
     """Send as many requests as the clock asks for, one connection, one at a time."""
-    rate, sent = RATES[client_id], 0
+    due, sent, known_s = 0.0, 0, 0
+    steps = 50
     with CountingClient(port, client_id, Counts()) as client:
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < seconds:
-            due = int(passed * rate)
-            if client_id == "busy":
-                due = int(passed * rate * 2 / 3) + int(passed / 2) * int(rate * 2 / 3)
-            while sent < due and time.monotonic() - began < seconds:
+        while (at_s := time.monotonic() - starts) < SECONDS:
+            while known_s < at_s * steps:
+                due += SHAPES[client_id](known_s / steps) / steps
+                known_s += 1
+            while sent < int(due) and time.monotonic() - starts < SECONDS:
                 client.heartbeat()
                 sent += 1
-            time.sleep(0.02)
+            time.sleep(0.01)
 
 
-def send_all(runs: Sequence[RecordedRun], seconds: float) -> None:
+def send_all(runs: list[RecordedRun]) -> None:
     """Run all clients before each Sluice at the same time."""
     for run in runs:  # a broker's first answer may take seconds
         with CountingClient(run.sluice.port, "first", Counts()) as client:
             client.heartbeat()
+    starts = time.monotonic() + 1.02 - time.time() % 1
+    time.sleep(starts - time.monotonic())
     threads = [
-        threading.Thread(target=send, args=(run.sluice.port, client_id, seconds))
+        threading.Thread(target=send, args=(run.sluice.port, client_id, starts))
         for run in runs
-        for client_id in RATES
+        for client_id in SHAPES
     ]
     for thread in threads:
         thread.start()
@@ -70,81 +98,61 @@ def send_all(runs: Sequence[RecordedRun], seconds: float) -> None:
 @pytest.fixture(scope="module")
 def tables(
     kafka_one: KafkaCluster, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
+) -> str:
     """The tables of a run without quotas."""
     folder = tmp_path_factory.mktemp("recommend")
     with recorded_run(kafka_one.bootstrap, folder) as run:
-        send_all([run], RECORDED_S)
+        send_all([run])
     Ingest(spark, str(run.usage_log), str(folder / "tables"), time.time_ns() // 10**6).run()
-    return folder / "tables"
+    return str(folder / "tables")
 
 
 @pytest.fixture(scope="module")
-def figures() -> Iterator[list[list[str]]]:
-    """Take the rows of the table of both tests, and write it."""
-    rows: list[list[str]] = []
-    yield rows
-    write_recommended(rows)
+def files(tables: str, tmp_path_factory: pytest.TempPathFactory) -> dict[Run, Path]:
+    """The recommended file of each run."""
+    folder = tmp_path_factory.mktemp("files")
+    made = {}
+    for run in RUNS:
+        path = folder / f"{run.enforcement}-{run.factor}.yaml"
+        options = ["--enforcement", run.enforcement, "--limit", REQUEST_RATE]
+        options += ["--headroom", str(1.1 * run.factor), "--output", str(path)]
+        done = CliRunner().invoke(main, ["recommend", tables, *options])
+        assert done.exit_code == 0, done.output
+        made[run] = path
+    return made
 
 
-def row_of(quotas: str, file: QuotaFile, entity: QuotaEntity, *shares: float) -> list[str]:
-    limit = next(line.request_rate for line in file.quotas if line.entity == entity)
-    return [quotas, f"`{entity.client_id}`", f"{limit:g}", *(f"{each:.1%}" for each in shares)]
+@pytest.fixture(scope="module")
+def measured(
+    kafka_one: KafkaCluster, files: dict[Run, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[Run, dict[str, float]]:
+    """The throttled share of each client under each file. The first Sluice gets it by `sluice quotas apply`."""
+    folder = tmp_path_factory.mktemp("second")
+    with ExitStack() as stack:
+        runs = []
+        for run, path in files.items():
+            given = {"quotas_file": str(path)} if runs else {"admins": ["ANONYMOUS"]}
+            quota = {"enforcement": run.enforcement, **given}
+            sluice = recorded_run(kafka_one.bootstrap, folder / path.stem, quota=quota)
+            runs.append(stack.enter_context(sluice))
+        apply(runs[0], files[RUNS[0]])
+        send_all(runs)
+    return {run: throttled(each) for run, each in zip(files, runs, strict=True)}
 
 
-def recommended(tables: Path, output: Path, *options: str) -> QuotaFile:
-    done = CliRunner().invoke(main, ["recommend", str(tables), "--output", str(output), *options])
-    assert done.exit_code == 0, done.output
-    return parse_quota_file(output.read_text())
-
-
-def predicted(file: QuotaFile) -> dict[QuotaEntity, float]:
-    """Return the share of requests of each rule that is predicted to be throttled."""
-    found: dict[QuotaEntity, float] = {}
-    for line in file.quotas:
-        evidence = line.evidence.get(REQUEST_RATE)
-        if isinstance(evidence, dict):
-            found[line.entity] = evidence["predicted_throttled_share"]
-    return found
-
-
-def throttled(run: RecordedRun, file: QuotaFile) -> dict[QuotaEntity, float]:
-    """Return the share of requests of each rule's clients that was throttled."""
-    named = {line.client_id for line in file.quotas}
-    sums: dict[QuotaEntity, list[int]] = {}
-    for row in run.rows("entity"):
-        if row["client_id"] in RATES:
-            client_id = row["client_id"] if row["client_id"] in named else "<default>"
-            found = sums.setdefault(QuotaEntity(None, client_id), [0, 0])
-            found[0] += row["throttled"]
-            found[1] += row["charged"]
-    return {entity: count / charged for entity, (count, charged) in sums.items()}
-
-
-@contextmanager
-def both_ways(kafka: KafkaCluster, folder: Path, file: Path) -> Iterator[list[RecordedRun]]:
-    """Run two Sluices with the quotas of the file: one reads it, the other one gets it by `sluice quotas apply`."""
-    with (
-        recorded_run(kafka.bootstrap, folder / "reads", quota={"quotas_file": str(file)}) as one,
-        recorded_run(kafka.bootstrap, folder / "takes", quota={"admins": ["ANONYMOUS"]}) as other,
-    ):
-        said = [sluice_quotas(other, "apply", str(file)) for _ in range(2)]
-        assert said[0].endswith("Done.\n")
-        assert said[1].startswith("0 to add, 0 to change, 0 to remove")
-        origins = []
-        for run in (one, other):
-            rows = json.loads(sluice_quotas(run, "list", "--json"))
-            assert {
-                (QuotaEntity(row["user"], row["client_id"]), row["quota"]): row["per_second"]
-                for row in rows
-            } == {
-                (line.entity, key): value
-                for line in parse_quota_file(file.read_text()).quotas
-                for key, value in line.limits()
-            }
-            origins.append({row["origin"] for row in rows})
-        assert origins == [{"quotas_file"}, {"override"}]
-        yield [one, other]
+def apply(run: RecordedRun, path: Path) -> None:
+    """Give a running Sluice the quotas of the file; once more changes nothing."""
+    said = [sluice_quotas(run, "apply", str(path)) for _ in range(2)]
+    assert said[0].endswith("Done.\n")
+    assert said[1].startswith("0 to add, 0 to change, 0 to remove")
+    rows = json.loads(sluice_quotas(run, "list", "--json"))
+    assert {row["origin"] for row in rows} == {"override"}
+    assert {
+        (QuotaEntity(row["user"], row["client_id"]), row["quota"]): row["per_second"]
+        for row in rows
+    } == {
+        (line.entity, key): value for line in file_of(path).quotas for key, value in line.limits()
+    }
 
 
 def sluice_quotas(run: RecordedRun, command: str, *arguments: str) -> str:
@@ -157,40 +165,59 @@ def sluice_quotas(run: RecordedRun, command: str, *arguments: str) -> str:
     ).stdout
 
 
-def test_recommended_quotas_throttle_no_more_than_predicted(
-    kafka_one: KafkaCluster, tables: Path, tmp_path: Path, figures: list[list[str]]
-) -> None:
-    """The busy client id and the steady one have rules of their own, the quiet ones a default; none is held back."""
-    output = tmp_path / "quotas.yaml"
-    file = recommended(tables, output, "--headroom", "1.5", "--limit", REQUEST_RATE)
-    limits = {line.client_id: line.request_rate or 0 for line in file.quotas}
-    assert limits.keys() >= {"busy", "<default>"}
-    assert all(1.3 * RATES[name] < limits[name] < 2 * RATES[name] for name in limits.keys() & RATES)
-    with both_ways(kafka_one, tmp_path, output) as runs:
-        send_all(runs, TRIED_S)
-    most = predicted(file)
-    for run in runs:
-        found = throttled(run, file)
-        assert found.keys() == most.keys()
-        for entity, share in found.items():
-            assert share <= most[entity] + ERROR, (entity, share, most)
-    shares = [throttled(run, file) for run in runs]
-    figures += [row_of("need", file, each, most[each], *(s[each] for s in shares)) for each in most]
+def file_of(path: Path) -> QuotaFile:
+    return parse_quota_file(path.read_text())
 
 
-def test_quotas_below_the_need_throttle_no_more_than_predicted(
-    kafka_one: KafkaCluster, tables: Path, tmp_path: Path, figures: list[list[str]]
+def throttled(run: RecordedRun) -> dict[str, float]:
+    """Return the share of the requests of each client that was throttled."""
+    sums = {client_id: [0, 0] for client_id in SHAPES}
+    for row in run.rows("entity"):
+        if row["client_id"] in sums:
+            sums[row["client_id"]][0] += row["throttled"]
+            sums[row["client_id"]][1] += row["charged"]
+    return {client_id: count / charged for client_id, (count, charged) in sums.items()}
+
+
+@pytest.fixture(scope="module")
+def predicted(
+    spark: SparkSession, tables: str, files: dict[Run, Path]
+) -> dict[Run, dict[str, tuple[float, float]]]:
+    """The limit of each client under each file, and the share of its requests that `whatif` says it throttles."""
+    found = {}
+    for run, path in files.items():
+        lines: list[QuotaLine] = list(file_of(path).quotas)
+        candidate = replace(Candidate(lines), enforcement=run.enforcement)  # type: ignore[arg-type] # one of two
+        rows = whatif(read(spark, tables, "entity"), candidate).collect()
+        found[run] = {row["client_id"]: (row["limit"], row["throttled_share"]) for row in rows}
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures() -> Iterator[list[list[str]]]:
+    """Take the rows of the table, and write it."""
+    rows: list[list[str]] = []
+    yield rows
+    write_recommended(rows)
+
+
+@pytest.mark.parametrize("run", RUNS, ids=str)
+def test_a_second_run_is_throttled_as_predicted(
+    measured: dict[Run, dict[str, float]],
+    predicted: dict[Run, dict[str, tuple[float, float]]],
+    figures: list[list[str]],
+    run: Run,
 ) -> None:
-    """Half of the median: the prediction says that most requests are throttled, and so it is."""
-    output = tmp_path / "quotas.yaml"
-    options = ("--percentile", "50", "--headroom", "0.5", "--limit", REQUEST_RATE)
-    file = recommended(tables, output, *options)
-    with both_ways(kafka_one, tmp_path, output) as runs:
-        send_all(runs, TRIED_S)
-    busy = QuotaEntity(None, "busy")
-    most = predicted(file)[busy]
-    assert most > 0.3
-    for run in runs:
-        share = throttled(run, file)[busy]
-        assert 0.1 < share <= most + ERROR
-    figures.append(row_of("half", file, busy, most, *(throttled(run, file)[busy] for run in runs)))
+    """Under the recommended limits hardly a request is, by either enforcement; under less, the busy clients are."""
+    error = ERROR if are_wanted() else SLOW_ERROR
+    for client_id in SHAPES:
+        (limit, share), actual = predicted[run][client_id], measured[run][client_id]
+        figures.append(
+            [client_id, f"`{run.enforcement}`", f"{run.factor:g}", f"{limit:g}", f"{share:.1%}", f"{actual:.1%}"]
+        )  # fmt: skip
+        if run.factor == 1:
+            assert share <= TARGET
+            assert actual <= TARGET + error, (client_id, limit, actual)
+    if run.factor < 1:
+        assert max(share for _, share in predicted[run].values()) > 0.1
+        assert max(measured[run].values()) > 0.1

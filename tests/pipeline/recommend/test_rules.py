@@ -23,7 +23,7 @@ NEEDED = st.lists(st.integers(1, 10_000), min_size=1, max_size=60).map(
 def need(
     user: str | None, rate: float, client_id: str | None = None, client_ids: int = 1
 ) -> RecordedNeed:
-    return RecordedNeed(user, client_id, client_ids, rate, rate / 2, *[rate] * 4, 100, 2, 1.5)
+    return RecordedNeed(user, client_id, client_ids, rate, rate / 2, rate, rate, 100, 2, 1.5)
 
 
 def chosen(

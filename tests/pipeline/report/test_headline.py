@@ -17,7 +17,6 @@ from pipeline.report.headline import (
     curve_of,
     findings,
     headline,
-    maybe_enough,
     maybe_knee,
     most_throttled,
 )
@@ -31,17 +30,16 @@ def use(client: ClientName = ALICE, throttled: int = 380, rate: float | None = 8
     return ClientUse(client, 1000, 1000, throttled, throttled * 210, 900, "user=alice", rate)
 
 
-def cell(factor: float, throttled: int, client: ClientName = ALICE) -> SweepCell:
-    """Return 1000 accepted requests of which so many were throttled, at 80 requests/s times the factor."""
-    return SweepCell(client, factor, 1000, 1000, throttled, 80 * factor)
+def needed(client: ClientName, need: float, recommended: float) -> EntityNeed:
+    return EntityNeed(f"user={client.user}", (client.user, None), 10, need, 80, recommended)
 
 
 def test_the_client_with_most_throttled_requests_comes_first() -> None:
-    """The sentence has its share, its mean delay and the quota that would have ended that, if one was tried."""
+    """The sentence has its share, its mean delay, and the recommended quota if that is larger and enough."""
     facts = replaced(
         empty_facts(),
         clients=(use(BOB, 20), use()),
-        sweep=(cell(1, 380), cell(1.25, 120), cell(1.5, 4), cell(2, 0)),
+        needs=(needed(BOB, 300, 330), needed(ALICE, 109, 120)),
     )
 
     assert headline(facts) == (
@@ -49,20 +47,8 @@ def test_the_client_with_most_throttled_requests_comes_first() -> None:
         " 120 requests/s instead of 80 would have ended that."
     )
     assert findings(facts)[0].startswith("2.0 % of the requests of bob / batch were throttled")
-    for sweep in ((), (cell(0.5, 0), cell(0.75, 0))):
-        assert headline(replaced(facts, sweep=sweep)).endswith("by 210 ms on average.")
-
-
-def test_a_quota_is_enough_only_if_all_larger_ones_are() -> None:
-    """One lucky factor in the middle does not count."""
-    cells = [cell(1, 0), cell(1.5, 300), cell(2, 9), cell(3, 0)]
-
-    found = maybe_enough(cells, ALICE)
-
-    assert found is not None
-    assert found.factor == 2
-    assert maybe_enough(cells, BOB) is None
-    assert maybe_enough([cell(1, 10)], ALICE) is None
+    for needs in ((), (needed(ALICE, 70, 77),), (needed(ALICE, 121, 120),)):
+        assert headline(replaced(facts, needs=needs)).endswith("by 210 ms on average.")
 
 
 @pytest.mark.parametrize(
@@ -127,14 +113,14 @@ def test_quotas_that_are_close_or_useless_are_told() -> None:
         empty_facts(),
         clients=(use(ALICE, 0),),
         needs=(
-            EntityNeed("user=alice", 10, 95, 100, 105),
-            EntityNeed("user=bob", 1, 10, 200, 11),
-            EntityNeed("user=carol", 1, 10, None, 11),
+            EntityNeed("user=alice", ("alice", None), 10, 95, 100, 105),
+            EntityNeed("user=bob", ("bob", None), 1, 10, 200, 11),
+            EntityNeed("user=carol", ("carol", None), 1, 10, None, 11),
         ),
     )
 
     assert findings(facts) == [
-        "user=alice is close to its quota: 99.9 % of the time it needs up to 95 of 100 requests/s.",
+        "user=alice is close to its quota: it needs 95 of 100 requests/s.",
         "The quota of user=bob is more than three times the need: it limits nothing.",
         "user=carol has no quota.",
     ]

@@ -31,10 +31,10 @@ def test_needs_above_their_quota_come_first() -> None:
 
     assert names[0] == "user=alice"
     assert [row["tight"] for row in rows(spec)] == [True] * 4 + [False] * 3
-    by_need = [row["p999"] for row in rows(spec)[4:]]
+    by_need = [row["need"] for row in rows(spec)[4:]]
     assert by_need == sorted(by_need, reverse=True)
     low, high = spec["layer"][0]["encoding"]["x"]["scale"]["domain"]
-    shown = [row[key] for row in rows(spec) for key in ("p50", "p999", "quota") if row[key]]
+    shown = [row[key] for row in rows(spec) for key in ("mean", "need", "quota") if row[key]]
     assert low < min(shown)
     assert max(shown) < high
     assert all(layer["encoding"]["y"]["sort"] == names for layer in spec["layer"])
@@ -42,11 +42,15 @@ def test_needs_above_their_quota_come_first() -> None:
 
 def test_an_entity_without_a_quota_is_drawn_and_many_are_capped() -> None:
     """Nothing is drawn for what is unknown; a need of nothing is on the axis; the chart has a bounded height."""
-    facts = replaced(empty_facts(), needs=(EntityNeed("client_id=a", 0.0, 5.0, None, None),))
+    facts = replaced(
+        empty_facts(), needs=(EntityNeed("client_id=a", (None, "a"), 0.0, 5.0, None, None),)
+    )
     assert rows(needs(facts, WIDE).to_dict()) == [
-        {"name": "client_id=a", "p50": LEAST_RATE, "p999": 5.0, "quota": None, "recommended": None, "tight": False}
+        {"name": "client_id=a", "mean": LEAST_RATE, "need": 5.0, "quota": None, "recommended": None, "tight": False}
     ]  # fmt: skip
-    many = tuple(EntityNeed(f"user=u{n}", 1.0, 2.0 + n, 1.0, 9.0) for n in range(900))
+    many = tuple(
+        EntityNeed(f"user=u{n}", (f"u{n}", None), 1.0, 2.0 + n, 1.0, 9.0) for n in range(900)
+    )
 
     assert len(needs_shown(replaced(empty_facts(), needs=many))) == MAX_NEEDS
     assert needs_shown(replaced(empty_facts(), needs=many))[0].name == "user=u899"

@@ -38,7 +38,7 @@ def test_present_quotas_are_read_back_from_the_rows() -> None:
 
 def need(user: str | None, client_id: str | None) -> RecordedNeed:
     """Return a need of 100 requests/s."""
-    return RecordedNeed(user, client_id, 1, 100.0, 100.0, 12.0, 90.0, 100.0, 120.0, 50, 1, 1.0)
+    return RecordedNeed(user, client_id, 1, 100.0, 100.0, 12.0, 120.0, 50, 1, 1.0)
 
 
 def test_needs_stand_beside_the_quota_in_force() -> None:
@@ -58,7 +58,7 @@ def test_needs_stand_beside_the_quota_in_force() -> None:
 
     found = needs_of(needs, present, lambda each: 110.0 if each.user else None)
 
-    assert found[0] == EntityNeed("alice / x", 12.0, 100.0, 80.0, 110.0)
+    assert found[0] == EntityNeed("alice / x", ("alice", "x"), 12.0, 100.0, 80.0, 110.0)
     assert [each.quota for each in found] == [80.0, 9.0, 7.0, 7.0, None]
     assert [each.name for each in found[3:]] == ["app", "bob"]
     assert found[3].recommended is None

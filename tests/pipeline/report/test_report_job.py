@@ -68,11 +68,11 @@ def test_needs_stand_beside_the_quota_in_force(facts: ReportFacts) -> None:
 
     assert needs["alice"].quota == 30
     assert needs["bob"].quota is None
-    assert needs["bob"].p999 == pytest.approx(120 * 11 / 10.5, rel=0.01)
+    assert needs["bob"].need == pytest.approx(120 * 59.4 / 61.4, rel=0.01)
     assert all(
-        each.recommended is not None and each.recommended > each.p999 for each in facts.needs
+        each.recommended is not None and each.recommended > each.need for each in facts.needs
     )
-    assert needs["alice"].p50 <= needs["alice"].p999
+    assert needs["alice"].mean <= needs["alice"].need
 
 
 def test_predictions_are_for_the_quotas_in_force(facts: ReportFacts) -> None:

@@ -123,8 +123,9 @@ def _needs() -> Iterator[EntityNeed]:
         CLIENTS, RATES, (1.38, 0.9, 0.2, 1.03, 1.1, 1.6, 1), strict=True
     ):
         quota = rate
-        p999 = (rate or 30.0) * ratio
-        yield EntityNeed(f"user={client.user}", p999 / 6, p999, quota, math.ceil(p999 * 1.1))
+        need, entity = (rate or 30.0) * ratio, (client.user, None)
+        recommended = math.ceil(need * 1.1)
+        yield EntityNeed(f"user={client.user}", entity, need / 6, need, quota, recommended)
 
 
 def _sweep() -> Iterator[SweepCell]:

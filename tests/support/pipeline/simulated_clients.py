@@ -53,6 +53,36 @@ def clients(
     return sessions
 
 
+def timed_clients(
+    per_second: Sequence[float], seed: int, connections: int = 2, *, thinks: bool = False
+) -> list[ClientSession]:
+    """Return sessions of clients whose requests come at times of their own, so many in each second on average.
+
+    They send at those times whatever happens to the requests before; if one `thinks`, it waits for each reply and then
+    as long as there was between the two times.
+    """
+    dice = random.Random(seed)
+    sessions = []
+    for place in range(1, connections + 1):
+        times = sorted(
+            second * 1000 + dice.randrange(1000)
+            for second, rate in enumerate(per_second)
+            for _ in range(int(rate / connections + dice.random()))
+        )
+        start_ms = START_MS + times[0]
+        peer = Peer(place, "h", 1, client_id="c", user="alice")
+        session = ClientSession(peer, start_ms, START_MS + times[-1])
+        for number, at_ms in enumerate(times):
+            request = CapturedRequest(METADATA, 9, number + 1, 1, 100, None)
+            gap_ms = at_ms - times[number - 1] if number else 0
+            think_ms, after = (max(gap_ms - 1, 0), number) if thinks else (gap_ms, 0)
+            session.steps.append(
+                ClientStep(request, think_ms, after, 1, 60, 0, silent=False, charged=True)
+            )
+        sessions.append(session)
+    return sessions
+
+
 def poisson(mean_ms: float, seed: int) -> Callable[[], int]:
     """Return think times of independent clients."""
     dice = random.Random(seed)

@@ -27,9 +27,10 @@ Made by `make bench-whatif`: clients that count what they send and get, through 
 _RECOMMENDED: Final = """\
 ## Recommended quotas, predicted and measured
 
-Made by `make bench-whatif`: clients of known rates are recorded without quotas, `sluice-pipeline recommend` writes a
-file from it, and two Sluices take the file: one reads it, the other gets it by `sluice quotas apply`. *Need*: a quota
-above the need (headroom 1.5); *half*: half of the median."""
+Made by `make bench-whatif`: five shapes of clients are recorded without quotas for forty seconds, `sluice-pipeline
+recommend` writes a file from it for either enforcement, and in a second run Sluices take the files: with the
+recommended limits, and with 0.7 of them. *Predicted* is what `sluice-pipeline whatif` says of the file and the first
+run; a client without a rule of its own is under the one for `<default>`."""
 _ALERTS: Final = """\
 ## How soon a stream raises an alert
 
@@ -38,12 +39,12 @@ Made by `make bench-whatif`: a real Sluice before a real Kafka throttles clients
 the time from the end of the second that completes an alert until the alert is in its table."""
 ALERT_HEADS: Final = ("source", "alerts", "median", "longest", "aim")
 RECOMMENDED_HEADS: Final = (
-    "quotas",
-    "rule",
+    "client",
+    "enforcement",
+    "times the recommended limit",
     "limit /s",
     "predicted throttled",
-    "measured, read",
-    "measured, applied",
+    "measured throttled",
 )
 USAGE_HEADS: Final = ("client id", "figure", "counted by the client", "reported")
 
