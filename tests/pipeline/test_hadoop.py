@@ -53,6 +53,12 @@ def test_a_java_that_has_ended_is_one_line(ended: Exception) -> None:
         raise ended
 
 
+def test_a_reader_who_leaves_is_no_failure_of_spark() -> None:
+    """`sluice-pipeline usage ... | head` ends as other commands do."""
+    with pytest.raises(BrokenPipeError), in_one_line("usage"):
+        raise BrokenPipeError
+
+
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
