@@ -2,9 +2,9 @@
 
 Rules:
 - SIGINT and SIGTERM end the queries between two batches, or after MAX_BATCH_SECONDS in the middle of one.
-- A file that cannot be read is named once. The query is started again without it.
-- Spark waits no longer than ten seconds for the Python process that describes an operator's state. On a busy machine
-  that is too short, so a query that fails by it is started again, too.
+- A file that is broken is named once, and the query is started again without it.
+- A query is started again a few times if a file could not be read for a moment only, or if Python was slow: Spark waits
+  no longer than ten seconds for the process that describes an operator's state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Start = Callable[[Collection[str]], "StreamingQuery"]
 """Starts a query, given the files that it shall not read."""
-MAX_SLOW_STARTS: Final = 10
+MAX_STARTS: Final = 10
 MAX_BATCH_SECONDS: Final = 20
 _POLL_SECONDS: Final = 0.5
 _STOP_POLL_SECONDS: Final = 0.05
@@ -85,33 +85,28 @@ class _Running:
     def __init__(self, start: Start) -> None:
         self._start = start
         self._without: frozenset[str] = frozenset()
-        self._slow_starts = 0
+        self._starts = 0
         self.query = start(self._without)
 
-    def fail(
-        self, error: StreamingQueryException, broken: set[str], tell: Callable[[str], None]
-    ) -> None:
-        """Start the query again if Python was slow, or a file is broken: that is added to `broken`, and told of once.
-
-        Raises JobFailedError if the query has failed by something else, or by slow Python too often.
-        """
+    def fail(self, error: StreamingQueryException, broken: set[str]) -> None:
+        """Start the query again, without the files that are `broken`. Raises JobFailedError if that has not helped."""
         file = _unreadable(error)
-        if file is not None and file not in self._without:
-            if file not in broken:
-                tell(f"{file} is left out, it cannot be read: {cause_of(error)}")
-            broken.add(file)
-        elif _SLOW_PYTHON in str(error) and self._slow_starts < MAX_SLOW_STARTS:
-            self._slow_starts += 1
-        else:
+        is_news = file in broken and file not in self._without
+        of_moment = _SLOW_PYTHON in str(error) or (file is not None and file not in broken)
+        self._starts += not is_news
+        if not (is_news or of_moment) or self._starts > MAX_STARTS:
             raise JobFailedError(_words(f"The query {self.query.name}", error)) from error
         self._without = frozenset(broken)
         self.query = self._start(self._without)
 
 
-def follow(starts: Sequence[Start], tell: Callable[[str], None]) -> None:
+def follow(
+    starts: Sequence[Start], tell: Callable[[str], None], is_broken: Callable[[str], bool]
+) -> None:
     """Start the queries and return when all have ended, or after a signal; `tell` gets a line for each batch.
 
-    Each start is given the files that cannot be read. Raises JobFailedError if a query fails.
+    Each start is given the files that shall not be read: a query has failed by them, and they are broken. Raises
+    JobFailedError if a query fails.
     """
     summaries = Summaries()
     running: list[_Running] = []
@@ -129,7 +124,11 @@ def follow(starts: Sequence[Start], tell: Callable[[str], None]) -> None:
                         tell(line)
                     error = each.query.exception()
                     if error is not None:
-                        each.fail(error, broken, tell)
+                        file = _unreadable(error)
+                        if file is not None and file not in broken and is_broken(file):
+                            tell(f"{file} is left out, it cannot be read: {cause_of(error)}")
+                            broken.add(file)
+                        each.fail(error, broken)
                         active = True
         except JAVA_ENDED as error:
             if not stopped.is_set():  # a signal to all processes of a job ends Spark, too

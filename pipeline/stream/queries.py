@@ -15,20 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.functions import (
-    col,
-    count_if,
-    least,
-    lit,
-    struct,
-    to_date,
-    to_json,
-    try_divide,
-    when,
-    window,
-)
-from pyspark.sql.functions import count as count_of
-from pyspark.sql.functions import sum as sum_of
+from pyspark.sql import functions as sf
 
 from pipeline.delta import append
 from pipeline.hadoop import JAVA_ENDED
@@ -39,7 +26,7 @@ from pipeline.stream.checkpoints import paired_id
 from pipeline.stream.follow import follow, in_short
 from pipeline.stream.lines import checked, quarantined, rows_of
 from pipeline.stream.partitions import set_partitions
-from pipeline.stream.sources import connector_options
+from pipeline.stream.sources import connector_options, is_broken
 from pipeline.stream.throttled_window import WINDOW_SECONDS
 
 if TYPE_CHECKING:
@@ -50,16 +37,9 @@ if TYPE_CHECKING:
 
 CLIENT: Final = ("user", "client_id", "instance")
 SUMS: Final = (
-    "requests",
-    "charged",
-    "request_bytes",
-    "charged_bytes",
-    "response_bytes",
-    "throttled",
-    "throttle_ms",
-    "blocked_ms",
-)
-
+    "requests", "charged", "request_bytes", "charged_bytes", "response_bytes",
+    "throttled", "throttle_ms", "blocked_ms",
+)  # fmt: skip
 FAMILY: Final = "entity"
 OUTPUTS: Final = ("alerts", "rollups", "quarantine")
 """The queries, and their tables in the output."""
@@ -86,22 +66,22 @@ def by_minute(rows: DataFrame) -> DataFrame:
     `rows` are of the family `entity` with `ts`, their time. `seconds` counts them, `connection_ms` sums up how long
     connections were open. `blocked_share` is the part of it that throttles muted them, 0 to 1; null without connection.
     """
-    open_ms = (col("connections") * col("window_ms")).alias("open_ms")
-    minutes = rows.groupBy(window("ts", "1 minute").alias("minute"), *CLIENT).agg(
-        count_of(lit(1)).alias("seconds"),
-        *(sum_of(name).alias(name) for name in SUMS),
-        sum_of(open_ms).alias("connection_ms"),
+    open_ms = (sf.col("connections") * sf.col("window_ms")).alias("open_ms")
+    minutes = rows.groupBy(sf.window("ts", "1 minute").alias("minute"), *CLIENT).agg(
+        sf.count(sf.lit(1)).alias("seconds"),
+        *(sf.sum(name).alias(name) for name in SUMS),
+        sf.sum(open_ms).alias("connection_ms"),
     )
-    blocked = least(lit(1.0), try_divide(col("blocked_ms"), col("connection_ms")))
-    start: Column = col("minute.start")
+    blocked = sf.least(sf.lit(1.0), sf.try_divide(sf.col("blocked_ms"), sf.col("connection_ms")))
+    start: Column = sf.col("minute.start")
     return minutes.select(
         start.alias("minute"),
         *CLIENT,
         "seconds",
         *SUMS,
         "connection_ms",
-        when(col("connection_ms") > 0, blocked).alias("blocked_share"),
-        to_date(start).alias("dt"),
+        sf.when(sf.col("connection_ms") > 0, blocked).alias("blocked_share"),
+        sf.to_date(start).alias("dt"),
     )
 
 
@@ -139,11 +119,12 @@ class Stream:
             self.spark.conf.set(name, value)
         stream_id = paired_id(self.spark, self.output, self.checkpoint, OUTPUTS)
         tell(set_partitions(self.spark, self.checkpoint, OUTPUTS))
-        follow([partial(self._start, name, f"{stream_id}-{name}") for name in OUTPUTS], tell)
+        starts = [partial(self._start, name, f"{stream_id}-{name}") for name in OUTPUTS]
+        follow(starts, tell, partial(is_broken, self.spark))
 
     def _start(self, name: str, app: str, broken: Collection[str]) -> StreamingQuery:
         """Start a query; files that are `broken` are not read."""
-        lines = self.lines.where(~col("file").isin(*broken)) if broken else self.lines
+        lines = self.lines.where(~sf.col("file").isin(*broken)) if broken else self.lines
         frame = self._frame(name, checked(lines, FAMILY))
         writer = frame.writeStream.queryName(name).foreachBatch(partial(self._write, name, app))
         writer = writer.option("checkpointLocation", f"{self.checkpoint}/{name}")
@@ -177,8 +158,8 @@ class Stream:
 
 
 def _send(alerts: DataFrame, topic: AlertsTopic) -> None:
-    value = to_json(struct(*ALERT.names)).alias("value")
-    writer = alerts.select(col("id").alias("key"), value).write.format("kafka")
+    value = sf.to_json(sf.struct(*ALERT.names)).alias("value")
+    writer = alerts.select(sf.col("id").alias("key"), value).write.format("kafka")
     writer.options(**connector_options(topic.properties)).option("topic", topic.name).save()
 
 
@@ -189,11 +170,11 @@ def once(rows: DataFrame) -> DataFrame:
 
 def _observed(lines: DataFrame) -> DataFrame:
     counts = [
-        count_if(col("reason") == str(each)).alias(f"quarantined ({each})") for each in Reason
+        sf.count_if(sf.col("reason") == str(each)).alias(f"quarantined ({each})") for each in Reason
     ]
     return quarantined(lines.observe("quarantine", *counts))
 
 
 def _counted(alerts: DataFrame) -> DataFrame:
-    counts = [count_if(col("event") == event).alias(event) for event in ("raised", "cleared")]
+    counts = [sf.count_if(sf.col("event") == event).alias(event) for event in ("raised", "cleared")]
     return alerts.observe("alerts", *counts)

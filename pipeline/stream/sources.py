@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import col, concat_ws
 
 from pipeline.errors import PipelineError
-from pipeline.inputs import check_is_no_table, readable
+from pipeline.hadoop import SPARK_ERRORS, FileSystem, in_one_line
+from pipeline.inputs import check_is_no_table, literal, readable
 from pipeline.schema import PIPELINE_CLIENT
 
 if TYPE_CHECKING:
@@ -42,6 +44,22 @@ def read_files(spark: SparkSession, usage_log: str, family: str, max_files: int)
         .load(folder)
     )
     return lines.select("value", col("_metadata.file_path").alias("file"))
+
+
+def is_broken(spark: SparkSession, file: str) -> bool:
+    """Return whether a file, as `_metadata.file_path` has it, is gone or still cannot be read.
+
+    So a good file is not left out because its storage failed for a moment. Raises JobFailedError if that still fails.
+    """
+    uri = unquote(file)
+    with in_one_line(file):
+        if not FileSystem(spark, uri).exists(uri):
+            return True
+    try:
+        spark.read.text(literal(uri)).count()
+    except SPARK_ERRORS:
+        return True
+    return False
 
 
 def read_topic(
