@@ -1,12 +1,13 @@
-"""Alerts for clients that a quota throttles most of the time, with state for each instance, user and client id.
+"""Alerts for clients that a quota throttles most of the time, with a window (`ThrottledWindow`) for each.
 
 Rules:
-- Only seconds with a throttle reach the operator, so other clients have no state.
+- Only clients that were throttled lately have a window.
 - An alert is two rows, `raised` and `cleared`, with the same `id`. The id follows from the client and the time: a job
   that repeats a batch makes the same ids.
-- The rows of a batch are judged in it. So an alert is late by the way of its rows and one batch, not by the watermark.
-- Each client has one timer in event time, at which `ThrottledWindow` has something to judge without a row. So a client
-  that falls silent is cleared, and its state removed, as other clients' rows advance the watermark.
+- The rows of a batch are judged in it. So an alert is late by the way of its rows and one batch. Seconds without rows
+  are judged by the watermark: so a client that falls silent is cleared, as other clients' rows come.
+- The windows after a batch are a folder of Parquet with its number. It is written last: a batch that has one is done.
+  The folders before it are deleted.
 """
 
 from __future__ import annotations
@@ -15,132 +16,120 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql import Row
-from pyspark.sql.functions import coalesce, col, concat_ws, expr, lit, timestamp_millis, to_date
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+import pyarrow as pa  # type: ignore[import-untyped] # it has no types
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from pipeline.stream.throttled_window import WINDOW_SECONDS, Crossing, ThrottledWindow
+from pipeline.hadoop import FileSystem
+from pipeline.inputs import literal
+from pipeline.stream.throttled_window import Crossing, ThrottledWindow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Mapping
 
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.stateful_processor import (
-        ExpiredTimerInfo,
-        StatefulProcessorHandle,
-        TimerValues,
-    )
+    from pyspark.sql import DataFrame, SparkSession
 
 CLIENT: Final = ("instance", "user", "client_id")
+_CLIENT_FIELDS: Final = tuple(StructField(name, StringType()) for name in CLIENT)
 ALERT: Final = StructType(
     [
         StructField("id", StringType()),
         StructField("event", StringType()),
         StructField("at_ms", LongType()),
         StructField("raised_ms", LongType()),
-        *(StructField(name, StringType()) for name in CLIENT),
+        *_CLIENT_FIELDS,
         StructField("throttled_share", DoubleType()),
         StructField("quota", StringType()),
     ]
 )
 """The columns of an alert. `at_ms` and `raised_ms` are Unix times in ms; `throttled_share` is that of the window."""
+_WINDOW: Final = StructField("window", StringType())
+_WINDOWS: Final = StructType([*_CLIENT_FIELDS, _WINDOW])
+_JUDGED: Final = StructType([*ALERT, _WINDOW])
+"""An alert, or a client's window after the batch."""
+_SECOND: Final = ["ts_ms", "boot", "blocked_ms", "connections", "quota"]
+_WRITTEN: Final = "_SUCCESS"
 
 
-class ThrottleAlerts(StatefulProcessor):
-    """Keeps the throttled seconds of each client, and makes its alerts by a window of so many seconds."""
+def seconds_of(rows: DataFrame) -> DataFrame:
+    """Return of rows of the family `entity` what alerts are made of.
 
-    def __init__(self, window_seconds: int = WINDOW_SECONDS) -> None:
-        self._window_seconds = window_seconds
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Name the state: one text, the window as JSON."""
-        self._handle = handle
-        self._state = handle.getValueState("window", "json string")
-
-    def handleInputRows(  # noqa: N802 - Spark's name
-        self,
-        key: tuple[str, ...],
-        rows: Iterator[Row],
-        timerValues: TimerValues,  # noqa: N803 - as above
-    ) -> Iterator[Row]:
-        """Add the seconds of a batch, judge them, and return the alerts."""
-        window = self._load()
-        for row in rows:
-            window.add(row.ts_ms, row.boot, row.blocked_ms, row.connections, row.quota)
-        found = [alert_row(key, each) for each in window.advance(window.newest_ms)]
-        self._store(window, timerValues.getCurrentWatermarkInMs())
-        return iter(found)
-
-    def handleExpiredTimer(  # noqa: N802 - Spark's name
-        self,
-        key: tuple[str, ...],
-        timerValues: TimerValues,  # noqa: N803 - as above
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803 - as above
-    ) -> Iterator[Row]:
-        """Judge the silent seconds that the watermark has reached, and return the alerts."""
-        window = self._load()
-        if window.timer_ms == expiredTimerInfo.getExpiryTimeInMs():
-            window.timer_ms = None  # Spark deletes a timer that has expired
-        watermark_ms = timerValues.getCurrentWatermarkInMs()
-        found = [alert_row(key, each) for each in window.advance(watermark_ms)]
-        self._store(window, watermark_ms)
-        return iter(found)
-
-    def _load(self) -> ThrottledWindow:
-        found = self._state.get()
-        size = self._window_seconds
-        return ThrottledWindow.load(found[0], size) if found else ThrottledWindow(size)
-
-    def _store(self, window: ThrottledWindow, watermark_ms: int) -> None:
-        due_ms = window.due_ms()
-        if due_ms is not None:
-            due_ms = max(due_ms, watermark_ms + 1)
-        if due_ms != window.timer_ms:
-            if window.timer_ms is not None:
-                self._handle.deleteTimer(window.timer_ms)
-            if due_ms is not None:
-                self._handle.registerTimer(due_ms)
-            window.timer_ms = due_ms
-        if due_ms is None:
-            self._state.clear()
-        else:
-            self._state.update((window.dump(),))
+    The quota of a second is its entity and rate, such as `client-id=noisy 50.0`.
+    """
+    quota = sf.concat_ws(" ", "quota_entity", sf.col("quota_rate").cast("string"))
+    connections = sf.coalesce("connections", sf.lit(0)).alias("connections")
+    return rows.select(*CLIENT, "ts_ms", "boot", "blocked_ms", connections, quota.alias("quota"))
 
 
-def alert_row(client: tuple[str, ...], crossing: Crossing) -> Row:
+def judged(
+    seconds: DataFrame, windows: DataFrame, watermark_ms: int, size_seconds: int
+) -> DataFrame:
+    """Return the alerts of a batch, and the windows after it: rows with `window`."""
+
+    def of_client(key: tuple[pa.Scalar, ...], new: pa.Table, kept: pa.Table) -> pa.Table:
+        client = tuple(each.as_py() for each in key)
+        before = kept.column("window").to_pylist()
+        rows = new.select(_SECOND).to_pylist()
+        crossings, after = judge(before[0] if before else None, rows, watermark_ms, size_seconds)
+        found = [alert_of(client, each) for each in crossings]
+        if after is not None:
+            found.append({**dict(zip(CLIENT, client, strict=True)), "window": after})
+        return pa.Table.from_pylist(found, to_arrow_schema(_JUDGED))
+
+    throttled = seconds.where(sf.col("blocked_ms") > 0).groupBy(*CLIENT)
+    return throttled.cogroup(windows.groupBy(*CLIENT)).applyInArrow(of_client, _JUDGED)
+
+
+def judge(
+    before: str | None, rows: list[dict[str, object]], watermark_ms: int, size_seconds: int
+) -> tuple[list[Crossing], str | None]:
+    """Return a client's alerts in a batch, and its window after it; None if nothing can come of it any more."""
+    window = ThrottledWindow.load(before, size_seconds) if before else ThrottledWindow(size_seconds)
+    for row in rows:
+        window.add(**row)  # type: ignore[arg-type] # the columns of _SECOND
+    found = list(window.advance(window.newest_ms)) if rows else []
+    found += window.advance(watermark_ms)
+    return found, window.dump() if window else None
+
+
+def alert_of(client: tuple[str, ...], crossing: Crossing) -> Mapping[str, object]:
     """Return the alert of a client (instance, user, client id) with the columns of ALERT."""
     words = json.dumps([*client, crossing.raised_ms])
-    return Row(
-        id=hashlib.sha256(words.encode()).hexdigest()[:32],
-        event="raised" if crossing.raised else "cleared",
-        at_ms=crossing.at_ms,
-        raised_ms=crossing.raised_ms,
+    return {
+        "id": hashlib.sha256(words.encode()).hexdigest()[:32],
+        "event": "raised" if crossing.raised else "cleared",
+        "at_ms": crossing.at_ms,
+        "raised_ms": crossing.raised_ms,
         **dict(zip(CLIENT, client, strict=True)),
-        throttled_share=crossing.share,
-        quota=crossing.quota,
-    )
+        "throttled_share": crossing.share,
+        "quota": crossing.quota,
+    }
 
 
-def throttled(rows: DataFrame) -> DataFrame:
-    """Return the rows of seconds with a throttle.
+class Windows:
+    """The windows of all clients in the folder `uri`."""
 
-    The condition names `ts`, or Spark would move it before the watermark: the watermark must follow all rows.
-    """
-    return rows.where(expr("blocked_ms > 0 or ts is null"))
+    def __init__(self, spark: SparkSession, uri: str) -> None:
+        self._spark = spark
+        self._uri = uri
+        self._files = FileSystem(spark, uri)
+        self._names = [name for name in self._files.names(uri) if name.isdigit()]
+        there = (
+            int(each) for each in self._names if self._files.exists(f"{uri}/{each}/{_WRITTEN}")
+        )
+        self.batch = max(there, default=-1)
+        """The newest batch that is done."""
 
+    def read(self) -> DataFrame:
+        """Return the windows after the newest batch."""
+        if self.batch < 0:
+            return self._spark.createDataFrame([], _WINDOWS)
+        return self._spark.read.schema(_WINDOWS).parquet(literal(f"{self._uri}/{self.batch}"))
 
-def throttle_alerts(rows: DataFrame, window_seconds: int = WINDOW_SECONDS) -> DataFrame:
-    """Return the alerts of a stream of throttled seconds, which has a watermark on `ts`, and their date `dt`.
-
-    The quota of an alert is that of its second: its entity and rate, such as `client-id=noisy 50.0`.
-    """
-    seconds = rows.select(
-        *CLIENT, "boot", "ts", "ts_ms", "blocked_ms",
-        coalesce("connections", lit(0)).alias("connections"),
-        concat_ws(" ", "quota_entity", col("quota_rate").cast("string")).alias("quota"),
-    )  # fmt: skip
-    alerts = seconds.groupBy(*CLIENT).transformWithState(
-        ThrottleAlerts(window_seconds), ALERT, outputMode="Append", timeMode="EventTime"
-    )
-    return alerts.withColumn("dt", to_date(timestamp_millis("at_ms")))
+    def write(self, windows: DataFrame, batch: int) -> None:
+        """Replace the windows by those after a batch."""
+        windows.write.mode("overwrite").parquet(f"{self._uri}/{batch}")
+        for name in self._names:
+            if name != str(batch):
+                self._files.delete(f"{self._uri}/{name}")

@@ -3,8 +3,7 @@
 Rules:
 - SIGINT and SIGTERM end the queries between two batches, or after MAX_BATCH_SECONDS in the middle of one.
 - A file that is broken is named once, and the query is started again without it.
-- A query is started again a few times if a file could not be read for a moment only, or if Python was slow: Spark waits
-  no longer than ten seconds for the process that describes an operator's state.
+- A query is started again a few times if a file could not be read for a moment only.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ if TYPE_CHECKING:
 
 Start = Callable[[Collection[str]], "StreamingQuery"]
 """Starts a query, given the files that it shall not read."""
+Counts = dict[tuple[str, int], dict[str, int]]
+"""What a query has counted in a batch, by the name of the query and the number of the batch."""
 MAX_STARTS: Final = 10
 MAX_BATCH_SECONDS: Final = 20
 _POLL_SECONDS: Final = 0.5
 _STOP_POLL_SECONDS: Final = 0.05
-_SLOW_PYTHON: Final = "Python worker failed to connect back"
 _UNREADABLE: Final = re.compile(
     r"FAILED_READ_FILE\.\w+] Encountered error while reading file (\S+)\.\s"
 )
@@ -42,8 +42,9 @@ _UNREADABLE: Final = re.compile(
 class Summaries:
     """The lines of a query's batches, each told once."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Counts) -> None:
         self._told: dict[str, str] = {}
+        self._counts = counts
 
     def new_lines(self, query: StreamingQuery) -> list[str]:
         """Return the lines of the batches since the last call."""
@@ -53,7 +54,7 @@ class Summaries:
             if at <= self._told.get(query.name, ""):
                 continue
             self._told[query.name] = at
-            counts = counted(progress)
+            counts = counted(progress) | self._counts.pop((query.name, progress.batchId), {})
             if any(counts.values()):
                 lines.append(f"{query.name}, batch {progress.batchId}: {in_words(counts)}")
         return lines
@@ -91,24 +92,25 @@ class _Running:
     def fail(self, error: StreamingQueryException, broken: set[str]) -> None:
         """Start the query again, without the files that are `broken`. Raises JobFailedError if that has not helped."""
         file = _unreadable(error)
-        is_news = file in broken and file not in self._without
-        of_moment = _SLOW_PYTHON in str(error) or (file is not None and file not in broken)
-        self._starts += not is_news
-        if not (is_news or of_moment) or self._starts > MAX_STARTS:
+        self._starts += file not in broken
+        if file is None or file in self._without or self._starts > MAX_STARTS:
             raise JobFailedError(_words(f"The query {self.query.name}", error)) from error
         self._without = frozenset(broken)
         self.query = self._start(self._without)
 
 
 def follow(
-    starts: Sequence[Start], tell: Callable[[str], None], is_broken: Callable[[str], bool]
+    starts: Sequence[Start],
+    tell: Callable[[str], None],
+    is_broken: Callable[[str], bool],
+    counts: Counts,
 ) -> None:
     """Start the queries and return when all have ended, or after a signal; `tell` gets a line for each batch.
 
-    Each start is given the files that shall not be read: a query has failed by them, and they are broken. Raises
-    JobFailedError if a query fails.
+    Each start is given the files that shall not be read: a query has failed by them, and they are broken. `counts` gets
+    what batches have counted before they end. Raises JobFailedError if a query fails.
     """
-    summaries = Summaries()
+    summaries = Summaries(counts)
     running: list[_Running] = []
     broken: set[str] = set()
     with _signals() as stopped:

@@ -11,7 +11,7 @@ Rules:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,9 +21,9 @@ from pipeline.delta import append
 from pipeline.hadoop import JAVA_ENDED
 from pipeline.ingest.quality import Reason
 from pipeline.schema import KEY
-from pipeline.stream.alerts import ALERT, throttle_alerts, throttled
+from pipeline.stream.alerts import ALERT, Windows, judged, seconds_of
 from pipeline.stream.checkpoints import paired_id
-from pipeline.stream.follow import follow, in_short
+from pipeline.stream.follow import Counts, follow, in_short
 from pipeline.stream.lines import checked, quarantined, rows_of
 from pipeline.stream.partitions import set_partitions
 from pipeline.stream.sources import connector_options, is_broken
@@ -53,7 +53,7 @@ _SETTINGS: Final = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
-"""The operator of the alerts works with RocksDB only.
+"""The state of the rollups is on disk, not in Java's memory.
 
 Spark would refuse a checkpoint whose first offsets were being written when the job was killed: they are in a file with
 a temporary name. `paired_id` tells such a checkpoint from one that has lost its offsets.
@@ -109,6 +109,7 @@ class Stream:
     interval: str | None = None
     topic: AlertsTopic | None = None
     alert_window: int = WINDOW_SECONDS
+    counts: Counts = field(default_factory=dict)
 
     def run(self, tell: Callable[[str], None]) -> None:
         """Run until the source is read to its end, or until a signal if there is an interval; tell of each batch.
@@ -120,7 +121,7 @@ class Stream:
         stream_id = paired_id(self.spark, self.output, self.checkpoint, OUTPUTS)
         tell(set_partitions(self.spark, self.checkpoint, OUTPUTS))
         starts = [partial(self._start, name, f"{stream_id}-{name}") for name in OUTPUTS]
-        follow(starts, tell, partial(is_broken, self.spark))
+        follow(starts, tell, partial(is_broken, self.spark), self.counts)
 
     def _start(self, name: str, app: str, broken: Collection[str]) -> StreamingQuery:
         """Start a query; files that are `broken` are not read."""
@@ -135,26 +136,47 @@ class Stream:
     def _frame(self, name: str, lines: DataFrame) -> DataFrame:
         if name == "quarantine":
             return _observed(lines)
-        rows = rows_of(lines, FAMILY).withWatermark("ts", self.watermark)
-        if name == "rollups":
-            return by_minute(once(rows))
-        return _counted(throttle_alerts(throttled(rows), self.alert_window))
+        rows = rows_of(lines, FAMILY)
+        if name == "alerts":
+            return seconds_of(rows)
+        return by_minute(once(rows.withWatermark("ts", self.watermark)))
 
     def _write(self, name: str, app: str, batch: DataFrame, number: int) -> None:
-        """Add a batch to its table, once, and send its alerts to the topic."""
+        """Add a batch, or the alerts that it raises, to its table, once."""
+        batch.sparkSession.conf.set(_AUTO_COMPACT, "true")
         rows = batch.persist()  # each reading would run the query's operators again
         try:
-            batch.sparkSession.conf.set(_AUTO_COMPACT, "true")
-            count = rows.count()
-            if count or number == 0:  # readers find a table, if an empty one
-                files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)
-                parts = [column for column in rows.columns if column == "dt"]
-                append(files, f"{self.output}/{name}", app=app, version=number, partition_by=parts)
-            if count and self.topic is not None and name == "alerts":
-                _send(rows, self.topic)
+            if name == "alerts":
+                self._judge(app, rows, number)
+            else:
+                self._append(name, app, rows, number)
             rows.unpersist()
         except JAVA_ENDED as error:
             raise in_short(error) from None
+
+    def _append(self, name: str, app: str, rows: DataFrame, number: int) -> None:
+        count = rows.count()
+        if count or number == 0:  # readers find a table, if an empty one
+            files = rows.coalesce(1 + count // _ROWS_OF_A_FILE)
+            parts = [column for column in rows.columns if column == "dt"]
+            append(files, f"{self.output}/{name}", app=app, version=number, partition_by=parts)
+
+    def _judge(self, app: str, rows: DataFrame, number: int) -> None:
+        windows = Windows(rows.sparkSession, f"{self.checkpoint}/windows")
+        if windows.batch >= number:
+            return  # the job was killed between the end of this batch and the note of it
+        newest = rows.agg(sf.max("ts_ms")).collect()[0][0]
+        watermark_ms = 0 if newest is None else newest - _ms(self.watermark)
+        found = judged(rows, windows.read(), watermark_ms, self.alert_window).persist()
+        alerts = found.where(sf.col("window").isNull()).select(*ALERT.names)
+        day = sf.to_date(sf.timestamp_millis("at_ms"))
+        self._append("alerts", app, alerts.withColumn("dt", day), number)
+        if self.topic is not None:
+            _send(alerts, self.topic)
+        counts = {row["event"]: row["count"] for row in alerts.groupBy("event").count().collect()}
+        self.counts["alerts", number] = counts
+        windows.write(found.where(sf.col("window").isNotNull()), number)
+        found.unpersist()
 
 
 def _send(alerts: DataFrame, topic: AlertsTopic) -> None:
@@ -175,6 +197,7 @@ def _observed(lines: DataFrame) -> DataFrame:
     return quarantined(lines.observe("quarantine", *counts))
 
 
-def _counted(alerts: DataFrame) -> DataFrame:
-    counts = [sf.count_if(sf.col("event") == event).alias(event) for event in ("raised", "cleared")]
-    return alerts.observe("alerts", *counts)
+def _ms(words: str) -> int:
+    """Return a time in Spark's words, such as `2 minutes`, in ms."""
+    number, unit = words.split()
+    return int(number) * {"milliseconds": 1, "seconds": 1000, "minutes": 60_000}[unit]

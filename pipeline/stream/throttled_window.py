@@ -53,8 +53,10 @@ class ThrottledWindow:
         """The rows of each second, by the process (`boot`) that wrote them."""
         self._judged_s = -1
         self._raised_ms: int | None = None
-        self.timer_ms: int | None = None
-        """When `advance` is due, as it was registered; None: not registered."""
+
+    def __bool__(self) -> bool:
+        """Return whether anything may come of it without a further row."""
+        return bool(self._seconds)
 
     @property
     def newest_ms(self) -> int:
@@ -88,14 +90,6 @@ class ThrottledWindow:
         gone = self._judged_s + 1 - self.size_seconds
         self._seconds = {at: rows for at, rows in self._seconds.items() if at >= gone}
 
-    def due_ms(self) -> int | None:
-        """Return the watermark at which something may happen without a further row; None if the window is empty."""
-        if not self._seconds:
-            return None
-        if self._raised_ms is not None:
-            return (self._judged_s + 1) * 1000
-        return (max(self._seconds) + self.size_seconds) * 1000
-
     def _share_ms(self, second: int) -> int:
         rows = self._seconds.get(second, {}).values()
         blocked_ms = sum(each.blocked_ms for each in rows)
@@ -115,14 +109,14 @@ class ThrottledWindow:
             for at, rows in sorted(self._seconds.items())
             for boot, row in rows.items()
         ]
-        state = (self._judged_s, self._raised_ms, self.timer_ms, names, rows)
+        state = (self._judged_s, self._raised_ms, names, rows)
         return json.dumps(state, separators=(",", ":"))
 
     @classmethod
     def load(cls, text: str, size_seconds: int = WINDOW_SECONDS) -> ThrottledWindow:
         """Return the window of which `dump` returned the state; its size may have been another."""
         window = cls(size_seconds)
-        window._judged_s, window._raised_ms, window.timer_ms, names, rows = json.loads(text)
+        window._judged_s, window._raised_ms, names, rows = json.loads(text)
         for at, boot, blocked_ms, connections, quota in rows:
             name = names[quota] if quota >= 0 else None
             window.add(at * 1000, names[boot], blocked_ms, connections, name)

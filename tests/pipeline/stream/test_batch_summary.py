@@ -25,15 +25,17 @@ def batch(number: int, rows: int, late: int = 0, **observed: int) -> SimpleNames
 
 
 def test_each_batch_is_told_of_once_and_an_empty_one_never() -> None:
-    """Lines read, observed counts, late rows and duplicates; Spark's list has the earlier batches, too."""
+    """Lines read, observed counts, late rows, duplicates, the batch's own counts; Spark's list has earlier ones."""
     query = SimpleNamespace(name="rollups", recentProgress=[batch(0, 12_345, 2, torn=1, early=0)])
-    summaries = Summaries()
+    summaries = Summaries({("rollups", 2): {"raised": 3}, ("alerts", 2): {"raised": 4}})
 
     assert summaries.new_lines(query) == [
         "rollups, batch 0: 12,345 lines read, 1 torn, 2 late rows dropped, 7 duplicates dropped"
     ]
     query.recentProgress += [batch(1, 0), batch(2, 1)]
-    assert summaries.new_lines(query) == ["rollups, batch 2: 1 lines read, 7 duplicates dropped"]
+    assert summaries.new_lines(query) == [
+        "rollups, batch 2: 1 lines read, 7 duplicates dropped, 3 raised"
+    ]
     assert summaries.new_lines(query) == []
 
 

@@ -1,4 +1,4 @@
-"""Queries are followed to their end; one that fails ends all, unless Python was slow or a file is broken."""
+"""Queries are followed to their end; one that fails ends all, unless a file is broken."""
 
 import os
 import signal
@@ -10,13 +10,12 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from pipeline.errors import JobFailedError
-from pipeline.stream.follow import MAX_STARTS, follow
+from pipeline.stream.follow import follow
 
 BROKEN = (
     "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///log/{}.  SQLSTATE: KD001\n"
     "Caused by: java.io.EOFException: end"
 )
-SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 
 
 @dataclass
@@ -64,7 +63,7 @@ def no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_returns_when_the_last_query_has_ended() -> None:
     """However long the first has been over."""
     queries = [Query("a"), Query("b", looks=5)]
-    follow([lambda _, each=each: each for each in queries], lambda _: None, is_always)
+    follow([lambda _, each=each: each for each in queries], lambda _: None, is_always, {})
 
     assert all(each.stopped and each.looks <= 0 for each in queries)
 
@@ -77,30 +76,8 @@ def test_a_failed_query_ends_the_others_and_is_named() -> None:
     )
 
     with pytest.raises(JobFailedError, match=r"^The query b failed: disk full\."):
-        follow([lambda _: other, lambda _: failed], lambda _: None, is_always)
+        follow([lambda _: other, lambda _: failed], lambda _: None, is_always, {})
     assert other.stopped
-
-
-def test_a_query_whose_python_was_slow_is_started_again() -> None:
-    """And is followed to its end."""
-    queries = [Query("a", error=SLOW), Query("a", error=SLOW), Query("a", looks=3)]
-    waiting = iter(queries)
-    follow([lambda _: next(waiting)], lambda _: None, is_always)
-
-    assert queries[2].stopped
-
-
-def test_it_is_not_started_again_without_end() -> None:
-    """In the end the error is told."""
-    starts = []
-
-    def start(_: object) -> Query:
-        starts.append(Query("a", error=SLOW))
-        return starts[-1]
-
-    with pytest.raises(JobFailedError, match="Python worker"):
-        follow([start], lambda _: None, is_always)
-    assert len(starts) == 1 + MAX_STARTS
 
 
 def test_a_query_that_cannot_start_ends_those_that_run() -> None:
@@ -111,7 +88,7 @@ def test_a_query_that_cannot_start_ends_those_that_run() -> None:
         raise AnalysisException("no such topic\nplan")
 
     with pytest.raises(JobFailedError, match=r"The stream failed: no such topic\."):
-        follow([lambda _: first, fail], lambda _: None, is_always)
+        follow([lambda _: first, fail], lambda _: None, is_always, {})
     assert first.stopped
 
 
@@ -125,7 +102,7 @@ def test_a_broken_file_is_named_once_and_left_out() -> None:
         left = [file for file in ("1.gz", "2.gz") if f"file:/log/{file}" not in broken]
         return Query(name, error=BROKEN.format(left[0]) if left else None)
 
-    follow([partial(start, "a"), partial(start, "b")], told.append, is_always)
+    follow([partial(start, "a"), partial(start, "b")], told.append, is_always, {})
 
     one, two = "file:/log/1.gz", "file:/log/2.gz"
     assert told == [
@@ -142,16 +119,18 @@ def test_a_file_that_can_be_read_again_is_not_left_out() -> None:
         without.append(broken)
         return Query("a", error=BROKEN.format("1.gz") if len(without) < 4 else None)
 
-    follow([start], lambda _: None, lambda _: False)
+    follow([start], lambda _: None, lambda _: False, {})
     assert without == [frozenset()] * 4
     with pytest.raises(JobFailedError, match="EOFException"):
-        follow([lambda _: Query("a", error=BROKEN.format("1.gz"))], lambda _: None, lambda _: False)
+        follow(
+            [lambda _: Query("a", error=BROKEN.format("1.gz"))], lambda _: None, lambda _: False, {}
+        )
 
 
 def test_a_file_that_is_read_although_it_is_left_out_ends_the_stream() -> None:
     """Or it would be started again without end."""
     with pytest.raises(JobFailedError, match="EOFException"):
-        follow([lambda _: Query("a", error=BROKEN.format("1.gz"))], lambda _: None, is_always)
+        follow([lambda _: Query("a", error=BROKEN.format("1.gz"))], lambda _: None, is_always, {})
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -164,7 +143,7 @@ def test_a_signal_ends_the_queries_in_one_line(number: signal.Signals) -> None:
         return query
 
     before = signal.getsignal(number)
-    follow([start], told.append, is_always)
+    follow([start], told.append, is_always, {})
 
     assert query.stopped
     assert told == ["stopped; start it again to go on"]
