@@ -65,6 +65,8 @@ def in_one_line(job: str) -> Iterator[None]:
         yield
     except SPARK_ERRORS as error:
         raise JobFailedError(f"{job} failed: {cause_of(error)}") from error
+    except BrokenPipeError:  # a reader of standard output has left; py4j raises errors of its own
+        raise
     except JAVA_ENDED as error:
         raise JobFailedError(
             f"{job} failed: Spark's Java process has ended, perhaps for want of memory. "
