@@ -69,6 +69,19 @@ def append(
         again(lambda: writer.partitionBy(*partition_by).save(uri))
 
 
+def delete(spark: SparkSession, uri: str, where: str) -> None:
+    """Delete the rows of a table for which a condition in SQL holds. Raises what Spark raises."""
+    path = uri.replace("`", "``")
+    statement = f"DELETE FROM delta.`{path}` WHERE {where}"  # noqa: S608 - texts in it are quoted
+    with turn(spark, uri):
+        again(lambda: spark.sql(statement).collect())
+
+
+def quoted(text: str) -> str:
+    """Return a text as a literal of SQL. Delta's own statements take no parameters."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def again(commit: Callable[[], object]) -> None:
     """Do a commit that may be done twice; again if another one was in its way. Raises what Spark raises."""
     for attempt in range(_ATTEMPTS):

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from pipeline import delta, tables
+from pipeline import tables
 from pipeline.schema import FAMILIES, STAGES
 from pipeline.stages import with_delays
 from pipeline.tables import TimeRange
@@ -149,10 +149,9 @@ def read(
         return None
     found = {}
     for name, length_ms in ROLLUPS.items():
-        rollup_uri = tables.table_uri(uri, name)
-        rollup = delta.maybe_read(spark, rollup_uri) if step_ms % length_ms == 0 else None
+        rollup = tables.maybe_read(spark, uri, name) if step_ms % length_ms == 0 else None
         if rollup is not None:
-            found[length_ms] = tables.with_columns(rollup_uri, rollup, ROLLUP)
+            found[length_ms] = tables.with_columns(tables.table_uri(uri, name), rollup, ROLLUP)
     parts = (
         unrolled(family, each.of(rows))
         if length_ms is None

@@ -14,9 +14,11 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DateType,
     DoubleType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -123,26 +125,51 @@ FAMILIES: Final = {
     "access": ACCESS,
     "capture": CAPTURE,
 }
-QUARANTINE: Final = StructType([*_fields(_TEXT, "reason family file line dt")])
+DATED: Final = StructType([*_fields(DateType(), "dt"), *_fields(_INT, "hour")])
+"""The day and the hour of `ts_ms`, UTC: the partitions of a family."""
+PARTITIONS: Final = tuple(DATED.names)
+_COUNTS: Final = MapType(StringType(), LongType())
+QUARANTINE: Final = StructType(
+    [
+        *_fields(_TEXT, "reason family file line"),
+        *_fields(DateType(), "dt"),
+        *_fields(_LONG, "batch"),
+    ]
+)
 """Lines that are no rows; `dt` is the day of the file's folder."""
 SEQUENCES: Final = StructType(
     [
-        *_fields(_TEXT, "family dt hour instance boot"),
-        *_fields(_LONG, "first_seq last_seq rows first_ms last_ms"),
+        *_fields(_TEXT, "family"),
+        *DATED,
+        *_fields(_TEXT, "instance boot"),
+        *_fields(_LONG, "first_seq last_seq rows first_ms last_ms batch"),
     ]
 )
-"""The unbroken ranges of sequence numbers of each writer in each hour."""
-GAPS: Final = StructType(
-    [*_fields(_TEXT, "instance boot family"), *_fields(_LONG, "first_seq last_seq lost")]
+"""The unbroken ranges of sequence numbers of each writer in each hour. A range of lines in quarantine has 0 rows."""
+FILES: Final = StructType(
+    [
+        *_fields(_TEXT, "path"),
+        *_fields(_LONG, "size_bytes modified_ms batch"),
+        *_fields(_TEXT, "run"),
+    ]
 )
-"""The rows that are missing."""
-FILES: Final = StructType([*_fields(_TEXT, "path"), *_fields(_LONG, "size_bytes modified_ms")])
-"""The files that were read."""
+"""The files that were read: the intent of each batch."""
+BATCHES: Final = StructType(
+    [
+        *_fields(_LONG, "batch finished_ms duplicates first_ms last_ms"),
+        *_fields(_COUNTS, "lines rows_added"),
+        *_fields(MapType(StringType(), _COUNTS), "quarantined"),
+        *_fields(_COUNTS, "lost_rows gaps"),
+        *_fields(ArrayType(_TEXT), "clock_jumps overlaps"),
+        *_fields(BooleanType(), "abandoned"),
+    ]
+)
+"""The batches that are complete, and their figures; those from `lost_rows` on are of the tables as a whole."""
 RECORDS: Final = {
     "quarantine": QUARANTINE,
     "sequences": SEQUENCES,
-    "gaps": GAPS,
     "files": FILES,
+    "batches": BATCHES,
 }
 """The tables that `ingest` writes beside the families."""
 KEY: Final = ("instance", "boot", "family", "seq")

@@ -4,31 +4,27 @@ Rules:
 - A table has the columns of its family (`pipeline.schema`) and the partition columns `dt` and `hour`.
 - Columns that a later Sluice has added are left out. A column that the table of an older one lacks is null. One with
   another type is refused with its name.
+- Of a batch that `ingest` has not completed no row is read. So all tables are of one state, also while it writes them.
 - Every job prints one line about rows that are missing (`MissingRows`), because its figures lack them.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sf
-from pyspark.sql.types import DateType, IntegerType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from pipeline import delta
 from pipeline.errors import PipelineError
 from pipeline.inputs import why_no_rows
-from pipeline.schema import FAMILIES, PIPELINE_CLIENT, RECORDS
+from pipeline.schema import DATED, FAMILIES, PARTITIONS, PIPELINE_CLIENT, RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
-
-PARTITION_FIELDS: Final = (StructField("dt", DateType()), StructField("hour", IntegerType()))
-"""The day and the hour of `ts_ms`, UTC."""
-PARTITIONS: Final = tuple(field.name for field in PARTITION_FIELDS)
 
 
 def table_uri(tables: str, name: str) -> str:
@@ -52,20 +48,26 @@ def of_clients(rows: DataFrame) -> DataFrame:
 
 
 def maybe_read(spark: SparkSession, tables: str, name: str) -> DataFrame | None:
-    """Return the table of a family or of RECORDS; None if it does not exist. Raises PipelineError as `read` does."""
+    """Return the table of this name; None if it does not exist. Raises PipelineError as `read` does."""
     uri = table_uri(tables, name)
     found = delta.maybe_read(spark, uri)
     if found is None:
-        try:
-            found = spark.read.parquet(uri)
-        except AnalysisException as error:
-            if error.getCondition() in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-                return None
-            raise
-        if name in RECORDS:
-            return spark.read.schema(RECORDS[name]).parquet(uri)
-    columns = RECORDS[name] if name in RECORDS else StructType([*FAMILIES[name], *PARTITION_FIELDS])
-    return with_columns(uri, found, columns)
+        return None
+    if "batch" in found.columns and name not in ("files", "batches"):
+        complete = last_batch(spark, tables)
+        found = found if complete is None else found.where(sf.col("batch") <= complete)
+    if name in RECORDS:
+        return with_columns(uri, found, RECORDS[name])
+    if name in FAMILIES:
+        return with_columns(uri, found, StructType([*FAMILIES[name], *DATED]))
+    return found
+
+
+def last_batch(spark: SparkSession, tables: str) -> int | None:
+    """Return the number of the last batch that `ingest` has completed; None if it has none."""
+    batches = delta.maybe_read(spark, table_uri(tables, "batches"))
+    found = None if batches is None else batches.agg(sf.max("batch")).first()
+    return None if found is None else found[0]
 
 
 def with_columns(uri: str, found: DataFrame, expected: StructType) -> DataFrame:
@@ -141,15 +143,16 @@ class MissingRows(NamedTuple):
 
 
 def read_missing_rows(spark: SparkSession, uri: str, families: Sequence[str]) -> MissingRows:
-    """Return the quality of these families, from the tables `gaps` and `quarantine`."""
-    gaps = maybe_read(spark, uri, "gaps")
+    """Return the quality of these families, from the last row of `batches` and from `quarantine`."""
+    batches = maybe_read(spark, uri, "batches")
+    last = None if batches is None else batches.orderBy(sf.desc("batch")).first()
+    lost, gaps = (
+        sum((last[name] or {}).get(family, 0) for family in families) if last else 0
+        for name in ("lost_rows", "gaps")
+    )
     quarantine = maybe_read(spark, uri, "quarantine")
-    lost = count = 0
-    if gaps is not None:
-        found = gaps.where(sf.col("family").isin(*families))
-        ((count, lost),) = found.agg(sf.count("*"), sf.sum("lost")).collect()
     reasons: dict[str, int] = {}
     if quarantine is not None:
         refused = quarantine.where(sf.col("family").isin(*families))
         reasons = {str(row[0]): int(row[1]) for row in refused.groupBy("reason").count().collect()}
-    return MissingRows(int(lost or 0), count, reasons)
+    return MissingRows(lost, gaps, reasons)

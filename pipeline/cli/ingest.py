@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def ingest(spark: SparkSession, usage_log: str, tables: str, *, as_json: bool) -> None:
     """Turn the files of USAGE_LOG into TABLES, which all other jobs read.
 
-    Run it again when there are more files: it reads the new ones only, and adds no row twice. Lines that are no rows
-    are in TABLES/quarantine, missing rows in TABLES/gaps. Exit code 1: some files could not be read.
+    Run it again when there are more files: it reads the new ones only, and adds no row twice. Several may run at once.
+    Lines that are no rows are in TABLES/quarantine. Exit code 1: some files could not be read.
     """
     from pipeline.ingest.job import Ingest  # noqa: PLC0415 - Spark, which --help need not wait for
 

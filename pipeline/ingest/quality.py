@@ -70,16 +70,14 @@ def parsed(lines: DataFrame, family: str, now_ms: int | Column) -> DataFrame:
     flat = rows.select("value", "file", "day", "row.*")
     checked = flat.withColumn("reason", _reason(family, now_ms))
     at_ms = sf.when(sf.col("reason").isNull(), sf.col("ts_ms"))
-    day = sf.date_from_unix_date(sf.floor(at_ms / DAY_MS).cast("int"))
-    hour = sf.floor(at_ms % DAY_MS / HOUR_MS)
     return checked.select(
         *schema.names,
         "reason",
         sf.when(sf.col("reason").isNotNull(), sf.col("value")).alias("line"),
         "file",
         "day",
-        day.cast("string").alias("dt"),
-        sf.lpad(hour.cast("string"), 2, "0").alias("hour"),
+        sf.date_from_unix_date(sf.floor(at_ms / DAY_MS).cast("int")).alias("dt"),
+        sf.floor(at_ms % DAY_MS / HOUR_MS).cast("int").alias("hour"),
     )
 
 
@@ -87,7 +85,7 @@ def _reason(family: str, now_ms: int | Column) -> Column:
     names = FAMILIES[family].names
     keys = [sf.col(name) for name in _KEYS if name in names]
     ts_ms = sf.col("ts_ms")
-    day_ms = sf.unix_date(sf.col("day").cast("date")).cast("bigint") * DAY_MS
+    day_ms = sf.unix_date("day").cast("bigint") * DAY_MS
     # A row has one object without inner ones. Names with braces only cost a closer look. Bytes are compared: a position
     # in characters takes longer than the rest of the checks.
     line = sf.col("value").cast("binary")

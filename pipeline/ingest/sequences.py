@@ -1,13 +1,11 @@
-"""The rows of tables by their writers: no key twice, and which sequence numbers are there or missing.
+"""The sequence numbers of the writers: the unbroken ranges that are there, and what is missing between them.
 
 Rules:
-- A row is identified by instance, boot, family and seq (`pipeline.schema.KEY`).
-- The same row twice is a duplicate and is dropped. The same key with other content is a conflict: the row of the table
-  stays, else the one of the first file; the others go to quarantine.
-- Rows of one client lie together, sorted by time: jobs that group by client read long runs.
 - `seq` counts from 1 without gaps in (instance, boot, family). A missing number is a lost row, also before the first.
-- The table `sequences` has the unbroken ranges of each writer by hour, so that gaps of all time are found without
-  reading all rows again.
+- A range has numbers without a gap, of one hour, in whose order the times do not go back. So gaps of all time and steps
+  of the clock are found without reading the rows again.
+- A line in quarantine whose number can be read is not lost: it is a range of 0 rows. Such a range fills gaps, and is
+  never the end of one.
 """
 
 from __future__ import annotations
@@ -17,104 +15,93 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as sf
 
-from pipeline.ingest.quality import Reason
-from pipeline.schema import FAMILIES
-from pipeline.tables import PARTITIONS
+from pipeline.schema import FAMILIES, PARTITIONS, SEQUENCES
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.window import WindowSpec
-
+    from pyspark.sql import DataFrame
 
 WRITER: Final = ("instance", "boot")
-_CLIENT_GROUPS: Final = 8
-"""Most files of one hour."""
-
-SEQUENCES: Final = (
-    "family",
-    "dt",
-    "hour",
-    *WRITER,
-    "first_seq",
-    "last_seq",
-    "rows",
-    "first_ms",
-    "last_ms",
-)
-"""The columns of the table `sequences`."""
+_PLACE: Final = ("family", *PARTITIONS, *WRITER, "is_row")
+_LINE: Final = "family string, instance string, boot string, seq bigint"
 
 
-def count_repeats(rows: DataFrame) -> int:
-    """Return how many rows have a key that another row has: duplicates and conflicts together."""
-    by_bucket = rows.groupBy(*WRITER, sf.bitmap_bucket_number("seq").alias("bucket")).agg(
-        sf.count("*").alias("rows"),
-        sf.bitmap_count(sf.bitmap_construct_agg(sf.bitmap_bit_position("seq"))).alias("keys"),
+def numbers(rows: DataFrame, family: str) -> DataFrame:
+    """Return what `ranges` needs of the rows of a family."""
+    return rows.select(
+        sf.lit(family).alias("family"),
+        *PARTITIONS,
+        *WRITER,
+        "seq",
+        "ts_ms",
+        sf.lit(True).alias("is_row"),
     )
-    found = by_bucket.agg(sf.sum(sf.col("rows") - sf.col("keys"))).first()
-    return int(found[0] or 0) if found else 0
 
 
-def without_repeats(rows: DataFrame, family: str) -> DataFrame:
-    """Return each key once, and each conflict with the reason and the row as its line.
+def refused_numbers(quarantine: DataFrame) -> DataFrame:
+    """Return the same of lines in quarantine, as far as it can be read."""
+    line = quarantine.select(sf.from_json("line", _LINE).alias("row")).select("row.*").dropna()
+    there = line.where(sf.col("family").isin(*FAMILIES) & (sf.col("seq") > 0)).distinct()
+    return there.select(
+        "family",
+        sf.lit(None).cast("date").alias("dt"),
+        sf.lit(None).cast("int").alias("hour"),
+        *WRITER,
+        "seq",
+        sf.lit(None).cast("bigint").alias("ts_ms"),
+        sf.lit(False).alias("is_row"),
+    )
 
-    `rows` has the columns of the family, dt, hour, day and file; a row of the table has no file.
+
+def ranges(found: DataFrame) -> DataFrame:
+    """Return the unbroken ranges of numbers, of which none is there twice, as rows of the table `sequences`.
+
+    Rows are counted by writer and second. Only seconds with a gap are sorted.
     """
-    columns = FAMILIES[family].names
-    content = sf.hash(*columns)
-    same_key = Window.partitionBy(*WRITER, "seq").orderBy(
-        sf.col("file").asc_nulls_first(), content, sf.xxhash64(*columns)
-    )
-    row = sf.struct(*columns)
-    ranked = rows.withColumn("rank", sf.row_number().over(same_key)).withColumn(
-        "previous", sf.first(row).over(same_key)
-    )
-    return (
-        ranked.where((sf.col("rank") == 1) | ~row.eqNullSafe(sf.col("previous")))
-        .withColumn("reason", sf.when(sf.col("rank") > 1, str(Reason.CONFLICT)))
-        .withColumn("line", sf.when(sf.col("rank") > 1, sf.to_json(row)))
-        .drop("rank", "previous")
-    )
-
-
-def clustered(rows: DataFrame) -> DataFrame:
-    """Return the rows in the order in which they are written."""
-    client = [name for name in ("user", "client_id", "topic") if name in rows.columns]
-    group = sf.pmod(sf.hash(*client), sf.lit(_CLIENT_GROUPS)) if client else sf.lit(0)
-    return rows.repartition(*PARTITIONS, group).sortWithinPartitions(
-        *PARTITIONS, *client, "instance", "ts_ms", "seq"
-    )
-
-
-def ranges(rows: DataFrame) -> DataFrame:
-    """Return dt, hour, instance, boot, first_seq, last_seq, rows, first_ms and last_ms of each unbroken range.
-
-    `rows` has no key twice. Only stretches with a gap are sorted; all others are counted.
-    """
-    stretch = [*PARTITIONS, *WRITER, "stretch"]
-    narrow = rows.select(
-        *PARTITIONS, *WRITER, "seq", "ts_ms", sf.bitmap_bucket_number("seq").alias("stretch")
-    )
-    counted = narrow.groupBy(*stretch).agg(*_range())
+    second = [*_PLACE, "ts_ms"]
+    bounds = (sf.min("seq").alias("first_seq"), sf.max("seq").alias("last_seq"))
+    seconds = found.groupBy(*second).agg(*bounds, sf.count("*").alias("rows"))
     is_whole = sf.col("last_seq") - sf.col("first_seq") + 1 == sf.col("rows")
-    torn = counted.where(~is_whole).select(*stretch)
-    sorted_by_seq = Window.partitionBy(*stretch).orderBy("seq")
-    run = sf.col("seq") - sf.row_number().over(sorted_by_seq)
-    pieces = (
-        narrow.join(sf.broadcast(torn), stretch, "left_semi")
-        .withColumn("run", run)
-        .groupBy(*stretch, "run")
-        .agg(*_range())
-        .drop("run")
+    torn = seconds.where(~is_whole).select(*second)
+    if not torn.isEmpty():
+        same = [found[name].eqNullSafe(torn[name]) for name in second]
+        run = sf.col("seq") - sf.row_number().over(Window.partitionBy(*second).orderBy("seq"))
+        pieces = (
+            found.join(torn, same, "left_semi")
+            .withColumn("run", run)
+            .groupBy(*second, "run")
+            .agg(*bounds, sf.count("*").alias("rows"))
+            .drop("run")
+        )
+        seconds = seconds.where(is_whole).unionByName(pieces)
+    in_order = Window.partitionBy(*_PLACE).orderBy("first_seq")
+    goes_on = (sf.col("first_seq") == sf.lag("last_seq").over(in_order) + 1) & ~sf.coalesce(
+        sf.col("ts_ms") < sf.lag("ts_ms").over(in_order), sf.lit(False)
     )
-    return counted.where(is_whole).unionByName(pieces).drop("stretch")
+    begun = seconds.withColumn("begins", sf.when(goes_on, 0).otherwise(1))
+    return (
+        begun.withColumn("range", sf.sum("begins").over(in_order))
+        .groupBy(*_PLACE, "range")
+        .agg(
+            sf.min("first_seq").alias("first_seq"),
+            sf.max("last_seq").alias("last_seq"),
+            sf.sum(sf.when(sf.col("is_row"), sf.col("rows")).otherwise(0)).alias("rows"),
+            sf.min("ts_ms").alias("first_ms"),
+            sf.max("ts_ms").alias("last_ms"),
+        )
+        .select(*(name for name in SEQUENCES.names if name != "batch"))
+    )
 
 
 def gaps(sequences: DataFrame) -> DataFrame:
     """Return instance, boot, family, first_seq, last_seq and lost of each missing stretch."""
-    before = sf.coalesce(sf.max("last_seq").over(_earlier()), sf.lit(0))
+    writer = Window.partitionBy(*WRITER, "family")
+    before = writer.orderBy("first_seq", "last_seq").rowsBetween(Window.unboundedPreceding, -1)
+    last_row = sf.max(sf.when(sf.col("rows") > 0, sf.col("last_seq"))).over(writer)
     return (
-        sequences.withColumn("before", before)
+        sequences.withColumn("before", sf.coalesce(sf.max("last_seq").over(before), sf.lit(0)))
+        .withColumn("last_row", last_row)
         .where(sf.col("first_seq") > sf.col("before") + 1)
+        .where(sf.col("first_seq") <= sf.col("last_row"))
         .select(
             *WRITER,
             "family",
@@ -127,7 +114,8 @@ def gaps(sequences: DataFrame) -> DataFrame:
 
 def clock_jumps(sequences: DataFrame) -> DataFrame:
     """Return instance, boot, family, at_ms and back_ms of each range that begins before an earlier one ends."""
-    before_ms = sf.max("last_ms").over(_earlier())
+    by_seq = Window.partitionBy(*WRITER, "family").orderBy("first_seq")
+    before_ms = sf.max("last_ms").over(by_seq.rowsBetween(Window.unboundedPreceding, -1))
     return (
         sequences.withColumn("before_ms", before_ms)
         .where(sf.col("first_ms") < sf.col("before_ms"))
@@ -142,8 +130,10 @@ def clock_jumps(sequences: DataFrame) -> DataFrame:
 
 def overlaps(sequences: DataFrame) -> DataFrame:
     """Return instance, boot, other_boot, first_ms, last_ms where two starts of one instance have rows at one time."""
-    spans = sequences.groupBy(*WRITER).agg(
-        sf.min("first_ms").alias("first_ms"), sf.max("last_ms").alias("last_ms")
+    spans = (
+        sequences.where(sf.col("rows") > 0)
+        .groupBy(*WRITER)
+        .agg(sf.min("first_ms").alias("first_ms"), sf.max("last_ms").alias("last_ms"))
     )
     ordered = Window.partitionBy("instance").orderBy("first_ms", "boot")
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
@@ -159,18 +149,3 @@ def overlaps(sequences: DataFrame) -> DataFrame:
             sf.least("last_ms", "latest.last_ms").alias("last_ms"),
         )
     )
-
-
-def _range() -> tuple[Column, ...]:
-    return (
-        sf.min("seq").alias("first_seq"),
-        sf.max("seq").alias("last_seq"),
-        sf.count("*").alias("rows"),
-        sf.min("ts_ms").alias("first_ms"),
-        sf.max("ts_ms").alias("last_ms"),
-    )
-
-
-def _earlier() -> WindowSpec:
-    by_seq = Window.partitionBy(*WRITER, "family").orderBy("first_seq")
-    return by_seq.rowsBetween(Window.unboundedPreceding, -1)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 from policies.escaping import escaped
 
@@ -28,15 +32,25 @@ class Summary:
     clock_jumps: list[str] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
 
-    def quarantine(self, reason: str, family: str, lines: int) -> None:
-        """Add lines that were refused."""
-        families = self.quarantined.setdefault(reason, {})
-        families[family] = families.get(family, 0) + lines
+    def add(self, figures: Mapping[str, Any]) -> None:
+        """Add the figures of a batch."""
+        for mine, its in ((self.lines, "lines"), (self.rows_added, "rows_added")):
+            _add(mine, figures.get(its) or {})
+        for reason, families in (figures.get("quarantined") or {}).items():
+            _add(self.quarantined.setdefault(reason, {}), families)
+        self.duplicates += figures.get("duplicates") or 0
+        for name, outer in (("first_ms", min), ("last_ms", max)):
+            both = [
+                at_ms for at_ms in (getattr(self, name), figures.get(name)) if at_ms is not None
+            ]
+            setattr(self, name, outer(both, default=None))
 
-    def see(self, first_ms: int, last_ms: int) -> None:
-        """Widen the span of time."""
-        self.first_ms = first_ms if self.first_ms is None else min(self.first_ms, first_ms)
-        self.last_ms = last_ms if self.last_ms is None else max(self.last_ms, last_ms)
+    def see(self, figures: Mapping[str, Any]) -> None:
+        """Take what is missing or strange in the tables from the figures of the last batch."""
+        self.lost_rows = dict(figures.get("lost_rows") or {})
+        self.gaps = sum((figures.get("gaps") or {}).values())
+        self.clock_jumps = list(figures.get("clock_jumps") or ())
+        self.overlaps = list(figures.get("overlaps") or ())
 
     def as_json(self) -> dict[str, object]:
         """Return all figures."""
@@ -63,6 +77,11 @@ class Summary:
         lost = sum(self.lost_rows.values())
         lines.append(f"lost: {lost:,} rows in {self.gaps:,} gaps" + (f" ({each})" if each else ""))
         return "\n".join(map(escaped, [*lines, *self.clock_jumps, *self.overlaps]))
+
+
+def _add(counts: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        counts[name] = counts.get(name, 0) + count
 
 
 def as_time(ms: int) -> str:

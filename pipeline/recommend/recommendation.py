@@ -20,7 +20,6 @@ from pyspark.sql import functions as sf
 
 from pipeline import tables
 from pipeline.errors import PipelineError
-from pipeline.ingest.sequences import gaps
 from pipeline.recommend.backtest import backtest
 from pipeline.recommend.needs import ALL, BUSIEST, REST, Question, needs
 from pipeline.recommend.rules import Measured, QuotaRule, RecordedNeed, Sizing, choose
@@ -305,11 +304,9 @@ def _notes(spark: SparkSession, uri: str, found: Row, made: Recommendation) -> I
         )
     if found["channel"] and found["entity"]:
         yield f"the rows have both enforcements; the limits are for {made.source['enforcement']}"
-    sequences = tables.maybe_read(spark, uri, "sequences")
-    if sequences is not None:
-        lost = gaps(sequences).where(sf.col("family") == "entity").agg(sf.sum("lost")).first()
-        if lost is not None and lost[0]:
-            yield f"{lost[0]:,} rows of the family entity were lost: real needs may be larger"
+    lost = tables.read_missing_rows(spark, uri, ["entity"]).lost
+    if lost:
+        yield f"{lost:,} rows of the family entity were lost: real needs may be larger"
     if found["blocked"]:
         yield (
             f"throttles took time in {found['blocked'] / found['seconds']:.1%} of the seconds of clients when this "

@@ -40,6 +40,7 @@ from pipeline.report.usage_facts import (
 )
 from pipeline.report.wait_facts import by_api, by_client, pools_of, quality_of, stages_of, waits_of
 from pipeline.rollups import HOUR_MS
+from pipeline.schema import FAMILIES
 from pipeline.tables import TimeRange
 from pipeline.traces.findings import requests_of, slowest
 from pipeline.traces.otlp import read_spans
@@ -97,8 +98,7 @@ def usage_facts(
         scope=scope,
         quality=quality_of(
             {family: rows for family, rows in families.items() if rows is not None},
-            tables.maybe_read(spark, uri, "gaps"),
-            tables.maybe_read(spark, uri, "quarantine"),
+            tables.read_missing_rows(spark, uri, tuple(FAMILIES)),
             duplicates,
         ),
         clients=clients,

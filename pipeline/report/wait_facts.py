@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from pipeline.report.facts import Scope
+    from pipeline.tables import MissingRows
 
 
 WAITED: Final = ("throttle", "purgatory")
@@ -105,13 +106,10 @@ def pools_of(instance: DataFrame, scope: Scope) -> tuple[PoolUse, ...]:
 
 def quality_of(
     families: Mapping[str, DataFrame],
-    gaps: DataFrame | None,
-    quarantine: DataFrame | None,
+    missing: MissingRows,
     duplicates: int | None,
 ) -> DataQuality:
     """Return the rows of each family, and what is missing or was set aside."""
-    lost = gaps.agg(sf.sum("lost")).collect()[0][0] if gaps is not None else 0
-    aside = quarantine.groupBy("reason").count().collect() if quarantine is not None else []
     spans, rows = 0, 0
     if "instance" in families:
         by_start = families["instance"].groupBy("instance", "boot")
@@ -123,8 +121,10 @@ def quality_of(
         )
     return DataQuality(
         rows={family: _rows_of(frame) for family, frame in families.items()},
-        lost=int(lost or 0),
-        quarantined={row["reason"].replace("_", " "): row["count"] for row in aside},
+        lost=missing.lost,
+        quarantined={
+            reason.replace("_", " "): lines for reason, lines in missing.quarantined.items()
+        },
         duplicates=duplicates,
         spans_dropped=spans,
         rows_dropped=rows,

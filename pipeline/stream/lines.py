@@ -30,7 +30,7 @@ def checked(lines: DataFrame, family: str, now_ms: Column | None = None) -> Data
     `now_ms` is the present, by default the time of the batch.
     """
     now_ms = sf.unix_millis(sf.current_timestamp()) if now_ms is None else now_ms
-    own = lines.where(_may_be_of(family)).withColumn("day", sf.lit(None).cast("string"))
+    own = lines.where(_may_be_of(family)).withColumn("day", sf.lit(None).cast("date"))
     rows = parsed(own, family, now_ms).drop("day", "dt", "hour")
     ahead = sf.col("ts_ms") > now_ms + MAX_AHEAD_MS
     future = sf.when(ahead, sf.lit(str(Reason.FUTURE)))

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
 from pipeline.cli.main import main
 from pipeline.whatif.simulator import Simulation
+from tests.support.pipeline.delta_tables import write_quality, write_rows
 from tests.support.pipeline.simulated_clients import (
     capture_rows,
     clients,
@@ -17,7 +17,7 @@ from tests.support.pipeline.simulated_clients import (
     poisson,
     quota_config,
 )
-from tests.support.telemetry.usage_rows import START_MS, frame, numbered
+from tests.support.telemetry.usage_rows import START_MS, numbered
 
 QUOTAS = "version: 1\nquotas: [{user: alice, request_rate: 20}]\n"
 
@@ -32,13 +32,8 @@ def tables(spark: SparkSession, tmp_path: Path) -> Path:
         "capture": capture_rows(free, sessions),
     }
     for family, found in rows.items():
-        partitioned = frame(spark, family, found).withColumns(
-            {"dt": sf.lit("2025-11-21"), "hour": sf.lit("00")}
-        )
-        partitioned.write.partitionBy("dt", "hour").parquet(str(tmp_path / "tables" / family))
-    gaps = [("pod-1", "b1", "entity", 3, 5, 3)]
-    schema = "instance string, boot string, family string, first_seq long, last_seq long, lost long"
-    spark.createDataFrame(gaps, schema).write.parquet(str(tmp_path / "tables/gaps"))
+        write_rows(spark, tmp_path / "tables", family, found)
+    write_quality(spark, tmp_path / "tables", lost={"entity": 3})
     (tmp_path / "quotas.yaml").write_text(QUOTAS)
     return tmp_path / "tables"
 

@@ -1,5 +1,6 @@
 """Input and machines that fail: what is lost is named, and what is there counts once."""
 
+import gzip
 import json
 import resource
 import threading
@@ -10,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline import tables
-from pipeline.errors import JobFailedError
+from pipeline.errors import JobFailedError, PipelineError
 from pipeline.ingest.job import Ingest
 from pipeline.ingest.summary import Summary
 from tests.support.telemetry.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
@@ -100,7 +101,50 @@ def test_a_full_disk_changes_nothing_and_is_named(spark: SparkSession, tmp_path:
     finally:
         resource.prlimit(java, resource.RLIMIT_FSIZE, most)
     assert numbers(spark, tmp_path) == [1, 2]
-    assert list((tmp_path / "tables/_ingest").iterdir()) == []
 
     assert run(spark, tmp_path).rows_added == {"entity": 5000}
     assert numbers(spark, tmp_path) == list(range(1, 5003))
+
+
+def test_broken_archives_cost_themselves_only(spark: SparkSession, tmp_path: Path) -> None:
+    """Cut at the end, damaged in the middle, or no archive at all: a line each, and all other files are read."""
+    rows = seconds(60)
+    packed = gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode() * 20)
+    broken = {
+        "cut": packed[:-9],
+        "damaged": packed[:900] + bytes(64) + packed[964:],
+        "empty": b"",
+        "no archive": b"{}\n",
+    }
+    write_usage_log(tmp_path / "log", rows)
+    for name, content in broken.items():
+        (tmp_path / FOLDER / f"{name}.jsonl.gz").write_bytes(content)
+    found = run(spark, tmp_path)
+
+    assert {Path(path).name for path in found.unreadable} == {
+        f"{name}.jsonl.gz" for name in broken if name != "empty"
+    }
+    assert (found.files_read, found.rows_added, found.duplicates) == (1, {"entity": 60}, 0)
+
+
+def test_names_with_brackets_are_names(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the log and of its files; a folder that is no day is outside the layout."""
+    log = tmp_path / "log [1] {a,b}*?"
+    write_usage_log(log, seconds(2))
+    for number, name in enumerate(("a[b].jsonl", "a{b}*.jsonl", "ab.jsonl"), 3):
+        row = usage_row("entity", seq=number)
+        (log / "entity/dt=2025-11-21" / name).write_text(json.dumps(row) + "\n")
+    (log / "entity/dt=2025-13-41").mkdir()
+    (log / "entity/dt=2025-13-41/no.jsonl").write_text("{}\n")
+    found = Ingest(spark, str(log), str(tmp_path / "tables"), NOW_MS).run()
+
+    assert (found.files_read, found.files_ignored, found.unreadable) == (4, 1, {})
+    assert numbers(spark, tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_a_scheme_that_spark_does_not_know_is_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    """Of the log and of the tables: the error has the URI and the scheme."""
+    write_usage_log(tmp_path / "log", seconds(2))
+    for words in (("nowhere://host/log", str(tmp_path)), (str(tmp_path / "log"), "nowhere://h/t")):
+        with pytest.raises(PipelineError, match=r"^nowhere://h.*nowhere[^\n]*$"):
+            Ingest(spark, *words, NOW_MS).run()

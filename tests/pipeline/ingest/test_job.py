@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pipeline import tables
 from pipeline.errors import PipelineError
 from pipeline.ingest.job import Ingest
+from pipeline.ingest.sequences import gaps
 from pipeline.ingest.summary import Summary
 from pipeline.schema import FAMILIES
 from tests.support.telemetry.usage_rows import START_MS, Row, numbered, usage_row, write_usage_log
@@ -69,7 +70,7 @@ def test_every_family_arrives_as_it_was_written_and_only_once(
 
     for family, rows in written.items():
         assert rows_of(spark, tmp_path, family) == rows
-    assert (tmp_path / "tables/entity/dt=2025-11-21/hour=02").is_dir()
+    assert (tmp_path / "tables/entity/dt=2025-11-21/hour=2").is_dir()
     assert first.rows_added == {family: len(rows) for family, rows in written.items()}
     files = len(FAMILIES)
     assert (first.files_read, first.quarantined, first.lost_rows) == (files, {}, {})
@@ -145,7 +146,9 @@ def test_missing_numbers_are_reported_until_their_rows_arrive(
     write_usage_log(tmp_path / "log", [row for row in rows if row["seq"] in (3, 4, 8, 10)])
     first = run(spark, tmp_path)
     assert (first.lost_rows, first.gaps) == ({"entity": 6}, 3)
-    spans = {(row["first_seq"], row["last_seq"]) for row in table_of(spark, tmp_path, "gaps")}
+    sequences = tables.maybe_read(spark, str(tmp_path / "tables"), "sequences")
+    assert sequences is not None
+    spans = {(row["first_seq"], row["last_seq"]) for row in gaps(sequences).collect()}
     assert spans == {(1, 2), (5, 7), (9, 9)}
 
     late = path_of(tmp_path, "entity", 2)
@@ -156,6 +159,36 @@ def test_missing_numbers_are_reported_until_their_rows_arrive(
     assert (second.lost_rows, second.gaps) == ({"entity": 1}, 1)
     assert (second.rows_added["entity"], second.duplicates) == (5, 3)
     assert [row["seq"] for row in rows_of(spark, tmp_path, "entity")] == [*range(1, 9), 10]
+
+
+def test_a_line_in_quarantine_is_not_lost_as_well(spark: SparkSession, tmp_path: Path) -> None:
+    """If its number can be read. A number that is far too large makes no gap before it."""
+    rows = seconds("entity", 9)
+    lines = [json.dumps(row) + "\n" for row in rows]
+    for place, columns in ((2, {"v": 9}), (3, {"requests": -1}), (5, {"requests": "many"})):
+        lines[place] = json.dumps(rows[place] | columns) + "\n"
+    lines[7] = lines[7][:60] + "\n"
+    far = json.dumps(rows[8] | {"requests": -1, "seq": 10**9}) + "\n"
+    add(path_of(tmp_path, "entity"), *lines, far)
+    found = run(spark, tmp_path)
+
+    assert found.rows_added == {"entity": 5}
+    assert (found.lost_rows, found.gaps) == ({"entity": 1}, 1)
+
+
+def test_a_clock_that_goes_back_within_an_hour_is_named(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Also if a second comes twice, with rows of both times."""
+    rows = numbered(
+        usage_row("entity", ts_ms=START_MS + at_s * 1000) for at_s in (10, 11, 12, 8, 9, 10, 10, 13)
+    )
+    write_usage_log(tmp_path / "log", rows)
+    found = run(spark, tmp_path)
+
+    assert (found.rows_added, found.lost_rows) == ({"entity": 8}, {})
+    assert len(found.clock_jumps) == 1
+    assert "by 4,000 ms at 2025-11-21 00:00:12" in found.clock_jumps[0]
 
 
 def test_a_file_that_grew_is_read_again_and_its_torn_line_is_healed(

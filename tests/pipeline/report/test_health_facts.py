@@ -4,7 +4,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.report.facts import PoolUse
 from pipeline.report.wait_facts import pools_of, quality_of
-from pipeline.schema import GAPS, QUARANTINE
+from pipeline.tables import MissingRows
 from tests.support.pipeline.report_facts import empty_facts
 from tests.support.telemetry.usage_rows import START_MS, frame, usage_row
 
@@ -29,17 +29,13 @@ def test_losses_are_counted_by_start(spark: SparkSession) -> None:
         usage_row("instance", boot=boot, rows_dropped_total=rows, spans_dropped_total=spans)
         for boot, rows, spans in (("b1", 1, 0), ("b1", 5, 2), ("b2", 7, 0))
     ]
-    gaps = spark.createDataFrame([("pod-1", "b1", "api", 3, 5, 3)], GAPS)
-    lines = [("torn", "api", "f", "{", "2025-11-21")] * 2 + [
-        ("unknown_version", "api", "f", "{}", "2025-11-21")
-    ]
     families = {"instance": frame(spark, "instance", rows)}
 
-    quality = quality_of(families, gaps, spark.createDataFrame(lines, QUARANTINE), 4)
+    quality = quality_of(families, MissingRows(3, 1, {"torn": 2, "unknown_version": 1}), 4)
 
     assert quality.rows == {"instance": 3}
     assert (quality.lost, quality.duplicates) == (3, 4)
     assert quality.quarantined == {"torn": 2, "unknown version": 1}
     assert (quality.rows_dropped, quality.spans_dropped) == (12, 2)
     assert not quality.is_clean
-    assert quality_of({}, None, None, None).is_clean
+    assert quality_of({}, MissingRows(0, 0, {}), None).is_clean

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import lit
 
 from pipeline.errors import PipelineError
 from pipeline.report.facts import CAPTURE, ROWS, ClientName, ReportFacts
 from pipeline.report.headline import caution, curve_of, headline
 from pipeline.report.report_job import FACTORS, ReportJob
 from pipeline.whatif.simulator import Simulation
+from tests.support.pipeline.delta_tables import write_rows
 from tests.support.pipeline.report_tables import SECONDS, write_report_tables
 from tests.support.pipeline.simulated_clients import (
     bursts,
@@ -19,7 +19,7 @@ from tests.support.pipeline.simulated_clients import (
     entity_rows,
     quota_config,
 )
-from tests.support.telemetry.usage_rows import START_MS, frame, numbered
+from tests.support.telemetry.usage_rows import START_MS, numbered
 
 QUOTAS = "version: 1\nquotas: [{user: alice, request_rate: 77}, {user: bob, request_rate: 300}]\n"
 
@@ -117,9 +117,7 @@ def test_a_capture_of_all_requests_is_what_predictions_are_made_from(
     captured = capture_rows(run, sessions)
     captured = captured[: round(len(captured) * kept)]
     for family, made in {"entity": rows, "capture": captured}.items():
-        table = frame(spark, family, numbered(made))
-        days = table.withColumns({"dt": lit("2025-11-21"), "hour": lit("00")})
-        days.write.partitionBy("dt", "hour").parquet(str(tmp_path / family))
+        write_rows(spark, tmp_path, family, numbered(made))
 
     facts = ReportJob(spark, str(tmp_path), START_MS).run()
 

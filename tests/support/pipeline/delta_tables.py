@@ -1,13 +1,15 @@
 """Tables of families and records as `ingest` writes them, for tests that need rows and not an ingest."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from pipeline import delta
-from pipeline.tables import PARTITIONS, table_uri
+from pipeline.schema import BATCHES, PARTITIONS, QUARANTINE
+from pipeline.tables import table_uri
 from tests.support.telemetry.usage_rows import Row, frame
 
 HOUR_MS = 3_600_000
@@ -37,3 +39,23 @@ def write_table(
     delta.append(
         rows.coalesce(1), uri, app="tests", version=batch, partition_by=tuple(partition_by)
     )
+
+
+def write_quality(
+    spark: SparkSession,
+    folder: Path,
+    *,
+    lost: Mapping[str, int],
+    lines: Iterable[tuple[str, str]] = (),
+) -> None:
+    """Write a complete batch after which rows of families are lost, a gap each, and lines (reason, family) refused."""
+    figures = {
+        "batch": 1,
+        "lost_rows": dict(lost),
+        "gaps": dict.fromkeys(lost, 1),
+        "abandoned": False,
+    }
+    row = tuple(figures.get(name) for name in BATCHES.names)
+    write_table(spark.createDataFrame([row], BATCHES), folder, "batches")
+    refused = [(reason, family, "f", "{", date(2025, 11, 21), 1) for reason, family in lines]
+    write_table(spark.createDataFrame(refused, QUARANTINE), folder, "quarantine", 1, ["dt"])

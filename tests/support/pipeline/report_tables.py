@@ -5,8 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipeline.schema import GAPS, QUARANTINE
-from tests.support.pipeline.delta_tables import write_rows, write_table
+from tests.support.pipeline.delta_tables import write_quality, write_rows
 from tests.support.telemetry.usage_rows import START_MS, usage_row
 
 SECONDS = 60
@@ -17,10 +16,7 @@ def write_report_tables(spark: SparkSession, folder: Path) -> None:
     """Write the families entity, api and instance, a gap and a line in quarantine."""
     for family, rows in {"entity": _entity(), "api": _api(), "instance": _instance()}.items():
         write_rows(spark, folder, family, rows)
-    gap = spark.createDataFrame([("pod-1", "b1", "api", 3, 5, 3)], GAPS)
-    write_table(gap, folder, "gaps")
-    line = spark.createDataFrame([("torn", "api", "f", "{", "2025-11-21")], QUARANTINE)
-    write_table(line, folder, "quarantine")
+    write_quality(spark, folder, lost={"api": 3}, lines=[("torn", "api")])
 
 
 def _entity() -> list[dict[str, Any]]:
