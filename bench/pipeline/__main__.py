@@ -29,7 +29,7 @@ RUNS: Final = 5
 MAX_SECONDS: Final = 1200
 """The most that a session may take."""
 FIT: Final = "recommend --no-backtest"
-IN_DUCKDB: Final = {"usage": "usage", FIT: "recommend"}
+IN_DUCKDB: Final = {"usage": "usage"}
 """The queries of DuckDB that do the aggregations of a job."""
 ON_ONE_CORE: Final = ("usage", "recommend", "whatif")
 TWO_CORES: Final = "local[2]"

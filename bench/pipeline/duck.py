@@ -47,29 +47,8 @@ QUERIES: Final = {
         f"select user, {_API_SUMS} from api group by user",
         f"with buckets as ({_BUCKETS}) {_QUANTILES}",
     ],
-    "recommend": [
-        f"""
-        select user, count(*), {
-            ", ".join(f"quantile_disc(rate_{n}, [0.5, 0.99, 0.999, 1.0])" for n in range(3))
-        }
-        from (select user, {
-            ", ".join(
-                f"sum({amount}) over w / 10.5 as rate_{n}"
-                for n, amount in enumerate(("charged", "charged_bytes", "response_bytes"))
-            )
-        }
-              from (select user, instance, ts_ms, sum(charged) as charged,
-                           sum(charged_bytes) as charged_bytes, sum(response_bytes) as response_bytes
-                    from entity group by all)
-              window w as (partition by user, instance order by ts_ms
-                           range between 10000 preceding and current row))
-        group by user
-        """
-    ],
 }
-"""The sums and the merged histograms of `usage` by user; the window rates of `recommend` by user, without its choice of
-levels and its back-test.
-"""
+"""The sums and the merged histograms of `usage` by user."""
 
 
 def connect(tables: str, threads: int) -> duckdb.DuckDBPyConnection:

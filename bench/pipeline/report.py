@@ -24,8 +24,7 @@ with two threads. *First* is the first run of a session, which compiles its quer
 session takes 5 to 10 s more to start. *Warm* is the median of the runs after it. Memory is the sum of the peaks of
 driver, JVM (its heap may take 2 GiB) and workers of Python."""
 DUCK: Final = """\
-DuckDB runs the aggregations of the same jobs over the same files: for `usage` the sums and the merged histograms by
-user, for `recommend` the window rates by user and their percentiles, without the choice of levels and the back-test.
+DuckDB runs the aggregations of `usage` over the same files: the sums and the merged histograms by user.
 On one machine it is faster: Spark pays for exchanges between tasks and for rows that go to Python and back. {turn}"""
 TURN: Final = (
     "Spark is for tables that do not fit one machine, for many machines, and for streams; the tables are plain Parquet,"

@@ -10,7 +10,7 @@ Rules:
   and not yet blocked (a burst shows what it wants). Without such a second, and blocked all the time, it may want any
   amount more: its demand is `MAX_RAISE` times what it sent, and it is counted as saturated.
 - Counts that change from second to second more than those of independent requests come in batches: within a batch the
-  client does not think. Counts that hardly change come from a clock.
+  client does not think. Counts that hardly change come from a clock. A run of even seconds after a pause is no batch.
 - After more than `SESSION_GAP_S` without a row a client begins again on time: what it could not send before is unsent.
 - Of a bucket that many clients share the largest are simulated one by one, the others together.
 """
