@@ -8,6 +8,8 @@ from typing import Final
 
 import click
 
+from pipeline.cli.printing import tell
+
 _MAIN: Final = "from pipeline.cli.main import main\n\nmain()\n"
 
 
@@ -25,4 +27,4 @@ def package(folder: Path, *, kafka: bool) -> None:
     program.write_text(_MAIN, "utf-8")
     jars = locked_jars(DELTA, *([KAFKA] if kafka else []), folder=folder / "jars")
     words = ["spark-submit", "--py-files", str(code), "--jars", ",".join(map(str, jars))]
-    click.echo(f"{shlex.join([*words, str(program)])} COMMAND ...")
+    tell(f"{shlex.join([*words, str(program)])} COMMAND ...")

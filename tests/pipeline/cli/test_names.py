@@ -80,7 +80,7 @@ RUNS: dict[str, list[list[str]]] = {
     "stream": [["@log", "@streamed", "--checkpoint", "@checkpoint", "--once"]],
     "report": [["@tables", "--output", "@page.html"]],
     "all": [["@log", "@all", "--traces", "@traces.jsonl"]],
-    "package": [["@package\x1b[2J"], ["@package", EVIL]],
+    "package": [["@package\u202e"], ["@package", EVIL]],
     "recommend": [
         ["@tables", "--output", "@new.yaml", "--min-rate", "1"],
         ["@tables", "--no-backtest"],
