@@ -145,6 +145,12 @@ class _Dumper(yaml.SafeDumper):
         style = None if text.isprintable() else '"'
         return self.represent_scalar("tag:yaml.org,2002:str", text, style)
 
+    def write_double_quoted(self, text: str, split: bool = True) -> None:  # noqa: FBT001, FBT002 - as its base has it
+        """Write a text in quotes; also a mark of direction, which YAML would take for a letter, as an escape."""
+        unicode, self.allow_unicode = self.allow_unicode, text.isprintable()
+        super().write_double_quoted(text, split)
+        self.allow_unicode = unicode
+
 
 _Dumper.add_representer(str, _Dumper.represent_text)
 

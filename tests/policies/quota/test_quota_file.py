@@ -88,7 +88,16 @@ def test_a_written_file_is_for_people() -> None:
 
 
 NAME = st.text(min_size=1, max_size=20) | st.sampled_from(
-    [DEFAULT_NAME, "null", "1", "2026-01-01", "a: b", "\U0001f600", "\x85\u2028\x00"]
+    [
+        DEFAULT_NAME,
+        "null",
+        "1",
+        "2026-01-01",
+        "a: b",
+        "\U0001f600",
+        "\x85\u2028\x00",
+        "\u202e\u200b",
+    ]
 )
 WHOLE = st.integers(1, int(MAX_VALUE)).map(float)
 VALUES = st.fixed_dictionaries(
@@ -121,9 +130,11 @@ LINES = st.lists(
 def test_a_file_is_read_as_it_was_written(
     lines: list[QuotaFileLine], when: datetime | None, detail: object
 ) -> None:
-    """Any names, limits and evidence make the round trip."""
+    """Any names, limits and evidence make the round trip, as text that a terminal can show."""
     file = QuotaFile(generated_at=when, source={"detail": detail}, quotas=tuple(lines))
-    assert parse_quota_file(render_quota_file(file)) == file
+    text = render_quota_file(file)
+    assert parse_quota_file(text) == file
+    assert all(line.isprintable() for line in text.split("\n"))
 
 
 @pytest.mark.parametrize(
