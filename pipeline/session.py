@@ -96,7 +96,7 @@ def open_session(
     jars: Sequence[Path] = (),
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Return a session, the present one if there is one. `settings` overrides Spark's settings of the same name.
+    """Return a session, the present one if there is one. `settings` overrides Spark's of the same name; jars add up.
 
     Raises PipelineError if there is no Java, and JarsUnavailableError if Delta Lake cannot be had.
     """
@@ -117,7 +117,10 @@ def open_session(
         chosen["spark.jars"] = ",".join(map(str, (*locked_jars(DELTA), *jars)))
     else:
         _quiet_log()
-    chosen |= settings or {}
+    given = dict(settings or {})
+    if "spark.jars" in given and "spark.jars" in chosen:
+        given["spark.jars"] = f"{chosen['spark.jars']},{given['spark.jars']}"
+    chosen |= given
     builder = SparkSession.builder.appName(app)
     for name, value in chosen.items():
         builder = builder.config(name, value)
@@ -125,11 +128,8 @@ def open_session(
     logging.getLogger().addFilter(_is_not_of_py4j)
     with _interrupt_held():
         spark = builder.getOrCreate()
-    code, of_submit, _ = __file__.rpartition(f".zip{os.sep}")
-    if of_submit:
-        # The workers have it from `spark-submit --py-files`, but those on the driver, which streams start, do not.
-        _add_to_python_path(spark.sparkContext.environment, f"{code}.zip")
-    elif is_submitted() or not is_local(chosen["spark.master"]):
+    from_zip = f".zip{os.sep}" in __file__  # of `spark-submit --py-files`: the workers have it
+    if not from_zip and (is_submitted() or not is_local(chosen["spark.master"])):
         spark.sparkContext.addPyFile(str(_code_zip()))
     return spark
 
@@ -171,12 +171,6 @@ def is_submitted() -> bool:
 def is_local(master: str) -> bool:
     """Return whether the workers are threads of this process and children of it."""
     return master == "local" or master.startswith("local[")
-
-
-def _add_to_python_path(environment: dict[str, str], code: str) -> None:
-    """Let the Python processes of Spark find the code at its path on this machine, too."""
-    paths = (code, environment.get("PYTHONPATH", ""))
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 @cache
