@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
-from pipeline import delta
+from pipeline import delta, tables
 from pipeline.errors import JobFailedError, PipelineError
 from pipeline.hadoop import SPARK_ERRORS, FileSystem, cause_of
 from pipeline.ingest.batches import Batch, Batches
@@ -34,7 +35,7 @@ from pipeline.ingest.sequences import (
 )
 from pipeline.ingest.summary import Summary, as_time
 from pipeline.rollups import HOUR_MS, MINUTE_MS, PARTS, coarser, rolled_up
-from pipeline.schema import FAMILIES, PARTITIONS
+from pipeline.schema import DATED, FAMILIES, PARTITIONS
 from pipeline.tables import table_uri
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ class Ingest:
             of_family, twice = (
                 [row for row in rows if row["family"] == family] for rows in (counted, again)
             )
-            before = self._table(family, number - 1) if twice else None
+            before = self._rows_before(family, number) if twice else None
             return new_rows(family, parsed[family], of_family, twice, before)
 
         found = dict(zip(families, _at_once(find, families), strict=True))
@@ -176,6 +177,13 @@ class Ingest:
                 each.compared.unpersist()
         figures = _figures(found) | self._state(number)
         self._batches.close(number, figures | {"abandoned": not has_copy})
+
+    def _rows_before(self, family: str, number: int) -> DataFrame | None:
+        """Return the rows of a family before a batch; columns that an older Sluice has not written are null."""
+        found = self._table(family, number - 1)
+        columns = StructType([*FAMILIES[family], *DATED])
+        uri = table_uri(self._tables, family)
+        return None if found is None else tables.with_columns(uri, found, columns)
 
     def _copy(self, batch: Batch, family: str, *, has_copy: bool) -> DataFrame:
         folder = f"{self._batches.folder(batch.run)}/{family}"
