@@ -71,8 +71,7 @@ def append(
 
 def delete(spark: SparkSession, uri: str, where: str) -> None:
     """Delete the rows of a table for which a condition in SQL holds. Raises what Spark raises."""
-    path = uri.replace("`", "``")
-    statement = f"DELETE FROM delta.`{path}` WHERE {where}"  # noqa: S608 - texts in it are quoted
+    statement = f"DELETE FROM {_quoted(uri)} WHERE {where}"  # noqa: S608 - texts in it are quoted
     with turn(spark, uri):
         again(lambda: spark.sql(statement).collect())
 
@@ -80,6 +79,70 @@ def delete(spark: SparkSession, uri: str, where: str) -> None:
 def quoted(text: str) -> str:
     """Return a text as a literal of SQL. Delta's own statements take no parameters."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def replace(rows: DataFrame, uri: str, days: Sequence[str] | None) -> None:
+    """Replace a table, or the rows of these days, by `rows`, which are computed from it. Raises what Spark raises.
+
+    The rows are computed in the transaction, of the table as it is then: what others append meanwhile stays. So `rows`
+    must not be persisted.
+    """
+    writer = rows.write.format("delta").mode("overwrite")
+    if days is not None:
+        writer = writer.option("replaceWhere", f"dt IN ({_listed(days)})")
+    with turn(rows.sparkSession, uri):
+        again(lambda: writer.save(uri))
+
+
+def size(spark: SparkSession, uri: str) -> tuple[int, int]:
+    """Return how many files a table has, and their bytes."""
+    row = spark.sql(f"DESCRIBE DETAIL {_quoted(uri)}").collect()[0]
+    return int(row["numFiles"]), int(row["sizeInBytes"])
+
+
+def optimize(spark: SparkSession, uri: str, days: Sequence[str] | None) -> int:
+    """Join small files of a table, or of these days; return how many there are fewer. Raises what Spark raises."""
+    where = "" if days is None else f" WHERE dt IN ({_listed(days)})"
+    fewer = 0
+
+    def commit() -> None:
+        nonlocal fewer
+        row = spark.sql(f"OPTIMIZE {_quoted(uri)}{where}").collect()[0]
+        fewer = row["metrics"]["numFilesRemoved"] - row["metrics"]["numFilesAdded"]
+
+    with turn(spark, uri):
+        again(commit)
+    return fewer
+
+
+def vacuum(spark: SparkSession, uri: str, hours: int, *, is_dry: bool) -> int:
+    """Delete files that have been of no version of a table for so long; with `is_dry` return how many there are."""
+    statement = f"VACUUM {_quoted(uri)} RETAIN {hours} HOURS"
+    with turn(spark, uri), _java_prints_nothing(spark):
+        return spark.sql(f"{statement} DRY RUN" if is_dry else statement).count()
+
+
+@contextmanager
+def _java_prints_nothing(spark: SparkSession) -> Iterator[None]:
+    """Keep what this thread prints in Java from standard output: VACUUM has a line of its own there."""
+    jvm = spark._jvm  # noqa: SLF001 - PySpark has no public way to Scala's Console
+    assert jvm is not None  # noqa: S101 - a session of a running driver has one
+    console = getattr(getattr(jvm.scala, "Console$"), "MODULE$")
+    out = console.out()
+    console.setOutDirect(jvm.java.io.PrintStream(jvm.java.io.OutputStream.nullOutputStream()))
+    try:
+        yield
+    finally:
+        console.setOutDirect(out)
+
+
+def _quoted(uri: str) -> str:
+    path = uri.replace("`", "``")
+    return f"delta.`{path}`"
+
+
+def _listed(days: Sequence[str]) -> str:
+    return ", ".join(f"'{day}'" for day in days)
 
 
 def again(commit: Callable[[], object]) -> None:

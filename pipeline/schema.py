@@ -172,6 +172,8 @@ RECORDS: Final = {
     "batches": BATCHES,
 }
 """The tables that `ingest` writes beside the families."""
+RETENTION: Final = StructType([*_fields(DateType(), "first_day"), *_fields(_LONG, "set_ms")])
+"""Since when `maintain` has kept which days; the last first day counts."""
 KEY: Final = ("instance", "boot", "family", "seq")
 """The columns that identify a row; a row that was delivered twice has them twice."""
 PIPELINE_CLIENT: Final = "sluice-pipeline"

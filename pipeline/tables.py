@@ -23,6 +23,7 @@ from pipeline.schema import DATED, FAMILIES, PARTITIONS, PIPELINE_CLIENT, RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import date
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -67,6 +68,13 @@ def last_batch(spark: SparkSession, tables: str) -> int | None:
     """Return the number of the last batch that `ingest` has completed; None if it has none."""
     batches = delta.maybe_read(spark, table_uri(tables, "batches"))
     found = None if batches is None else batches.agg(sf.max("batch")).first()
+    return None if found is None else found[0]
+
+
+def first_kept_day(spark: SparkSession, tables: str) -> date | None:
+    """Return the first day that `maintain` keeps: rows of earlier ones were deleted. None if it keeps all."""
+    kept = delta.maybe_read(spark, table_uri(tables, "retention"))
+    found = None if kept is None else kept.agg(sf.max("first_day")).first()
     return None if found is None else found[0]
 
 

@@ -20,6 +20,8 @@ from policies.escaping import escaped
 
 COMMANDS: Final[dict[str, str]] = {
     "ingest": "ingest",
+    "maintain": "maintain",
+    "migrate": "migrate",
     "usage": "usage",
     "traces": "traces",
     "stream": "stream",

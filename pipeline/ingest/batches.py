@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 APP: Final = "sluice.ingest"
 """The application of the transactions of all tables; their versions are the batches."""
+MIGRATED: Final = 0
+"""The batch of what `migrate` writes; it has ended when it is in `batches`."""
 FOLDER: Final = "_ingest"
 IDENTITY: Final = ("path", "size_bytes", "modified_ms")
 """The columns that say whether a file was read already."""
@@ -56,7 +58,12 @@ class Batches:
         files = self._table("files")  # before `batches`: a batch may end in between
         found = None if files is None else files.agg(sf.max("batch")).first()
         begun = (found and found[0]) or 0
-        ended = tables.last_batch(self._spark, self._uri) or 0
+        ended = tables.last_batch(self._spark, self._uri)
+        if ended is None and found is not None and found[0] == MIGRATED:
+            raise PipelineError(
+                f"{self._uri}: not all of the older tables is there yet; run sluice-pipeline migrate again"
+            )
+        ended = ended or 0
         return max(begun, ended), begun > ended
 
     def read(self, number: int) -> Batch:

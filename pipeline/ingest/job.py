@@ -23,7 +23,7 @@ from pipeline import delta, tables
 from pipeline.errors import JobFailedError, PipelineError
 from pipeline.hadoop import SPARK_ERRORS, FileSystem, cause_of
 from pipeline.ingest.batches import Batch, Batches
-from pipeline.ingest.reading import family_of, list_files, parse, read_copy
+from pipeline.ingest.reading import day_of, family_of, list_files, parse, read_copy
 from pipeline.ingest.rows import Found, count, laid_out, new_rows, repeated
 from pipeline.ingest.sequences import (
     clock_jumps,
@@ -40,6 +40,7 @@ from pipeline.tables import table_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import date
 
     from pyspark.sql import Row, SparkSession
 
@@ -60,6 +61,7 @@ class Ingest:
         self._batches = Batches(spark, self._tables)
         self._fs = FileSystem(spark, self._tables)
         self._summary = Summary()
+        self._first_day: date | None = None
 
     def run(self) -> Summary:
         """Read what is new and return what was found.
@@ -69,6 +71,7 @@ class Ingest:
         """
         try:
             self._batches.clean()
+            self._first_day = tables.first_kept_day(self._spark, self._tables)
             self._read_new(list_files(self._spark, self._usage_log))
             self._summary.see(self._batches.figures())
         except SPARK_ERRORS as error:
@@ -87,6 +90,9 @@ class Ingest:
             )
         summary.files_ignored = counts.get(True, 0)
         in_layout = listed.where(sf.col("family").isNotNull())
+        if self._first_day is not None:
+            in_layout = in_layout.where(day_of(sf.col("path")) >= sf.lit(self._first_day))
+            summary.files_aged = counts.get(False, 0) - in_layout.count()
         is_done = False
         while not is_done:
             number, is_open = self._batches.last()
@@ -95,7 +101,7 @@ class Ingest:
                 continue
             # Files that another run claims from here on are in a batch of the number that this one claims: it loses.
             new = self._batches.without_known(in_layout).collect()
-            summary.files_known = counts.get(False, 0) - len(new)
+            summary.files_known = counts.get(False, 0) - summary.files_aged - len(new)
             run = self._batches.new_run()
             readable = self._parse(new, run)
             if not readable:
@@ -187,7 +193,10 @@ class Ingest:
 
     def _copy(self, batch: Batch, family: str, *, has_copy: bool) -> DataFrame:
         folder = f"{self._batches.folder(batch.run)}/{family}"
-        return read_copy(self._spark, family, folder if has_copy else None)
+        lines = read_copy(self._spark, family, folder if has_copy else None)
+        if self._first_day is None:
+            return lines
+        return lines.where(sf.col("reason").isNotNull() | (sf.col("dt") >= sf.lit(self._first_day)))
 
     def _add(self, family: str, number: int, found: Found) -> None:
         """Add the new rows of a family to its table."""

@@ -68,7 +68,7 @@ def parse(
         try:
             text = spark.read.option("lineSep", "\n").text([literal(path) for path in part])
             file = col("_metadata.file_path")
-            lines = text.select("value", file.alias("file"), _day(file).alias("day"))
+            lines = text.select("value", file.alias("file"), day_of(file).alias("day"))
             checked = parsed(lines, family, now_ms).withColumn("file", listed_path(col("file")))
             checked.write.mode("overwrite").option("compression", _CODEC).parquet(
                 f"{copy}/{written}"
@@ -105,7 +105,8 @@ def listed_path(escaped: Column) -> Column:
     return sf.regexp_replace(sf.url_decode(plus), "^file:/+", "file:/")
 
 
-def _day(path: Column) -> Column:
+def day_of(path: Column) -> Column:
+    """Return the day of the folder of a file in the layout."""
     return sf.substring_index(sf.substring_index(path, "/dt=", -1), "/", 1).cast("date")
 
 

@@ -20,6 +20,8 @@ class Summary:
     bytes_read: int = 0
     files_known: int = 0
     files_ignored: int = 0
+    files_aged: int = 0
+    """Files of days that `maintain` has deleted and that are not read again."""
     unreadable: dict[str, str] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     rows_added: dict[str, int] = field(default_factory=dict)
@@ -64,6 +66,8 @@ class Summary:
                 f"{self.files_known:,} known before, {self.files_ignored:,} outside FAMILY/dt=DAY/"
             ),
         ]
+        if self.files_aged:
+            lines.append(f"too old: {self.files_aged:,} files of days that maintain has deleted")
         lines += [f"unreadable: {path}: {why}" for path, why in self.unreadable.items()]
         for family, rows in self.rows_added.items():
             lines.append(f"{family}: {self.lines[family]:,} lines, {rows:,} rows added")
