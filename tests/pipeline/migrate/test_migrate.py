@@ -24,7 +24,6 @@ from pipeline.tables import TimeRange
 from pipeline.usage import read_usage
 
 WRITTEN = Path(__file__).with_name("parquet_tables.tar.gz")
-THEN = "file:/tmp/g/fix/"
 NOW_MS = 1_763_773_200_000
 
 
@@ -38,7 +37,7 @@ def old(tmp_path: Path) -> Path:
         found = pq.read_table(path).to_pylist()
         for row in found:
             at_ns = row["modified_ms"] * 1_000_000
-            row["path"] = row["path"].replace(THEN, f"file:{folder}/")
+            row["path"] = f"file:{folder}/log/" + row["path"].partition("/log/")[2]
             os.utime(row["path"].removeprefix("file:"), ns=(at_ns, at_ns))
         pq.write_table(pa.Table.from_pylist(found), path)
     return folder
