@@ -28,7 +28,7 @@ def uri(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("engines")
     rows: list[Row] = []
     for second in range(0, 5400, 600):
-        for place, user in enumerate(("orders", "search", 'x"\n')):
+        for place, user in enumerate(("orders", "search", "x")):
             columns = {"ts_ms": START_MS + second * 1000, "user": user, "client_id": f"c{place}"}
             count = second // 600 + place
             entity = {"charged": count, "throttled": place, "throttle_ms": place * 300}
