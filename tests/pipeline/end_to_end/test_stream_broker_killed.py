@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.jars import KAFKA, JarsUnavailableError, locked_jars
+from pipeline.stream.queries import OUTPUTS
 from tests.support.kafka.kafka_cluster import KafkaCluster
 from tests.support.kafka.topics import Topics
 from tests.support.pipeline import streamed_log
@@ -66,7 +67,7 @@ def test_the_output_is_the_input_although_the_broker_was_killed(
             read_at_kill.extend(read_rows(checkpoint, topic))
             kafka_one.start_broker(1)
             publish(kafka_one.bootstrap, topic, rows[half:-1])
-        return len(read) == len(list(checkpoint.glob("*"))) and read[:1] == [len(rows) - 1]
+        return len(read) == len(OUTPUTS) and read[:1] == [len(rows) - 1]
 
     log = tmp_path / "stream.log"
     assert not run_until(log, everything_is_read, *words, "--interval", "100ms"), log.read_text()

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 MINUTES = 10
 KILLS = 3
-MOST_STEPS = 20
-"""The latest kill: after so many further files of progress, of about ninety in all."""
+MOST_STEPS = 15
+"""The latest kill: after so many further files of progress, of about sixty in all."""
 
 
 def progress(folder: Path) -> int:
