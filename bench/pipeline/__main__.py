@@ -1,8 +1,9 @@
 """`python -m bench.pipeline`: time and memory of the jobs on Spark; writes its section of bench/RESULTS.md.
 
-It makes tables of 5 and 20 million rows (once; `--data` is their folder), runs the commands of `sluice-pipeline` in a
-session of its own for each job, and the aggregations in DuckDB beside them. A job that fails, or takes longer than
-MAX_SECONDS, is named in the section, and the others are measured. The exit code is 1 only if one failed.
+It makes the usage log of a busy day and of four days, and tables of them (once; `--data` is their folder). Then it runs
+the commands of `sluice-pipeline` in a session of its own for each job, and the aggregations in DuckDB beside them. A
+job that fails, or takes longer than MAX_SECONDS, is named in the section, and the others are measured. The exit code is
+1 only if one failed.
 """
 
 import json
@@ -19,11 +20,15 @@ from bench.harness import ROOT, BenchError
 from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
-from bench.pipeline.made_tables import FOLDERS, rows_in
+from bench.pipeline.made_log import DAYS, write_quotas
+from bench.pipeline.made_traces import make_traces
 from bench.pipeline.report import AGAIN, FIRST, LARGE, Found, Job, section
 from bench.pipeline.run import FRESH, Plan, Step, Timed
 
 DATA: Final = ROOT / ".cache" / "bench-pipeline"
+ROWS: Final = 12_500_000
+"""A day's rows of all families; two in five are those of `entity`."""
+LARGE_DAYS: Final = 4
 RUNS: Final = 5
 """Of each job, on the smaller tables, after the first; of `ingest` one, because it takes longest."""
 MAX_SECONDS: Final = 1200
@@ -68,16 +73,24 @@ def commands(data: Data) -> dict[str, tuple[list[str], list[str] | None]]:
     }
 
 
-def make(folder: Path, rows: int, large: int, log_rows: int, spans: int) -> Data:
-    """Make the input, as far as it is not there."""
+def make(folder: Path, rows: int, spans: int) -> Data:
+    """Make the input, as far as it is not there: `rows` of all families a day."""
     folder.mkdir(parents=True, exist_ok=True)
-    names = {"small": rows, "large": large, "log": log_rows, "traces": spans}
-    paths = {name: folder / FOLDERS[name].format(count=count) for name, count in names.items()}
-    made = child("bench.pipeline.made_tables", [str(folder), *map(str, names.values())])
-    counts = json.loads(made)
-    for name in ("small", "large"):
-        counts[name] = rows_in(paths[name])["entity"]
-    return Data(**paths, quotas=folder / FOLDERS["quotas"], counts=counts)
+    logs, tables, counts = [], [], {}
+    for name, days in (("small", 1), ("large", LARGE_DAYS)):
+        logs.append(folder / f"log-{rows * days}-{days}")
+        words = [str(logs[-1]), str(rows * days), str(days)]
+        counts[name] = int(json.loads(child("bench.pipeline.made_log", words))["entity"])
+        tables.append(folder / f"tables-{rows * days}-{days}")
+        if not tables[-1].exists():
+            ingest = ["ingest", str(logs[-1] / DAYS), str(tables[-1])]
+            child(
+                "bench.pipeline.run", [], json.dumps(asdict(Plan(TWO_CORES, [Step("", ingest, 1)])))
+            )
+    traces = folder / f"traces-{spans}.jsonl"
+    counts["traces"] = make_traces(traces, spans)
+    quotas = write_quotas(folder / "quotas.yaml")
+    return Data(tables[0], tables[1], logs[0] / DAYS, traces, quotas, counts)
 
 
 def measure(data: Data, names: list[str], runs: int) -> tuple[list[Job], dict[str, str]]:
@@ -121,8 +134,8 @@ def _measured(data: Data, name: str, runs: int, failed: dict[str, str]) -> Job:
 
 
 def _counts(data: Data, name: str) -> tuple[int, int]:
-    if name in ("ingest", "traces"):
-        return data.counts["log" if name == "ingest" else "traces"], 0
+    if name == "traces":
+        return data.counts["traces"], 0
     return data.counts["small"], data.counts["large"]
 
 
@@ -164,12 +177,11 @@ def child(module: str, arguments: list[str], told: str = "") -> str:
 @prints_errors
 def main(arguments: list[str] | None = None) -> int:
     """Measure and write; return the exit code."""
-    numbers = {"rows": 5_000_000, "large": 20_000_000, "log_rows": 5_000_000, "spans": 1_000_000}
-    parser = options("bench.pipeline", __doc__, runs=RUNS, **numbers)
+    parser = options("bench.pipeline", __doc__, runs=RUNS, rows=ROWS, spans=1_000_000)
     parser.add_argument("--jobs", default="", help="comma-separated; default: all")
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of the made-up tables")
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the logs and tables")
     given = parser.parse_args(arguments)
-    data = make(given.data, given.rows, given.large, given.log_rows, given.spans)
+    data = make(given.data, given.rows, given.spans)
     wanted = [name for name in given.jobs.split(",") if name] or list(commands(data))
     if unknown := set(wanted) - set(commands(data)):
         raise BenchError(
@@ -180,8 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
     facts = {
         "date": today(),
         "load before": f"{before:.1f} processes on {os.cpu_count()} cores",
-        "input": "400 clients on 4 instances; JSON of ingest and traces uncompressed",
-        "quotas of whatif": "20 to 200 requests/s for each user",
+        "input": "240 clients of 40 teams on 4 instances",
+        "quotas of whatif": "20 to 410 requests/s for each team",
         **describe(),
     }
     found = section(Found(jobs, failed, facts))

@@ -20,8 +20,8 @@ from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.pipeline.cluster_bench import WORKER_MEMORY, ClusterBench
 from bench.pipeline.large_report import INGEST, Found, section
-from bench.pipeline.made_log import DAYS, day_names, write_log
-from bench.pipeline.made_month import TEAMS, Month
+from bench.pipeline.made_log import DAYS, day_names, write_log, write_quotas
+from bench.pipeline.made_month import Month
 from bench.pipeline.made_traces import make_traces
 from tests.support.pipeline.spark_cluster import spark_cluster
 
@@ -92,18 +92,13 @@ def _places(folder: Path, day: Path) -> dict[str, object]:
     """Make what commands are given beside the log; return all paths by the words that stand for them."""
     traces = folder.parent / f"traces-{SPANS}.jsonl"
     make_traces(traces, SPANS)
-    quotas = folder.parent / "quotas.yaml"
-    limits = [
-        {"user": f"team-{team:02}", "request_rate": 20.0 + 10 * team} for team in range(TEAMS)
-    ]
-    quotas.write_text(json.dumps({"version": 1, "quotas": limits}))
     return {
         "LOG": folder / "log",
         "TABLES": folder / "tables",
         "OUT": folder / "out",
         "DAY": day,
         "TRACES": traces,
-        "QUOTAS": quotas,
+        "QUOTAS": write_quotas(folder.parent / "quotas.yaml"),
     }
 
 

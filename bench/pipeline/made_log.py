@@ -1,4 +1,4 @@
-"""`python -m bench.pipeline.made_log FOLDER ROWS DAYS`: writes the usage log of a made-up month, and what is in it.
+"""`python -m bench.pipeline.made_log FOLDER ROWS DAYS`: writes the usage log of a made-up month once.
 
 Rules:
 - The lines are those of Sluice: all columns of the family, in their order. A file is closed every ROTATE_S seconds, and
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
@@ -32,11 +33,12 @@ from bench.pipeline.made_month import (
     DAY_HOURS,
     HOUR_S,
     KINDS,
+    START_MS,
+    TEAMS,
     Columns,
     Month,
     hour_of,
 )
-from bench.pipeline.made_rows import START_MS
 from pipeline.schema import DELAY, FAMILIES, VERSION, WINDOW_MS
 
 ROTATE_S: Final = 600
@@ -60,7 +62,8 @@ def write_log(folder: Path, month: Month) -> dict[str, object]:
     about = folder / ABOUT
     if not about.exists():
         began = time.perf_counter()
-        with ProcessPoolExecutor(os.cpu_count()) as pool:
+        spawn = get_context("spawn")  # a fork would copy the locks of a Spark session's threads
+        with ProcessPoolExecutor(os.cpu_count(), spawn) as pool:
             found = pool.map(_write_instance, *zip(*_tasks(folder, month), strict=True))
             counts = sum(found, Counter[str]())
         files = list((folder / DAYS).rglob("*.zst"))
@@ -69,6 +72,15 @@ def write_log(folder: Path, month: Month) -> dict[str, object]:
         about.write_text(json.dumps(told | {"seconds": round(time.perf_counter() - began, 1)}))
     known: dict[str, object] = json.loads(about.read_text())
     return known
+
+
+def write_quotas(file: Path) -> Path:
+    """Write a quota file with a request rate for every team, less than many of them need; return the file."""
+    quotas = [
+        {"user": f"team-{team:02}", "request_rate": 20.0 + 10 * team} for team in range(TEAMS)
+    ]
+    file.write_text(json.dumps({"version": 1, "quotas": quotas}))
+    return file
 
 
 def day_names(days: int) -> list[str]:
@@ -216,4 +228,4 @@ _TOPICS: Final = _texts("team-{team:02}.events-{nth}")
 
 if __name__ == "__main__":
     _folder, _rows, _days = sys.argv[1:]
-    print(json.dumps(write_log(Path(_folder), Month(int(float(_rows)), int(_days)))))
+    print(json.dumps(write_log(Path(_folder), Month(int(_rows), int(_days)))))

@@ -18,6 +18,7 @@ TEAMS: Final = 40
 CLIENTS_OF_TEAM: Final = 6
 CLIENTS: Final = TEAMS * CLIENTS_OF_TEAM
 INSTANCES: Final = 4
+START_MS: Final = 1_763_683_200_000  # 2025-11-21 00:00 UTC, a Friday
 HOUR_S: Final = 3600
 DAY_HOURS: Final = 24
 SEED: Final = 39

@@ -11,7 +11,7 @@ from bench.harness.markdown import facts_line, one_line, table
 from bench.pipeline.run import Timed
 
 GOALS_S: Final = {"usage": 4.0, "recommend": 8.0, "whatif": 10.0}
-"""For five million rows, warm, on two cores."""
+"""For five million rows of `entity` and as many of other families, warm, on two cores."""
 GROWTH: Final = 4.4
 """The most that four times the rows may take, by the time of the smaller tables."""
 FIRST: Final = "first"
@@ -27,8 +27,8 @@ DUCK: Final = """\
 DuckDB runs the aggregations of `usage` over the same files: the sums and the merged histograms by user.
 On one machine it is faster: Spark pays for exchanges between tasks and for rows that go to Python and back. {turn}"""
 TURN: Final = (
-    "Spark is for tables that do not fit one machine, for many machines, and for streams; the tables are plain Parquet,"
-    " which both read."
+    "Spark is for tables that do not fit one machine, for many machines, and for streams. DuckDB reads the Parquet"
+    " files of the Delta tables as they are, because nothing has been replaced in them."
 )
 
 

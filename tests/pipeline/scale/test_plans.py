@@ -7,13 +7,14 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from bench.pipeline.__main__ import Data, commands
-from bench.pipeline.made_tables import make_quotas, make_tables, make_usage_log
+from bench.pipeline.made_log import DAYS, write_log, write_quotas
+from bench.pipeline.made_month import Month
 from bench.pipeline.made_traces import make_traces
 from bench.pipeline.run import FRESH
 from pipeline.cli.main import main
 from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
 
-ROWS = 5_000
+ROWS = 110_000
 JOBS = ["ingest", "usage", "recommend", "whatif", "traces"]
 
 
@@ -22,10 +23,12 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data:
     """The input of the benchmark, in small, for a Spark that numbers the steps of its plans."""
     spark.conf.set("spark.sql.ui.explainMode", "formatted")
     folder = tmp_path_factory.mktemp("data")
-    tables = make_tables(spark, folder / "tables", ROWS)
+    write_log(folder, Month(ROWS, 1, instances=1))
+    log, tables = folder / DAYS, folder / "tables"
+    CliRunner().invoke(main, ["ingest", str(log), str(tables)], catch_exceptions=False)
     make_traces(folder / "traces.jsonl", 1000)
-    log = make_usage_log(spark, folder / "log", ROWS)
-    return Data(tables, tables, log, folder / "traces.jsonl", make_quotas(folder / "quotas.yaml"))
+    quotas = write_quotas(folder / "quotas.yaml")
+    return Data(tables, tables, log, folder / "traces.jsonl", quotas)
 
 
 @pytest.mark.parametrize("name", JOBS)
