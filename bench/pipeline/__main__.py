@@ -21,6 +21,7 @@ from bench.harness.command import options, prints_errors
 from bench.harness.machine import describe, today
 from bench.harness.markdown import write_section
 from bench.pipeline.made_log import DAYS, write_quotas
+from bench.pipeline.made_month import DAY_HOURS
 from bench.pipeline.made_traces import make_traces
 from bench.pipeline.report import AGAIN, FIRST, LARGE, Found, Job, section
 from bench.pipeline.run import FRESH, Plan, Step, Timed
@@ -79,7 +80,7 @@ def make(folder: Path, rows: int, spans: int) -> Data:
     logs, tables, counts = [], [], {}
     for name, days in (("small", 1), ("large", LARGE_DAYS)):
         logs.append(folder / f"log-{rows * days}-{days}")
-        words = [str(logs[-1]), str(rows * days), str(days)]
+        words = [str(logs[-1]), str(rows * days), str(days * DAY_HOURS)]
         counts[name] = int(json.loads(child("bench.pipeline.made_log", words))["entity"])
         tables.append(folder / f"tables-{rows * days}-{days}")
         if not tables[-1].exists():

@@ -21,7 +21,7 @@ from bench.harness.markdown import write_section
 from bench.pipeline.cluster_bench import WORKER_MEMORY, ClusterBench
 from bench.pipeline.large_report import INGEST, Found, section
 from bench.pipeline.made_log import DAYS, day_names, write_log, write_quotas
-from bench.pipeline.made_month import Month
+from bench.pipeline.made_month import DAY_HOURS, Month
 from bench.pipeline.made_traces import make_traces
 from tests.support.pipeline.spark_cluster import spark_cluster
 
@@ -46,16 +46,16 @@ LAST: Final = {
 """What runs once, after the whole month; `stream` over its last day."""
 
 
-def measure(folder: Path, month: Month) -> Found:
+def measure(folder: Path, rows: int, days: int) -> Found:
     """Make the log, run everything and return the figures."""
-    dense = Month(month.rows // month.days * DENSE, 1)
-    log, dense_log = (folder / f"log-{each.rows}-{each.days}" for each in (month, dense))
-    found = Found(month.days, write_log(log, month), write_log(dense_log, dense))
+    month, dense = Month(rows, days * DAY_HOURS), Month(rows // days * DENSE, DAY_HOURS)
+    log, dense_log = (folder / f"log-{each.rows}-{each.hours}" for each in (month, dense))
+    found = Found(days, write_log(log, month), write_log(dense_log, dense))
     print(f"made: {found.made}", flush=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=folder) as run:
         here = Path(run)
         with spark_cluster(here / "two", memory=WORKER_MEMORY) as master:
-            found.month = _played(master, here / "month", log, month.days, found.made)
+            found.month = _played(master, here / "month", log, days, found.made)
             found.two_workers = _played(master, here / "day", log)
             found.dense = _played(master, here / "dense", dense_log)
         with spark_cluster(here / "one", workers=1, memory=WORKER_MEMORY) as master:
@@ -124,10 +124,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the log and the tables")
     given = parser.parse_args(arguments)
     rows = int(given.rows)
-    month = Month(rows, given.days or max(1, round(rows / ROWS_OF_DAY)))
+    days = given.days or max(1, round(rows / ROWS_OF_DAY))
     given.data.mkdir(parents=True, exist_ok=True)
     before = os.getloadavg()[0]
-    found = measure(given.data.resolve(), month)
+    found = measure(given.data.resolve(), rows, days)
     facts = {
         "date": today(),
         "load before": f"{before:.1f} processes on {os.cpu_count()} cores",

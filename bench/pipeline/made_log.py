@@ -1,4 +1,4 @@
-"""`python -m bench.pipeline.made_log FOLDER ROWS DAYS`: writes the usage log of a made-up month once.
+"""`python -m bench.pipeline.made_log FOLDER ROWS HOURS`: writes the usage log of a made-up month once.
 
 Rules:
 - The lines are those of Sluice: all columns of the family, in their order. A file is closed every ROTATE_S seconds, and
@@ -96,10 +96,10 @@ def _tasks(folder: Path, month: Month) -> Iterator[tuple[Path, Month, int]]:
 def _write_instance(folder: Path, month: Month, instance: int) -> Counter[str]:
     """Write the files of an instance; return how many rows each family has, and the requests of `entity`."""
     counts: Counter[str] = Counter()
-    days = day_names(month.days)
+    days = day_names(-(-month.hours // DAY_HOURS))
     seqs: Counter[str] = Counter()
     boot = 0
-    for hour in range(month.days * DAY_HOURS):
+    for hour in range(month.hours):
         now = (hour + _BOOT_HOURS - 10 - instance) // _BOOT_HOURS
         if now != boot:
             boot = now
@@ -227,5 +227,5 @@ _TOPICS: Final = _texts("team-{team:02}.events-{nth}")
 
 
 if __name__ == "__main__":
-    _folder, _rows, _days = sys.argv[1:]
-    print(json.dumps(write_log(Path(_folder), Month(int(_rows), int(_days)))))
+    _folder, _rows, _hours = sys.argv[1:]
+    print(json.dumps(write_log(Path(_folder), Month(int(_rows), int(_hours)))))

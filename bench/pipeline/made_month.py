@@ -39,10 +39,10 @@ Columns: TypeAlias = dict[str, Ints | Floats]
 
 @dataclass(frozen=True, slots=True)
 class Month:
-    """A fleet and its days; `rows` are those of all families."""
+    """A fleet and its hours; `rows` are those of all families."""
 
     rows: int
-    days: int
+    hours: int
     instances: int = INSTANCES
     active: Floats = field(init=False, repr=False)
     """By client and hour, the share of its seconds in which a client is active on an instance."""
@@ -53,13 +53,13 @@ class Month:
         Raises:
             ValueError: the fleet is too small for so many rows a day.
         """
-        shape = _shape(self.days * DAY_HOURS)
+        shape = _shape(self.hours)
         places = np.array([len(homes(client, self.instances)) for client in range(CLIENTS)])
         seconds = (self.rows - self.instance_rows) / ROWS_OF_SECOND
         most = float((shape > 0).T @ places @ np.ones(len(shape.T))) * HOUR_S
         if not 0 < seconds < most / 2:
             raise ValueError(
-                f"{self.rows} rows in {self.days} days, expected {self.instance_rows} to"
+                f"{self.rows} rows in {self.hours} hours, expected {self.instance_rows} to"
                 f" {int(self.instance_rows + most / 2 * ROWS_OF_SECOND)}"
             )
         scale = 1.0
@@ -71,7 +71,7 @@ class Month:
     @property
     def instance_rows(self) -> int:
         """Return the rows of the family `instance`: one a second for each process."""
-        return self.days * DAY_HOURS * HOUR_S * self.instances
+        return self.hours * HOUR_S * self.instances
 
 
 def homes(client: int, instances: int) -> list[int]:

@@ -12,7 +12,7 @@ from bench.pipeline.made_log import DAYS, write_log
 from bench.pipeline.made_month import TEAMS, Month, hour_of
 from proxy.telemetry.usage_log.rows import ApiRow, EntityRow, InstanceRow, Row, TopicRow
 
-WANTED = 130_000
+WANTED = 65_000
 KINDS: dict[str, type[Row]] = {
     "entity": EntityRow,
     "api": ApiRow,
@@ -23,9 +23,9 @@ KINDS: dict[str, type[Row]] = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A day of one instance."""
+    """Half a day of one instance."""
     made = tmp_path_factory.mktemp("made")
-    write_log(made, Month(WANTED, 1, instances=1))
+    write_log(made, Month(WANTED, 12, instances=1))
     return made
 
 
@@ -76,7 +76,7 @@ def test_a_histogram_has_the_replies_of_its_row(folder: Path) -> None:
 
 def test_an_hour_is_the_same_whoever_makes_it() -> None:
     """Processes share the hours, and a run can be repeated."""
-    month = Month(8_000_000, 3)
+    month = Month(8_000_000, 72)
     one, two = (hour_of(month, 2, 61) for _ in range(2))
 
     for family, columns in one.items():
@@ -91,5 +91,5 @@ def test_an_hour_is_the_same_whoever_makes_it() -> None:
 @pytest.mark.parametrize("rows", [1_000, 10**10])
 def test_a_fleet_that_cannot_have_so_many_rows_is_an_error(rows: int) -> None:
     """Every process has a row each second, and a client at most one."""
-    with pytest.raises(ValueError, match=f"{rows} rows in 1 days, expected 345600 to"):
-        Month(rows, 1)
+    with pytest.raises(ValueError, match=f"{rows} rows in 24 hours, expected 345600 to"):
+        Month(rows, 24)

@@ -14,7 +14,7 @@ from bench.pipeline.run import FRESH
 from pipeline.cli.main import main
 from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
 
-ROWS = 110_000
+ROWS = 10_000
 JOBS = ["ingest", "usage", "recommend", "whatif", "traces"]
 
 
