@@ -46,6 +46,8 @@ _SETTINGS: Final = {
     "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.python.authenticate.socketTimeout": "120s",  # how long Spark waits for Python to connect; 15s by default
+    # Tasks that look for the files of a list. Spark's default is one for each file: ten times the CPU for 576 files.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
 }
 _DELTA_SETTINGS: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
