@@ -96,7 +96,7 @@ def read_copy(spark: SparkSession, family: str, copy: str | None) -> DataFrame:
     columns = StructType([*FAMILIES[family], *of_line, StructField("day", DateType()), *DATED])
     if copy is None:
         return spark.createDataFrame([], columns)
-    return spark.read.schema(columns).option("recursiveFileLookup", "true").parquet(copy)
+    return spark.read.schema(columns).option("recursiveFileLookup", "true").parquet(literal(copy))
 
 
 def listed_path(escaped: Column) -> Column:

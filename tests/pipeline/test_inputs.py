@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pipeline.cli.main import main
 from pipeline.errors import PipelineError
 from pipeline.inputs import literal, readable
+from tests.support.telemetry.usage_rows import numbered, usage_row, write_usage_log
 
 HOSTILE = "a [b] {c,d} 50%25 +x'y * q? back\\slash"
 COMMANDS = ("usage", "recommend", "report", "whatif --quotas QUOTAS")
@@ -49,6 +50,20 @@ def test_a_literal_has_no_wildcards() -> None:
     assert literal("/a[1]/{b}/*?\\") == r"/a\[1\]/\{b\}/\*\?\\"
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.usefixtures("spark")
+def test_a_usage_log_in_the_place_of_tables_is_said(tmp_path: Path, command: str) -> None:
+    """With the command that makes tables of it."""
+    write_usage_log(tmp_path / "log", numbered([usage_row("entity", requests=1)]))
+    (tmp_path / "quotas").write_text(QUOTAS)
+    name, *options = command.replace("QUOTAS", f"{tmp_path}/quotas").split()
+
+    code, said = run(name, tmp_path / "log", *options)
+
+    assert code == 2
+    assert f"error: {tmp_path}/log is a usage log, not tables. Write the tables first: " in said
+
+
 @pytest.mark.usefixtures("spark")
 def test_tables_that_do_not_exist_are_said(tmp_path: Path) -> None:
     """The folder, and a scheme that Spark does not know."""
@@ -79,3 +94,20 @@ def test_sources_that_do_not_exist_are_said(tmp_path: Path) -> None:
     }.items():
         code, said = run(*words)
         assert (code, expected in said) == (2, True), said
+
+
+@pytest.mark.usefixtures("spark")
+def test_tables_are_made_and_read_at_a_hostile_path(tmp_path: Path) -> None:
+    """Brackets, braces, stars, blanks, percent and quotation marks are parts of names."""
+    here = tmp_path / HOSTILE
+    rows = [usage_row("entity", ts_ms=1_763_683_200_000 + 1000 * n, requests=5) for n in range(40)]
+    write_usage_log(here / "log", numbered(rows))
+    tables, out = here / "tables", here / "out"
+    for words in (
+        ("ingest", here / "log", tables),
+        ("ingest", here / "log", tables),
+        ("usage", tables, "--output", out / "usage"),
+    ):
+        code, said = run(*words)
+        assert code == 0, said
+    assert (out / "usage").is_dir()
