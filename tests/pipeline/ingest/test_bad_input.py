@@ -75,7 +75,9 @@ def test_an_empty_day_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / FOLDER / "b.jsonl").write_text("\n\n")
     found = run(spark, tmp_path)
     assert (found.files_read, found.rows_added, found.lost_rows) == (1, {"entity": 0}, {})
-    assert tables.maybe_read(spark, str(tmp_path / "tables"), "entity") is None
+    table = tables.maybe_read(spark, str(tmp_path / "tables"), "entity")
+    assert table is not None
+    assert table.isEmpty()
 
     write_usage_log(tmp_path / "log", seconds(2))
     found = run(spark, tmp_path)
