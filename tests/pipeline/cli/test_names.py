@@ -68,6 +68,8 @@ def run(folder: Path, command: str, *arguments: str) -> Result:
 
 RUNS: dict[str, list[list[str]]] = {
     "ingest": [["@log", "@again"]],
+    "maintain": [["@tables", "--dry-run"], [f"@{EVIL}"]],
+    "migrate": [["@tables", f"@{EVIL}"], [f"@{EVIL}", "@new"]],
     "usage": [
         ["@tables", "--by", "user,client_id"],
         ["@tables", "--by", "api"],

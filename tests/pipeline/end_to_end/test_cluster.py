@@ -1,5 +1,6 @@
 """Every command by spark-submit, on a standalone master with two workers; only the package has the project's code."""
 
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.slow
 WITHOUT_SPARK = {"package"}
 JOBS = {
     "ingest": "ingest LOG TABLES",
+    "maintain": "maintain TABLES",
+    "migrate": "migrate OLD/tables OUT/migrated",
     "usage": "usage TABLES --json",
     "recommend": "recommend TABLES --output OUT/recommended.yaml",
     "whatif": "whatif TABLES --quotas QUOTAS --json",
@@ -29,6 +32,7 @@ JOBS = {
 }
 QUOTAS = "version: 1\nquotas:\n- {user: alice, request_rate: 1}\n"
 MINUTES = 10
+PARQUET_TABLES = Path(__file__).parents[1] / "migrate" / "parquet_tables.tar.gz"
 
 
 @dataclass
@@ -67,11 +71,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
     out = folder / "out"
     out.mkdir()
     write_usage_log(folder / "log", usage_log())
+    with tarfile.open(PARQUET_TABLES) as archive:
+        archive.extractall(folder / "old", filter="data")
     (folder / "quotas.yaml").write_text(QUOTAS)
     spans = spans_with_mute(trace(waits(("throttle", 3_000_000)), quiet_ms=2))
     places = {
         "LOG": folder / "log",
         "TABLES": folder / "tables",
+        "OLD": folder / "old",
         "OUT": out,
         "QUOTAS": folder / "quotas.yaml",
         "TRACES": write_traces(folder / "traces.jsonl", spans),
