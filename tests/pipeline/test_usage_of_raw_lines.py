@@ -23,6 +23,9 @@ SPANS: Final = (
 )
 GROUPINGS: Final = (("user",), ("client_id", "hour"), ("api", "instance"), ("topic", "day"), ())
 
+QUICK = {(0, 2), (2, 0)}
+"""Groupings and times that `make test` compares, by their places."""
+
 
 def made(family: str, count: int) -> list[Row]:
     """Return rows of three hours with a few names and histograms of up to four buckets."""
@@ -97,8 +100,14 @@ def dicts(found: duckdb.DuckDBPyRelation) -> Iterable[dict[str, Any]]:
     return (dict(zip(found.columns, row, strict=True)) for row in found.fetchall())
 
 
-@pytest.mark.parametrize("span", SPANS)
-@pytest.mark.parametrize("by", GROUPINGS)
+@pytest.mark.parametrize(
+    ("by", "span"),
+    [
+        pytest.param(by, span, marks=[] if (place, number) in QUICK else [pytest.mark.slow])
+        for place, by in enumerate(GROUPINGS)
+        for number, span in enumerate(SPANS)
+    ],
+)
 def test_usage_is_what_duckdb_says_of_the_lines(
     spark: SparkSession, log: Path, uri: str, by: tuple[str, ...], span: TimeRange
 ) -> None:

@@ -95,7 +95,7 @@ RUNS: dict[str, list[list[str]]] = {
     ],
 }  # fmt: skip
 """Each command, and options with which it prints names; `@` is the folder."""
-SLOW = {"all", "stream"}
+SLOW = {"all", "ingest", "maintain", "report", "stream"}
 SHOWING = {"usage", "traces", "report", "whatif", "all"}
 
 

@@ -67,6 +67,7 @@ def test_a_file_that_grows_while_it_is_read_is_complete_in_the_end(
     assert quarantine is None or quarantine.isEmpty()
 
 
+@pytest.mark.slow
 def test_an_empty_day_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     """A folder without files, an empty file, which is none, and one with empty lines only."""
     (tmp_path / "log/entity/dt=2025-11-20").mkdir(parents=True)
@@ -84,6 +85,7 @@ def test_an_empty_day_is_no_error(spark: SparkSession, tmp_path: Path) -> None:
     assert (found.files_read, found.rows_added, found.quarantined) == (1, {"entity": 2}, {})
 
 
+@pytest.mark.slow
 def test_a_full_disk_changes_nothing_and_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """The kernel refuses to let Spark's process write more than 64 KiB into a file; later it may."""
     write_usage_log(tmp_path / "log", seconds(2))
@@ -129,6 +131,7 @@ def test_broken_archives_cost_themselves_only(spark: SparkSession, tmp_path: Pat
     assert (found.files_read, found.rows_added, found.duplicates) == (1, {"entity": 60}, 0)
 
 
+@pytest.mark.slow
 def test_names_with_brackets_are_names(spark: SparkSession, tmp_path: Path) -> None:
     """Of the log and of its files; a folder that is no day is outside the layout."""
     log = tmp_path / "log [1] {a,b}*?"

@@ -138,6 +138,7 @@ def test_lines_that_are_no_rows_are_in_quarantine_with_their_reason(
     assert {reason: sum(each.values()) for reason, each in found.quarantined.items()} == counted
 
 
+@pytest.mark.slow
 def test_missing_numbers_are_reported_until_their_rows_arrive(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_line_in_quarantine_is_not_lost_as_well(spark: SparkSession, tmp_path:
     assert (found.lost_rows, found.gaps) == ({"entity": 1}, 1)
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_back_within_an_hour_is_named(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -228,6 +230,7 @@ def test_the_same_key_with_other_content_is_a_conflict(spark: SparkSession, tmp_
     assert "two starts at once: pod-1, boots b1 and b2" in found.overlaps[0]
 
 
+@pytest.mark.slow
 def test_a_clock_that_goes_back_is_named(spark: SparkSession, tmp_path: Path) -> None:
     """Its rows count as they are."""
     rows = numbered(
@@ -241,6 +244,7 @@ def test_a_clock_that_goes_back_is_named(spark: SparkSession, tmp_path: Path) ->
     assert "pod-1 (boot b1, entity) by 1,801,000 ms" in found.clock_jumps[0]
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_read_is_named_and_read_later(
     spark: SparkSession, tmp_path: Path
 ) -> None:

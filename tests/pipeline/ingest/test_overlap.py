@@ -129,6 +129,7 @@ def test_a_run_that_dies_is_completed_by_the_next(
     check(spark, log)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_late_adds_nothing(spark: SparkSession, log: Log) -> None:
     """It stops before its first row; others complete its batch and the next one; then it goes on."""
     goes_on, has_stopped = threading.Event(), threading.Event()
@@ -151,6 +152,7 @@ def test_a_run_that_is_late_adds_nothing(spark: SparkSession, log: Log) -> None:
     check(spark, log)
 
 
+@pytest.mark.slow
 def test_a_batch_whose_copy_is_gone_is_read_again(spark: SparkSession, log: Log) -> None:
     """Somebody has deleted the folder of a run that died: its rows are there once, and the next run reads its files."""
     with pytest.raises(KeyboardInterrupt):

@@ -85,6 +85,7 @@ def content(spark: SparkSession, folder: Path) -> dict[str, object]:
     return found | {"usage": sorted(map(repr, usage))}
 
 
+@pytest.mark.slow
 def test_many_small_batches_become_few_files_that_say_the_same(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_many_small_batches_become_few_files_that_say_the_same(
     assert (more.duplicates, more.lost_rows) == (12, {})
 
 
+@pytest.mark.slow
 def test_unused_files_are_deleted_after_the_horizon(spark: SparkSession, tmp_path: Path) -> None:
     """Within it they stay, for readers that have begun before."""
     for number in range(2):
@@ -126,6 +128,7 @@ def test_unused_files_are_deleted_after_the_horizon(spark: SparkSession, tmp_pat
     assert len(content(spark, tmp_path)["entity"]) == 8  # type: ignore[arg-type]  # a list
 
 
+@pytest.mark.slow
 def test_days_that_are_too_old_go_and_stay_away(spark: SparkSession, tmp_path: Path) -> None:
     """Their files are still in the usage log, and late ones come; none is read, and none of their rows is lost."""
     second = part(1, day=1)
@@ -196,6 +199,7 @@ def test_ingests_and_jobs_go_on_meanwhile(spark: SparkSession, tmp_path: Path) -
     assert ranges.agg(sf.sum("rows")).first()[0] == 16 * len(FAMILIES)  # type: ignore[index]  # it has a row
 
 
+@pytest.mark.slow
 def test_tables_of_a_stream_are_joined_too(spark: SparkSession, tmp_path: Path) -> None:
     """They have no batches; rows of old days go by their column `dt`. A folder without tables is an error."""
     (tmp_path / "tables").mkdir()

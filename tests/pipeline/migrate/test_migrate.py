@@ -105,6 +105,7 @@ def test_it_is_done_once_and_goes_on_where_it_was_stopped(
     assert content(spark, new) == first
 
 
+@pytest.mark.slow
 def test_columns_that_the_old_tables_lack_are_null(
     spark: SparkSession, old: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_columns_that_the_old_tables_lack_are_null(
         run(spark, old, tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_migrated_is_said_in_a_line(
     spark: SparkSession, old: Path, tmp_path: Path
 ) -> None:

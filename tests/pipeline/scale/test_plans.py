@@ -12,7 +12,10 @@ from bench.pipeline.made_month import Month
 from bench.pipeline.made_traces import make_traces
 from bench.pipeline.run import FRESH
 from pipeline.cli.main import main
+from pipeline.ingest import rows
 from tests.support.pipeline.query_plans import faults, last_query, nodes, plans_after
+
+pytestmark = pytest.mark.slow
 
 ROWS = 10_000
 JOBS = ["ingest", "usage", "recommend", "whatif", "traces"]
@@ -33,9 +36,10 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_no_step_of_a_job_is_done_by_one_task_for_all_rows(
-    spark: SparkSession, data: Data, tmp_path: Path, name: str
+    spark: SparkSession, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Every query that the command runs is looked at, as Spark ran it."""
+    """Every query that the command runs is looked at, as Spark ran it; an hour has several files."""
+    monkeypatch.setattr(rows, "ROWS_OF_FILE", ROWS // 20)
     command = [str(tmp_path / "new") if each == FRESH else each for each in commands(data)[name][0]]
     before = last_query(spark)
     told = CliRunner().invoke(main, command)

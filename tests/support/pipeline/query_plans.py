@@ -30,10 +30,11 @@ def last_query(spark: SparkSession) -> int:
 
 
 def plans_after(spark: SparkSession, number: int) -> list[str]:
-    """Return the plans of all queries after this one, as they were run."""
+    """Return the plans of all queries after this one, as they were run, but those of Delta Lake over its own log."""
     # The plans of a whole run are hundreds of megabytes: only these are fetched from the JVM.
     later = (query for query in _queries(spark) if query.executionId() > number)
-    return [query.physicalPlanDescription() for query in later]
+    plans = (query.physicalPlanDescription() for query in later)
+    return [plan for plan in plans if "/_delta_log/" not in plan]
 
 
 def _queries(spark: SparkSession) -> Iterator[JavaObject]:
