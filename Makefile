@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration integration-security integration-rest other-kafkas pipeline fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline report-large bench-whatif bench-compare lock docs changelog clean
+.PHONY: help demo report screenshots test test-all at-load check clients kafka-release kafka-lock unit unit-core unit-rest unit-compiled processes integration integration-security integration-rest other-kafkas pipeline pipeline-tables pipeline-rest fuzz threats audit sbom image helm checkov wheel test-compiled apiserver bench bench-quota bench-purgatory bench-memory bench-telemetry bench-policies bench-fairness bench-tls bench-path bench-replay bench-clients bench-requests soak bench-image bench-pod bench-pipeline report-large bench-whatif bench-compare lock docs changelog clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 24
@@ -38,7 +38,7 @@ PYTEST = env HYPOTHESIS_PROFILE=$(or $(HYPOTHESIS_PROFILE),$(if $(ALL),ci,quick)
 # once fit in 8 GiB, and what comes last begins when another ends, so that both cores stay busy. The longest and the last
 # have no `nice`: all wait for them.
 # The output of a suite is printed at its end.
-SUITES := check pipeline integration-rest processes unit-rest integration-security $(if $(ALL),,unit-compiled) unit-core
+SUITES := check pipeline-tables pipeline-rest integration-rest processes unit-rest integration-security $(if $(ALL),,unit-compiled) unit-core
 ifdef ROOM
 test: $(STAMP)-test  ## what CI runs: all but the slow tests; ROOM=quota runs one room of the tree, in seconds
 	$(PYTEST) $(or $(shell find tests -name 'test_*.py' | grep -E '[/_]$(ROOM)s?[/_.]' | grep -v ^tests/integration/),$(error no test of $(ROOM)))
@@ -110,8 +110,15 @@ other-kafkas: $(STAMP)-test  ## what depends on Kafka's release, on the older on
 	KAFKA=3.9.2 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
 	KAFKA=4.3.1 $(BIN)/python -m pytest -q -m "not slow" $(BY_RELEASE)
 
-pipeline: $(STAMP)-test $(STAMP)-tools  ## the jobs on Spark, also with a real Kafka
-	$(PYTEST) tests/pipeline
+pipeline: pipeline-tables pipeline-rest  ## the jobs on Spark, also with a real Kafka
+
+# The commands, and what writes tables: half of the time.
+TABLES := $(addprefix tests/pipeline/,cli ingest maintain migrate)
+pipeline-tables: $(STAMP)-test $(STAMP)-tools
+	$(PYTEST) $(TABLES)
+
+pipeline-rest: $(STAMP)-test $(STAMP)-tools
+	$(PYTEST) tests/pipeline $(addprefix --ignore ,$(TABLES))
 
 test-compiled:  ## the core, fuzz, faults, threats and real clients against the compiled build
 	@$(MAKE) --no-print-directory unit-compiled ALL=1
